@@ -18,6 +18,7 @@
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"
+#include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
@@ -318,6 +319,39 @@ TEST_CASE("a sharded optimizer refuses the parameters of another network, and ta
          return message_of<ShapeError>([&] { optimizer.step(other.parameters()); });
        }))
     CHECK(mentions(message, "4 parameters other than those of the optimizer"));
+}
+
+TEST_CASE("a sharded optimizer takes the groups that one that is not takes, frozen ones too")
+{
+  const auto values = [](auto sharded) {
+    return on_root(two_ranks, [&](const auto& mesh) {
+      using S = DataParallel<Summa2D>;
+      using Network = MLP<S, TestBackend, double>;
+      using Whole = Sgd<double, typename Network::Mesh>;
+      Network mlp{mesh, uneven, {.seed = 3, .frozen = {"layers.0.*"}}};
+      const auto parameters = mlp.parameters();
+      std::conditional_t<sharded, Sharded<Whole>, Whole> optimizer{
+          parameters,
+          {.groups = {{.names = {"layers.0.*"}, .learning_rate = 1},
+                      {.names = {"*bias"}, .learning_rate = 0.2}}}};
+      const auto x = scatter<S::Input>(mesh, uniform<double>(rows, uneven.front(), 1));
+      mlp.backward(mlp.forward(x));
+      const double norm = gradient_norm(parameters);
+      optimizer.step(parameters);
+      std::vector<double> found;
+      for (const auto& p : parameters)
+        for (const double v : gather(p.value)) found.push_back(v);
+      if constexpr (sharded)
+        found.push_back(gradient_norm(optimizer.parameters()));
+      else
+        found.push_back(norm);
+      return found;
+    });
+  };
+  if (!fits(two_ranks)) return;
+  const auto found = values(std::true_type{}), wanted = values(std::false_type{});
+  CHECK(found.back() == Approx(wanted.back()).epsilon(1e-13));
+  CHECK(std::equal(found.begin(), found.end() - 1, wanted.begin(), wanted.end() - 1));
 }
 
 TEST_CASE("a transformer trains with a sharded optimizer, on sequences of different lengths")

@@ -190,6 +190,49 @@ TEST_CASE("a trainer with a sharded optimizer trains as with one that is not")
   CHECK(deviation(sharded.run.losses, train(two_meshes, options).run.losses) < 1e-13);
 }
 
+TEST_CASE("a schedule multiplies a group's learning rate by its factor, as PyTorch's LambdaLR does")
+{
+  if (!fits(two_meshes)) return;
+  // The optimizer has the default rate, which is not the schedule's.
+  const auto train = [](auto sharded, auto run) {
+    return on_root(two_meshes, [&](const auto& mesh) {
+      using S = DataParallel<Summa2D>;
+      Task<S, std::decay_t<decltype(mesh)>> task{mesh};
+      using Whole = Rule<S, void>;
+      std::conditional_t<sharded, Sharded<Whole>, Whole> optimizer{
+          task.mlp.parameters(), {.groups = {{.names = {"layers.1.*"}, .learning_rate = 5e-3}}}};
+      run(task, optimizer);
+      return values_of(task.mlp);
+    });
+  };
+  const auto with_trainer = [](auto& task, auto& optimizer) {
+    Trainer trainer{task.mlp, optimizer, {.steps = 6, .learning_rate = schedule}};
+    (void)trainer.run([&](const MicroBatch& b) { return task(b); });
+  };
+  const auto by_hand = train(std::false_type{}, [](auto& task, auto& optimizer) {
+    for (std::uint64_t step = 0; step < 6; ++step)
+    {
+      (void)task(MicroBatch{step});
+      const double factor = LearningRate{schedule}.at(step) / schedule.rate;
+      optimizer.set_learning_rate(schedule.rate * factor, schedule.rate * factor);
+      optimizer.options().groups[0].learning_rate = 5e-3 * factor;
+      optimizer.step(task.mlp.parameters());
+    }
+  });
+  CHECK(deviation(train(std::false_type{}, with_trainer), by_hand) < 1e-12);
+  CHECK(deviation(train(std::true_type{}, with_trainer), by_hand) < 1e-12);
+  const auto with_set_next = train(std::false_type{}, [](auto& task, auto& optimizer) {
+    LearningRate rate{schedule};
+    for (std::uint64_t step = 0; step < 6; ++step)
+    {
+      (void)task(MicroBatch{step});
+      rate.set_next(optimizer);
+      optimizer.step(task.mlp.parameters());
+    }
+  });
+  CHECK(with_set_next == train(std::false_type{}, with_trainer));
+}
+
 TEST_CASE("a trainer's monitor sees one wrong bit in a replica, sharded or not")
 {
   if (!fits(two_meshes)) return;
@@ -393,6 +436,48 @@ TEST_CASE("a sharded optimizer is clipped, scaled and skipped as one that is not
     CHECK(std::isfinite(norms[i]) == (i != 2));
     if (i != 2) CHECK(parts[i] == Approx(norms[i]).epsilon(1e-13));
   }
+}
+
+TEST_CASE("a run goes on after one that an exception ended between the micro-batches of a step")
+{
+  if (!fits(two_meshes)) return;
+  const auto check = [](auto sharded) {
+    const Folder folder;
+    const auto values = [&](const char* name, bool fails) {
+      return on_root(two_meshes, [&](const auto& mesh) {
+        using S = DataParallel<Summa2D>;
+        Task<S, std::decay_t<decltype(mesh)>> task{mesh};
+        using Whole = Rule<S, void>;
+        using Optimizer = std::conditional_t<sharded, Sharded<Whole>, Whole>;
+        const auto make = [&] {
+          if constexpr (sharded)
+            return Optimizer{task.mlp.parameters(), {}, 3};
+          else
+            return Optimizer{task.mlp.parameters()};
+        };
+        Optimizer optimizer = make();
+        Trainer trainer{
+            task.mlp,
+            optimizer,
+            {.steps = 4, .micro_batches = 3, .checkpoints = folder / name, .save_every = 1}};
+        std::string caught;
+        if (fails)
+          caught = message_of<DataError>([&] {
+            (void)trainer.run([&](const MicroBatch& b) {
+              if (b.index == 7) throw DataError{"got no data, so there is no step; give some"};
+              return task(b);
+            });
+          });
+        const auto run = trainer.run([&](const MicroBatch& b) { return task(b); });
+        auto all = values_of(task.mlp);
+        all.push_back(fails ? (caught.empty() || run.first != 2 ? 1 : 0) : 0);
+        return all;
+      });
+    };
+    CHECK(values("failed", true) == values("whole", false));
+  };
+  check(std::false_type{});
+  check(std::true_type{});
 }
 
 TEST_CASE("a signal ends a run after its step, with a checkpoint and a code")

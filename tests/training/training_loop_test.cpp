@@ -23,6 +23,7 @@ namespace
 struct Record
 {
   std::vector<double> rates;
+  std::vector<double> bases;
   std::vector<double> factors;
   std::size_t parameters = 0;
 };
@@ -37,12 +38,17 @@ class Recorder final : public detail::LoopOptimizer<double, M>
   {
   }
   [[nodiscard]] std::optional<std::size_t> micro_batches() const override { return micro_batches_; }
+  void restart() override {}
   [[nodiscard]] const Parameters<double, M>&
   with_gradients(const Parameters<double, M>& whole) override
   {
     return whole;
   }
-  void set_learning_rate(double rate) override { record_.rates.push_back(rate); }
+  void set_learning_rate(double rate, double base) override
+  {
+    record_.rates.push_back(rate);
+    record_.bases.push_back(base);
+  }
   void step(const Parameters<double, M>& whole, double factor) override
   {
     record_.factors.push_back(factor);
@@ -93,6 +99,7 @@ TEST_CASE("a loop gives its optimizer the rate of each step and the factor of cl
   CHECK(all.parameters == 4);
   REQUIRE(all.rates.size() == 3);
   for (const double found : all.rates) CHECK(found == expected.next());
+  CHECK(all.bases == std::vector<double>(3, 0.5));
   REQUIRE(all.factors.size() == 3);
   CHECK(std::ranges::all_of(all.factors, [](double f) { return f > 0 && f < 1; }));
 }

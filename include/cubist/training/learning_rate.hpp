@@ -6,8 +6,11 @@
 //   LearningRate rate{{.rate = 3e-4, .warm_up = 100, .steps = 1000, .decay = Decay::cosine}};
 //   auto state = state_of(mlp, optimizer, rate);
 //   ...
-//   optimizer.options().learning_rate = rate.next();
+//   rate.set_next(optimizer);
 //   optimizer.step(parameters);
+//
+// A group of parameters with a learning rate takes the same factor of it: at(s) / rate. So groups
+// have their rates after the warm-up, whatever rate the optimizer was made with.
 //
 // The rate of step s, counted from 0, with w steps of warm-up and n steps in all:
 //   s < w       rate (s + 1) / w
@@ -42,7 +45,8 @@ enum class Decay
 /// The rate by step.
 struct LearningRateOptions
 {
-  double rate = 1e-3;  ///< the rate after the warm-up
+  /// The rate after the warm-up, which replaces the optimizer's.
+  double rate = 1e-3;
   /// The steps of the warm-up, in which the rate grows to `rate`.
   std::uint64_t warm_up = 0;
   /// The number of all steps, including the warm-up; Decay::constant does not need it.
@@ -92,6 +96,15 @@ class LearningRate
   /// The rate of the next step, which this call counts.
   double next() { return at(step_++); }
 
+  /// Sets the rate of the next step, which this call counts, and those of the optimizer's groups.
+  template <class O>
+  void set_next(O& optimizer)
+  {
+    optimizer.set_learning_rate(next(), base());
+  }
+
+  /// The rate after the warm-up.
+  [[nodiscard]] double base() const { return options_.rate; }
   /// The steps counted.
   [[nodiscard]] std::uint64_t step() const { return step_; }
 

@@ -86,6 +86,10 @@ class Sharded
   [[nodiscard]] GradientReducer<Value, Mesh>& reducer() { return sharded_->reducer(); }
 
   [[nodiscard]] Options& options() { return optimizer_.options(); }
+  /// Sets the learning rate of the next steps, and times rate / base those of groups.
+  void set_learning_rate(double rate, double base) { optimizer_.set_learning_rate(rate, base); }
+  /// Forgets the micro-batches since the last step: after an error, or at the end of the data.
+  void restart() { sharded_->restart(); }
   /// The number of micro-batches in a step.
   [[nodiscard]] std::size_t micro_batches() const { return micro_batches_; }
 

@@ -14,7 +14,8 @@
 // embedding, is not sent: each replica copies its part. If a gradient is summed along other axes
 // than its replicas', the whole sum is formed first, and then copied in the same way.
 //
-// A frozen parameter has no part, and nothing of it is sent.
+// A frozen parameter stays whole, and nothing of it is sent. It is in the list of parts, so that
+// groups of an optimizer may name it.
 //
 // Words: (P-1) p in 1 and (P-1) p in 3 for each parameter, p being the elements of ceil(n / P) of
 // the n rows of its block, or columns of a bias; in 3 alone where the gradient is complete.
@@ -181,13 +182,13 @@ class ShardedParameters final : public GradientReducer<T, M>
     parameters_.reserve(whole.size());
     for (const auto& p : whole)
     {
-      if (p.frozen) continue;
-      parameters_.emplace_back(p);
-      parts_.push_back(parameters_.back().part());
+      if (!p.frozen) parameters_.emplace_back(p);
+      parts_.push_back(p.frozen ? p : parameters_.back().part());
+      parts_.back().gradients = {};
     }
   }
 
-  /// This rank's parts.
+  /// This rank's parts, and frozen parameters.
   [[nodiscard]] const Parameters<T, M>& parts() const { return parts_; }
 
   void begin() override
@@ -257,6 +258,8 @@ class AnyShardedGradients
   virtual void copy_parts() = 0;
   /// The reducer that takes the gradients.
   [[nodiscard]] virtual GradientReducer<T, M>& reducer() = 0;
+  /// Forgets the micro-batches since the last step.
+  virtual void restart() = 0;
   /// Completes the values from the values of the parts.
   virtual void gather() = 0;
 };
@@ -277,6 +280,7 @@ class ShardedGradients final : public AnyShardedGradients<T, M>
   [[nodiscard]] const Parameters<T, M>& parts() const override { return parameters_.parts(); }
   void copy_parts() override { parameters_.copy_parts(); }
   [[nodiscard]] GradientReducer<T, M>& reducer() override { return accumulator_; }
+  void restart() override { accumulator_.restart(); }
   void gather() override { parameters_.gather(); }
 
  private:

@@ -66,6 +66,10 @@ class LoopOptimizerOf final : public LoopOptimizer<typename O::Value, typename O
     else
       return std::nullopt;
   }
+  void restart() override
+  {
+    if constexpr (requires { optimizer_.restart(); }) optimizer_.restart();
+  }
   [[nodiscard]] const List& with_gradients(const List& whole) override
   {
     if constexpr (TakesGradients<O>)
@@ -73,7 +77,13 @@ class LoopOptimizerOf final : public LoopOptimizer<typename O::Value, typename O
     else
       return whole;
   }
-  void set_learning_rate(double rate) override { optimizer_.options().learning_rate = rate; }
+  void set_learning_rate(double rate, double base) override
+  {
+    if constexpr (requires { optimizer_.set_learning_rate(rate, base); })
+      optimizer_.set_learning_rate(rate, base);
+    else
+      optimizer_.options().learning_rate = rate;
+  }
   void step(const List& whole, double factor) override
   {
     if constexpr (TakesGradients<O>)

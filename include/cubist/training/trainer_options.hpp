@@ -25,7 +25,8 @@ struct TrainerOptions
   std::uint64_t steps = 0;
   /// The number of micro-batches of a step. A `Sharded` optimizer must be made for the same number.
   std::size_t micro_batches = 1;
-  /// The learning rate of each step; without it, the optimizer's rate does not change.
+  /// The learning rate of each step, which replaces the optimizer's and multiplies those of groups
+  /// by the same factor; without it, rates do not change.
   std::optional<LearningRateOptions> learning_rate = {};
   /// The norm to which all gradients are clipped; 0: no clipping.
   double clip = 0;

@@ -45,10 +45,13 @@ class LoopOptimizer
   /// The micro-batches of a step, for an optimizer that takes the gradients itself, as Sharded
   /// does.
   [[nodiscard]] virtual std::optional<std::size_t> micro_batches() const = 0;
+  /// Forgets the micro-batches since the last step.
+  virtual void restart() = 0;
   /// The parameters with the gradients that a step reads.
   /// @param whole the network's parameters
   [[nodiscard]] virtual const Parameters<T, M>& with_gradients(const Parameters<T, M>& whole) = 0;
-  virtual void set_learning_rate(double rate) = 0;
+  /// @param base the rate of the schedule that multiplies it
+  virtual void set_learning_rate(double rate, double base) = 0;
   /// Updates the parameters from their gradients, multiplied by `factor`.
   virtual void step(const Parameters<T, M>& whole, double factor) = 0;
 };
@@ -108,6 +111,7 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
       std::printf("goes on from step %llu\n", static_cast<unsigned long long>(run.first));
     std::fflush(stdout);
     RunLog log = is_root() && !options_.log.empty() ? RunLog{options_.log} : RunLog{};
+    optimizer_->restart();
     if (accumulation_) accumulation_->restart();
     const StopSignal signal;
     ProgressWindow window;
@@ -219,7 +223,7 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
     if (rate_)
     {
       const double rate = rate_->next();
-      optimizer_->set_learning_rate(rate);
+      optimizer_->set_learning_rate(rate, rate_->base());
       step.values.push_back({"learning_rate", rate});
     }
     if (skips) return step;

@@ -95,7 +95,7 @@ void take_step(Two& two, O& optimizer, int step)
     optimizer.step(two.parameters(), factor);
 }
 
-/// The two parameters after all steps; the learning rate is halved after the third.
+/// The two parameters after all steps; all learning rates are halved after the third.
 template <template <class, class> class Optimizer, class T, class S, class Options>
 std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& options,
                                         bool bias_decays = true)
@@ -105,7 +105,9 @@ std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& op
     On<Optimizer, T, S> optimizer{two.parameters(), options};
     for (int step = 0; step < steps; ++step)
     {
-      if (step == 3) optimizer.options().learning_rate /= 2;
+      const double rate = options.learning_rate;
+      if (step == 3 && options.groups.empty()) optimizer.options().learning_rate = rate / 2;
+      if (step == 3) optimizer.set_learning_rate(rate / 2, rate);
       take_step(two, optimizer, step);
     }
     return two.gathered();
@@ -242,8 +244,7 @@ TEST_CASE("AdamW equals serial updates")
 
 TEST_CASE("a group of parameters has a learning rate and a decay of its own")
 {
-  // The first group with a parameter's name is its group. The rate follows the optimizer's, which
-  // is halved after three steps.
+  // The first group with a parameter's name is its group. All rates are halved after three steps.
   AdamOptions options = adam_options;
   options.groups = {{.names = {"b*"}, .learning_rate = 0.02, .weight_decay = 0.1},
                     {.names = {"*"}, .weight_decay = 0.7}};
@@ -312,12 +313,55 @@ TEST_CASE("groups that no update has, or that change nothing, are refused")
   CHECK(mentions(message_for<AdamW>(options, true), "got 1 groups", "made for 0",
                  "make a new optimizer"));
   options.learning_rate = 0;
-  CHECK(message_for<AdamW>(options, false) == "");
   options.groups[0].learning_rate = 0.1;
-  CHECK(mentions(message_for<AdamW>(options, false), "whose rate is 0", "in proportion"));
+  CHECK(message_for<AdamW>(options, false) == "");
   CHECK(mentions(
       message_for<Sgd>(SgdOptions{.groups = {{.names = {"*"}, .weight_decay = 0.1}}}, false),
       "weight decay of 0.1", "Sgd does not have"));
+}
+
+TEST_CASE("a group's learning rate is its base, of which set_learning_rate takes a factor")
+{
+  // As PyTorch's LambdaLR: each group has its rate times the factor of the schedule. The optimizer
+  // has the default rate, which is not the schedule's.
+  const auto found = on_root(single_rank, [](const auto& mesh) -> std::vector<std::string> {
+    TwoParameters<Summa25D, double> two{mesh};
+    On<Sgd, double, Summa25D> optimizer{two.parameters(),
+                                        {.groups = {{.names = {"bias"}, .learning_rate = 1e-5}}}};
+    const auto step_after = [&](auto set) {
+      const auto before = two.gathered();
+      set();
+      take_step(two, optimizer, 0);
+      const auto after = two.gathered();
+      const auto off = [](const auto& now, const auto& then, Shape shape, double rate) {
+        auto wanted = gradient<double>(shape, 0);
+        wanted *= -rate;
+        return difference(Global<double>{now - then}, wanted);
+      };
+      return [=](double of_weight, double of_bias) {
+        return std::max(off(after.first, before.first, weight, of_weight),
+                        off(after.second, before.second, bias, of_bias)) < 1e-15
+                   ? "as wanted"
+                   : "other rates";
+      };
+    };
+    std::vector<std::string> all;
+    all.push_back(step_after([] {})(0.1, 1e-5));
+    all.push_back(step_after([&] { optimizer.set_learning_rate(3e-4, 3e-4); })(3e-4, 1e-5));
+    all.push_back(step_after([&] { optimizer.set_learning_rate(6e-5, 3e-4); })(6e-5, 0.2 * 1e-5));
+    const auto refused = [&](auto set) {
+      return message_of<ArgumentError>([&] { (void)step_after(set); });
+    };
+    all.push_back(refused([&] { optimizer.options().learning_rate = 0.05; }));
+    all.push_back(refused([&] { optimizer.set_learning_rate(0.1, 0); }));
+    all.push_back(refused([&] { optimizer.set_learning_rate(0.1, -1); }));
+    return all;
+  });
+  for (std::size_t i = 0; i < 3; ++i) CHECK(found[i] == "as wanted");
+  CHECK(mentions(found[3], "got a learning rate of 0.05", "whose rate was 6e-05",
+                 "a group with its own", "call set_learning_rate(rate, base)"));
+  CHECK(mentions(found[4], "whose base is 0", "give a positive base"));
+  CHECK(mentions(found[5], "a base of learning rates of -1"));
 }
 
 TEST_CASE("optimizers work in float")

@@ -30,6 +30,18 @@ TEST_CASE("parameters that are updated in the same way make a set")
         message_of<ArgumentError>([&] { (void)detail::sets_of(list, groups, true); });
     found.check(mentions(message, "\"none*\"", "first one is a.weight"), message);
 
+    const auto refused = [&](const std::vector<ParameterGroup>& all) {
+      return message_of<ArgumentError>([&] { (void)detail::sets_of(list, all, true); });
+    };
+    const auto shadowed = refused({{.names = {"a.*"}}, {.names = {"*.bias"}}, {.names = {"a.b*"}}});
+    found.check(mentions(shadowed, "a group of \"a.b*\"", "in groups before it", "put it before"),
+                shadowed);
+    const auto nameless = refused({{.names = {"a.*"}}, {.learning_rate = 1.0}});
+    found.check(mentions(nameless, "a group of parameters without names", "give it names"),
+                nameless);
+    // What is frozen may be all of a group.
+    found.check(refused({{.names = {"c.w*"}}, {.names = {"c.*"}}}).empty(), "a frozen group");
+
     const std::vector<ParameterGroup> two{{.names = {"b.*"}}, {.names = {"*.weight"}}};
     const auto sets = detail::sets_of(list, two, true);
     // In no group and decaying: none. a.weight, a.bias and c.bias, b.weight, b.bias.

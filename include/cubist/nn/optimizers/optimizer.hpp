@@ -56,32 +56,44 @@ inline void check_groups(const std::vector<ParameterGroup>& groups)
   }
 }
 
-/// The learning rates of groups, which change in proportion to the optimizer's.
+/// The learning rates of an optimizer's groups. A group's rate is its base, which a schedule
+/// multiplies by the factor by which the optimizer's rate differs from its base.
 class GroupRates
 {
  public:
-  /// @param first the optimizer's rate when it is made
-  /// @throws ArgumentError for groups with a rate of their own beside a rate of 0
-  GroupRates(double first, const std::vector<ParameterGroup>& groups) : first_{first}
+  /// @param rate the optimizer's, which is its base, too
+  explicit GroupRates(double rate) : rate_{rate}, base_{rate} {}
+
+  /// @throws ArgumentError for rates below 0, or not finite
+  void set(double rate, double base)
   {
-    for (const ParameterGroup& group : groups)
-      require<ArgumentError>(
-          !group.learning_rate || first != 0,
-          "got a group with a learning rate of its own in an optimizer whose rate is 0, so the "
-          "group's rate cannot change in proportion to it; give the optimizer the rate to which "
-          "the group's belongs");
+    check_option("a learning rate", rate);
+    check_option("a base of learning rates", base);
+    rate_ = rate;
+    base_ = base;
   }
 
-  /// @param now the optimizer's rate
   /// @param group null for parameters in no group
+  /// @param now the rate in the optimizer's options
+  /// @throws ArgumentError for a group with a rate, if the factor for it is unknown
   [[nodiscard]] double of(const ParameterGroup* group, double now) const
   {
     if (group == nullptr || !group->learning_rate) return now;
-    return now == first_ ? *group->learning_rate : *group->learning_rate * (now / first_);
+    require<ArgumentError>(
+        now == rate_, "got a learning rate of ", now, " in the options of an optimizer whose rate ",
+        "was ", rate_, " and that has a group with its own, so it is unknown by which factor the ",
+        "group's changes; call set_learning_rate(rate, base), or set_next(optimizer) of a "
+        "LearningRate");
+    if (rate_ == base_) return *group->learning_rate;
+    require<ArgumentError>(base_ > 0, "got a learning rate of ", rate_,
+                           " whose base is 0, so it is unknown by which factor the rates of groups "
+                           "change; give a positive base");
+    return *group->learning_rate * (rate_ / base_);
   }
 
  private:
-  double first_;
+  double rate_;
+  double base_;
 };
 
 template <class T>
@@ -151,8 +163,7 @@ class Sgd
 
   /// An optimizer for these parameters, whose values it updates.
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
-      : options_{options}, rates_{options.learning_rate, options.groups}, velocity_{parameters,
-                                                                                    "sgd.velocity"},
+      : options_{options}, rates_{options.learning_rate}, velocity_{parameters, "sgd.velocity"},
         weights_{parameters, "sgd", detail::sets_of(parameters, options.groups, false)}
   {
     options_.check();
@@ -170,6 +181,14 @@ class Sgd
   }
 
   [[nodiscard]] SgdOptions& options() { return options_; }
+  /// Sets the learning rate of the next steps. Groups with a rate take it times rate / base, so
+  /// that the base is the rate to which theirs belong.
+  /// @throws ArgumentError for rates below 0, or not finite
+  void set_learning_rate(double rate, double base)
+  {
+    rates_.set(rate, base);
+    options_.learning_rate = rate;
+  }
 
   /// The velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of weights of 16
   /// bits, `sgd.master.layers.0.weight` and so on, but not the options.
@@ -252,6 +271,14 @@ class Adam
   }
 
   [[nodiscard]] AdamOptions& options() { return options_; }
+  /// Sets the learning rate of the next steps. Groups with a rate take it times rate / base, so
+  /// that the base is the rate to which theirs belong.
+  /// @throws ArgumentError for rates below 0, or not finite
+  void set_learning_rate(double rate, double base)
+  {
+    rates_.set(rate, base);
+    options_.learning_rate = rate;
+  }
 
   /// The means, `adam.mean.layers.0.weight` and so on, the masters of weights of 16 bits,
   /// `adam.master.layers.0.weight` and so on, and the number of steps, but not the options.
@@ -266,11 +293,12 @@ class Adam
  protected:
   /// @param decays  whether weight decay is in the update, not in the gradient
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
-      : options_{options}, rates_{options.learning_rate, options.groups}, decays_{decays},
-        mean_{parameters, "adam.mean"}, square_{parameters, "adam.square"},
-        weights_{
-            parameters, "adam",
-            detail::sets_of(parameters, options.groups, decays && !options.decay_biases_and_norms)}
+      : options_{options}, rates_{options.learning_rate}, decays_{decays}, mean_{parameters,
+                                                                                 "adam.mean"},
+        square_{parameters, "adam.square"}, weights_{parameters, "adam",
+                                                     detail::sets_of(
+                                                         parameters, options.groups,
+                                                         decays && !options.decay_biases_and_norms)}
   {
     options_.check();
   }

@@ -10,6 +10,8 @@
 //                               {.names = {"embedding.weight"}, .weight_decay = 0}}}};
 //
 // A * stands for any characters. A parameter is in the first group that has its name, or in none.
+// A group may have frozen parameters only, but a group that changes nothing whatever is frozen is
+// an error.
 
 #include <cstddef>
 #include <optional>
@@ -31,8 +33,8 @@ struct ParameterGroup
 {
   /// The names of its parameters, with * for any characters.
   std::vector<std::string> names = {};
-  /// Their learning rate; by default the optimizer's. When a schedule changes the optimizer's rate,
-  /// this one changes in proportion.
+  /// Their learning rate; by default the optimizer's. As in PyTorch it is a base, which a schedule
+  /// multiplies by the factor by which it multiplies its own rate.
   std::optional<double> learning_rate = {};
   /// Their weight decay; by default the optimizer's, or 0 for the biases and norms of a
   /// transformer.
@@ -56,7 +58,7 @@ class ParameterSets
 {
  public:
   /// @param separate whether parameters that decay are apart from those that do not
-  /// @throws ArgumentError for names of no parameter
+  /// @throws ArgumentError for names of no parameter, and for a group that can have none
   ParameterSets(std::span<const GroupedParameter> parameters,
                 const std::vector<ParameterGroup>& groups, bool separate)
       : groups_{groups.size()}, sets_{Set{}}
@@ -106,6 +108,10 @@ CUBIST_INLINE void ParameterSets::sort(std::span<const GroupedParameter> paramet
                                        const std::vector<ParameterGroup>& groups, bool separate)
 {
   for (const ParameterGroup& group : groups)
+  {
+    require<ArgumentError>(!group.names.empty(),
+                           "got a group of parameters without names, so it would change nothing; "
+                           "give it names of parameters(), with * for any characters");
     for (const std::string& pattern : group.names)
     {
       bool found = false;
@@ -118,24 +124,30 @@ CUBIST_INLINE void ParameterSets::sort(std::span<const GroupedParameter> paramet
           ", so the group would change nothing; use names of parameters(), with * for any "
           "characters");
     }
+  }
+  std::vector<bool> has_some(groups.size());
   for (const auto& p : parameters)
   {
-    if (p.frozen) continue;
     Set wanted;
     wanted.decays = p.decays || !separate;
     for (std::size_t g = 0; !wanted.group && g < groups.size(); ++g)
       for (const std::string& pattern : groups[g].names)
-        if (matches_name(pattern, p.name)) wanted.group = g;
+        if (matches_name(pattern, p.name)) wanted.group = g, has_some[g] = true;
+    if (p.frozen) continue;
     std::size_t s = 0;
     while (s < sets_.size() && !(sets_[s] == wanted)) ++s;
     if (s == sets_.size()) sets_.push_back(wanted);
     set_of_.push_back(s);
   }
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    require<ArgumentError>(has_some[g], "got a group of \"", groups[g].names.front(),
+                           "\" whose parameters are all in groups before it, so it would change "
+                           "nothing; put it before them");
 }
 
 #endif
 
-/// @throws ArgumentError for names of no parameter
+/// @throws what the constructor of ParameterSets throws
 template <class T, class M>
 ParameterSets sets_of(const Parameters<T, M>& parameters, const std::vector<ParameterGroup>& groups,
                       bool separate)
