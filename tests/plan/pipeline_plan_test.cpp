@@ -136,6 +136,30 @@ TEST_CASE("The planner chooses the fastest micro-batches and pieces that fit")
   CHECK(fits.seconds() > best.seconds());
 }
 
+TEST_CASE("A plan has as many micro-batches as asked, with the work of all sequences")
+{
+  // 9 sequences in 4 micro-batches are 3 + 2 + 2 + 2.
+  const auto of = [](std::size_t sequences, std::size_t micro_batches) {
+    return plan_on<Stages>({4, 1, 1, 1}, eight_blocks(sequences), 4, free_links(),
+                           in(micro_batches));
+  };
+  const Plan uneven = of(9, 4), one_by_one = of(9, 9);
+  CHECK(uneven.micro_batches == 4);
+  CHECK(uneven.flops == Approx(one_by_one.flops));
+  CHECK(uneven.words == Approx(one_by_one.words));
+  CHECK(uneven.seconds() > of(8, 4).seconds());
+  CHECK(uneven.seconds() < of(12, 4).seconds());
+  CHECK(uneven.memory_parts.activations == of(12, 4).memory_parts.activations);
+}
+
+TEST_CASE("A plan of one stage has one piece, and one of an evaluation no empty micro-batch")
+{
+  CHECK(plan_on<Stages>({1, 1, 1, 1}, eight_blocks(6), 1, {}, in(3, 2)).pieces == 1);
+  PlanOptions evaluation = in(8);
+  evaluation.training = false;
+  CHECK(plan_on<Stages>({2, 1, 1, 1}, eight_blocks(4), 2, {}, evaluation).micro_batches == 4);
+}
+
 TEST_CASE("A pipeline of more stages than blocks is refused")
 {
   CHECK(mentions(message_of<ArgumentError>([] {
@@ -146,6 +170,10 @@ TEST_CASE("A pipeline of more stages than blocks is refused")
                    (void)plan_on<Stages>({4, 1, 1, 1}, eight_blocks(6), 4, {}, in(6, 2));
                  }),
                  "6 sequences", "a multiple of the stages'"));
+  CHECK(mentions(message_of<ArgumentError>([] {
+                   (void)plan_on<Stages>({2, 1, 1, 1}, eight_blocks(4), 2, {}, in(8));
+                 }),
+                 "4 sequences", "at most as many micro-batches as sequences"));
 }
 
 TEST_CASE("A stage has its part of a node, or whole nodes")

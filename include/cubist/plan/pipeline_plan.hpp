@@ -95,8 +95,12 @@ pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOpti
 {
   const std::size_t sequences = step.batch.sequences;
   std::vector<std::size_t> numbers;
-  if (options.micro_batches > 0)
-    numbers.push_back(MicroBatches{sequences, options.micro_batches}.count);
+  const std::size_t fixed = options.micro_batches;
+  if (fixed > 0)
+  {
+    // As in networks, a training step has a sequence for each.
+    if (fixed <= sequences || !options.training) numbers.push_back(std::min(fixed, sequences));
+  }
   else
     for (std::size_t m = 1; m * m <= sequences; ++m)
       if (sequences % m == 0)
@@ -108,7 +112,7 @@ pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOpti
   for (const std::size_t v : {1U, 2U, 3U, 4U})
   {
     if (options.pieces > 0 && v != 1) break;
-    const std::size_t pieces = options.pieces > 0 ? options.pieces : v;
+    const std::size_t pieces = options.pieces == 0 ? v : stages == 1 ? 1 : options.pieces;
     if (pieces * stages > step.model.layers || (stages == 1 && pieces > 1)) continue;
     for (const std::size_t m : numbers)
       if (pieces == 1 || m % stages == 0) choices.push_back({m, pieces});
@@ -148,6 +152,19 @@ struct StagePart
   }
 };
 
+/// Replaces what a micro-batch costs by a mean with that of a smaller one.
+/// @param share  the smaller ones' part of the micro-batches
+inline void average(StagePart& part, const StagePart& smaller, double share)
+{
+  const auto mean = [share](double& x, double y) { x += share * (y - x); };
+  part.cost.time += -share * Time{part.cost.time};
+  part.cost.time += share * smaller.cost.time;
+  mean(part.cost.words, smaller.cost.words);
+  mean(part.cost.messages, smaller.cost.messages);
+  mean(part.cost.flops, smaller.cost.flops);
+  mean(part.needed, smaller.needed);
+}
+
 /// The plans of pipelines on one mesh.
 template <SchemeType S>
 class PipelinePlanner
@@ -169,12 +186,40 @@ class PipelinePlanner
   void plan(std::size_t micro_batches, const std::vector<std::size_t>& pieces, Use use)
   {
     const MicroBatches batches{step_.batch.sequences, micro_batches};
-    const TransformerParts<S> parts{
-        extents_, {batches.size, step_.batch.length}, step_.model, options_.context_parallel};
     m_ = static_cast<double>(batches.count);
     accumulates_ = options_.training && batches.count > 1;
-    stream_ = static_cast<double>(parts.stream().block.size());
+    const TransformerParts<S> parts = parts_of(batches.rows_of(0));
+    make_parts(parts);
     table_ = static_cast<double>(parts.cut(parts.logits()).w.block.size());
+    mean_stream_ = stream_;
+    if (const std::size_t larger = batches.rows % batches.count; larger > 0)
+    {
+      // Memory is that of the larger micro-batches.
+      PipelinePlanner smaller = *this;
+      smaller.make_parts(parts_of(batches.rows_of(larger)));
+      const double share = 1 - static_cast<double>(larger) / m_;
+      average(block_, smaller.block_, share), average(input_, smaller.input_, share);
+      average(output_, smaller.output_, share), average(again_, smaller.again_, share);
+      mean_stream_ += share * (smaller.stream_ - stream_);
+    }
+    for (const std::size_t v : pieces)
+    {
+      Plan plan = combine(batches.count, v);
+      plan.note =
+          attention_note(parts.attention(), S::Axes::ranks(extents_), {step_.model, parts.batch()});
+      use(std::as_const(plan));
+    }
+  }
+
+ private:
+  [[nodiscard]] TransformerParts<S> parts_of(std::size_t sequences) const
+  {
+    return {extents_, {sequences, step_.batch.length}, step_.model, options_.context_parallel};
+  }
+  /// Makes the parts of a stage for a micro-batch.
+  void make_parts(const TransformerParts<S>& parts)
+  {
+    stream_ = static_cast<double>(parts.stream().block.size());
     block_ = make(parts, [](auto& planner) { return planner.add_block(); });
     input_ = make(parts, [&](auto& planner) {
       planner.add_input(!step_.model.tied || stages_ > 1);
@@ -197,16 +242,8 @@ class PipelinePlanner
       again_.cost.time.room = std::max(0.0, again_.cost.time.total - again_.cost.time.across);
       again_.cost.memory_parts = {};
     }
-    for (const std::size_t v : pieces)
-    {
-      Plan plan = combine(batches.count, v);
-      plan.note =
-          attention_note(parts.attention(), S::Axes::ranks(extents_), {step_.model, parts.batch()});
-      use(std::as_const(plan));
-    }
   }
 
- private:
   /// A stage of the mesh.
   struct Stage
   {
@@ -360,11 +397,11 @@ class PipelinePlanner
     plan.time += m_ * slowest->all.cost.time;
 
     const double ways = options_.training ? 2 : 1;
-    const double message = stage_message_seconds(machine_, plan.ranks, ranks, bytes(stream_));
+    const double message = stage_message_seconds(machine_, plan.ranks, ranks, bytes(mean_stream_));
     double waits = ways * (p - 1) * message;
     if (pieces == 1 && options_.training) waits += (m_ - 1) * ways * message * (p - 1) / p;
     double sent = ways * m_ * (p * double(pieces) - 1) / p;
-    plan.words += sent * stream_;
+    plan.words += sent * mean_stream_;
     if (model.tied && stages_ > 1 && options_.training)
     {
       waits += stage_message_seconds(machine_, plan.ranks, ranks, bytes(table_));
@@ -397,7 +434,8 @@ class PipelinePlanner
   double m_ = 1;
   bool accumulates_ = false;
   double stream_ = 0;  // elements of a rank's activations between stages
-  double table_ = 0;   // elements of a rank's block of the table
+  double mean_stream_ = 0;
+  double table_ = 0;  // elements of a rank's block of the table
   double ring_workspace_ = 0;
   StagePart block_, input_, output_;
   StagePart again_;  // forward of a block once more
@@ -426,8 +464,9 @@ template <detail::StagesFirst P>
   require<ArgumentError>(
       !choices.empty(), "got ", empty.stages, " stages for ", step.model.layers, " blocks and ",
       step.batch.sequences,
-      " sequences, which have no such pieces or micro-batches; use fewer stages, and with several "
-      "pieces a number of micro-batches that is a multiple of the stages'");
+      " sequences, which have no such pieces or micro-batches; use fewer stages, at most as many "
+      "micro-batches as sequences, and with several pieces a number of micro-batches that is a "
+      "multiple of the stages'");
   const auto of_stage = P::of_scheme(extents);
   detail::PipelinePlanner<S> planner{empty, of_stage, step, machine, options};
   Plan best;

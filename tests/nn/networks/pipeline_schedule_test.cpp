@@ -256,10 +256,4 @@ TEST_CASE("the bubble of equal stages is that of the formula")
   CHECK(time_of(4, 3, 1, 2) == 3.0 * (3 + 3));
 }
 
-TEST_CASE("pieces that take other turns than the micro-batches are refused")
-{
-  CHECK(mentions(message_of<ArgumentError>([] { (void)pipeline_schedule(0, 4, 6, 2); }),
-                 "got 6 micro-batches", "4 stages", "use a multiple of 4"));
-}
-
 }  // namespace cubist::test::pipeline_schedule_test

@@ -42,7 +42,7 @@ void step(MLP<P, B, double>& mlp, const typename MLP<P, B, double>::Input& x)
 TEST_CASE("a stage sends activations to the next one, and gradients to the one before")
 {
   using B = Counting<Threads>;
-  for (const std::size_t rows : {16U, 14U, 3U})
+  for (const std::size_t rows : {16U, 14U, 5U})
   {
     const auto sent = on_ranks<B>(3, [&](B::Communicator& world) {
       const Mesh<P, B> mesh{world, {.stages = 3}};
@@ -53,7 +53,7 @@ TEST_CASE("a stage sends activations to the next one, and gradients to the one b
       return std::pair{world.traffic()[Collective::send], world.traffic().total().elements};
     });
     CAPTURE(rows);
-    const std::uint64_t messages = std::min<std::uint64_t>(rows, 4);
+    constexpr std::uint64_t messages = 4;
     CHECK(sent[0].first == Sent{messages, rows * 7});
     CHECK(sent[1].first == Sent{2 * messages, rows * (7 + 9)});
     CHECK(sent[2].first == Sent{messages, rows * 9});
@@ -111,6 +111,27 @@ TEST_CASE("a stage that waits for one which has failed names it")
   });
   CHECK(mentions(first, "rank 1", "got no data"));
   CHECK(mentions(of_peer, "rank 1", "on stage 0 of 2"));
+}
+
+TEST_CASE(
+    "ranks of a stage whose labels end at different lengths get the error of labels that differ")
+{
+  using B = CountedThreads;
+  const auto messages = on_ranks<B>(4, [](B::Communicator& world) {
+    const Mesh<P, B> mesh{world, {.stages = 2, .scheme = {.rows = 2, .cols = 1}}};
+    Transformer<P, B, double> model{
+        mesh, {.vocabulary = 7, .positions = 4, .width = 4, .layers = 2, .heads = 1}};
+    const std::vector ids{1, 2, 3, 4, 5, 6, 0, 1};
+    auto labels = ids;
+    if (world.rank() == 3) labels[3] = labels[7] = -100;
+    return message_of<Error>(
+        [&] { static_cast<void>(double{model.compute_gradients(ids, labels, 4)}); });
+  });
+  for (const int of_last_stage : {2, 3})
+    CHECK(mentions(messages[static_cast<std::size_t>(of_last_stage)],
+                   "got labels that differ between ranks"));
+  for (const int of_first_stage : {0, 1})
+    CHECK(mentions(messages[static_cast<std::size_t>(of_first_stage)], "returned"));
 }
 
 TEST_CASE("a stage keeps activations of no more micro-batches than there are stages behind it")

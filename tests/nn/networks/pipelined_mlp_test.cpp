@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An MLP in stages trains as on one rank.
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -54,10 +56,11 @@ MlpOptions options()
   return {.activation = gelu, .output = cubist::tanh, .dropout = 0.1, .seed = 5};
 }
 
+/// Of four micro-batches the third has no label.
 std::vector<int> labels()
 {
   auto all = classes(samples, sizes.back());
-  all[3] = -100;
+  for (const std::size_t i : {3U, 8U, 9U, 10U}) all[i] = -100;
   return all;
 }
 
@@ -69,12 +72,16 @@ struct Run
   std::vector<Global<double>> values;
 };
 
-/// The sizes of micro-batches: as equal as can be, the last one smaller.
+/// The first row of each micro-batch, and its rows: as equal as can be, the first ones larger.
 std::vector<std::pair<std::size_t, std::size_t>> ranges(std::size_t parts)
 {
-  const std::size_t size = (samples + parts - 1) / parts;
   std::vector<std::pair<std::size_t, std::size_t>> all;
-  for (std::size_t i = 0; i < samples; i += size) all.emplace_back(i, std::min(size, samples - i));
+  for (std::size_t i = 0, first = 0; i < parts; ++i)
+  {
+    const std::size_t rows = (samples - first + parts - i - 1) / (parts - i);
+    all.emplace_back(first, rows);
+    first += rows;
+  }
   return all;
 }
 
@@ -100,8 +107,9 @@ Run trained_on_one_rank(std::size_t micro_batches)
         const std::span<const int> of{all.data() + first, rows};
         const auto& y = mlp.forward(scatter<S::Input>(mesh, mine));
         auto dy = zeros_like(y);
-        const double share = static_cast<double>(detail::count_labels(of)) / (samples - 1);
-        loss += share * softmax_cross_entropy(y, of, dy);
+        const double share = static_cast<double>(detail::count_labels(of)) / (samples - 4);
+        const double mean = softmax_cross_entropy(y, of, dy);
+        if (share > 0) loss += share * mean;
         scale_gradient(dy, share * static_cast<double>(parts.size()));
         mlp.backward(dy);
       }
@@ -167,6 +175,8 @@ TEST_CASE("an MLP in stages trains as on one rank")
   on(Stages<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}}, {.micro_batches = 4, .pieces = 2});
   on(Stages<DataParallel<Pipeline<Summa2D>>>{8, {2, {2, {.rows = 1, .cols = 2}}}},
      {.micro_batches = 4});
+  // One stage has one piece.
+  on(Stages<Pipeline<Summa2D>>{1, {1, {.q = 1}}}, {.micro_batches = 4, .pieces = 7});
 }
 
 TEST_CASE("layers in stages begin with the bits that they have on one rank")
@@ -249,13 +259,54 @@ TEST_CASE("an MLP in stages has the outputs, the score and the gradients of one 
   on(Stages<Pipeline<Cube3D>>{3, {3, {1}}});
 }
 
+TEST_CASE("a step of an MLP in stages does not depend on the shapes of the steps before")
+{
+  const auto check = [](const auto& place) {
+    if (!fits(place.ranks)) return;
+    CAPTURE(place.name());
+    enum class Batch
+    {
+      whole,
+      one_row,
+      coarse
+    };
+    const auto gradients_after = [&](std::initializer_list<Batch> batches) {
+      return on_root_of(place, [&](const auto& mesh) {
+        using Net = MLP<Pipeline<Summa2D>, TestBackend, double>;
+        // As many micro-batches as stages, or as rows.
+        Net mlp{mesh, sizes, {.activation = gelu, .seed = 5}};
+        for (const Batch batch : batches)
+        {
+          const std::size_t count = batch == Batch::one_row ? 1 : samples;
+          typename Net::Input x{mesh, {count, sizes.front()}};
+          if (batch == Batch::coarse) x = {mesh, x.shape(), {3 * x.quanta().rows, x.quanta().cols}};
+          scatter(uniform<double>(count, sizes.front(), 1, 2), x);
+          (void)mlp.compute_gradients(x, classes(count, sizes.back()));
+        }
+        std::vector<Global<double>> all;
+        for (const auto& p : mlp.parameters()) all.push_back(gather(p.gradient));
+        return all;
+      });
+    };
+    const auto same = [&](std::initializer_list<Batch> batches) {
+      const auto got = gradients_after(batches), wanted = gradients_after({*(batches.end() - 1)});
+      for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(identical(got[i], wanted[i]));
+    };
+    same({Batch::whole, Batch::one_row});
+    same({Batch::one_row, Batch::whole});
+    same({Batch::whole, Batch::coarse});
+  };
+  check(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}});
+  check(Stages<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}});
+}
+
 TEST_CASE("labels, inputs and cuts that do not fit an MLP in stages are refused")
 {
   if (!fits(2)) return;
   const auto messages =
       on_root_of(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, [](const auto& mesh) {
         using Net = MLP<Pipeline<Summa2D>, TestBackend, double>;
-        Net mlp{mesh, {3, 4, 2}};
+        Net mlp{mesh, {3, 4, 2}, {.pipeline = {.micro_batches = 7}}};
         const typename Net::Input x{mesh, {6, 3}}, wide{mesh, {6, 4}};
         const std::vector<int> six(6, 1), five(5, 1);
         std::vector<std::string> all;
@@ -264,12 +315,16 @@ TEST_CASE("labels, inputs and cuts that do not fit an MLP in stages are refused"
         of_shape([&] { (void)mlp.compute_gradients(wide, six); });
         of_shape([&] { Net none{mesh, {3}}; });
         all.push_back(message_of<ArgumentError>([&] { Net thin{mesh, {3, 2}}; }));
+        all.push_back(message_of<ArgumentError>([&] { (void)mlp.compute_gradients(x, six); }));
+        all.push_back(std::isfinite(mlp.evaluate(x, six).loss) ? "evaluated" : "");
         return all;
       });
   CHECK(mentions(messages[0], "5 labels"));
   CHECK(mentions(messages[1], "(6, 4)", "3 inputs"));
   CHECK(mentions(messages[2], "1 sizes"));
   CHECK(mentions(messages[3], "1 layers", "2 stages"));
+  CHECK(mentions(messages[4], "got 6 rows for 7 micro-batches", "fewer `.micro_batches`"));
+  CHECK(messages[5] == "evaluated");
 }
 
 }  // namespace cubist::test::pipelined_mlp_test

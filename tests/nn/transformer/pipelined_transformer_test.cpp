@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <set>
 #include <span>
 #include <string>
@@ -95,6 +96,19 @@ std::vector<int> batch(std::uint64_t step)
   return ids;
 }
 
+/// Labels of a batch, of which sequences have unequal numbers, and the third and fourth none.
+std::vector<int> labels_of(std::span<const int> ids)
+{
+  std::vector<int> labels(ids.begin(), ids.end());
+  for (std::size_t i = 0; i < labels.size(); ++i)
+  {
+    const std::size_t text = i / length, token = i % length;
+    if (text == 2 || text == 3 || (text == 1 && token < 3) || (text == 4 && token < 2))
+      labels[i] = -100;
+  }
+  return labels;
+}
+
 struct Run
 {
   std::uint64_t began = 0;
@@ -137,11 +151,24 @@ Run trained_on_one_rank(const TransformerConfig& config, std::size_t micro_batch
     Transformer<Summa2D, TestBackend, double> model{mesh, config, options(0)};
     GradientAccumulation accumulation{model.parameters(), micro_batches};
     return steps_of(model, mesh, last, folder, [&](auto& m, const std::vector<int>& ids) {
+      // As equal as can be, the first ones larger, and weighted by their labels.
+      const auto labels = labels_of(ids);
+      const auto all = static_cast<double>(count_predicted(labels, length));
       double loss = 0;
-      const std::size_t size = ids.size() / micro_batches;
-      for (std::size_t i = 0; i < micro_batches; ++i)
-        loss += m.compute_gradients(std::span{ids}.subspan(i * size, size), length);
-      return loss / static_cast<double>(micro_batches);
+      for (std::size_t i = 0, first = 0; i < micro_batches; ++i)
+      {
+        const std::size_t rest = micro_batches - i;
+        const std::size_t size = (sequences - first + rest - 1) / rest;
+        const auto mine = [&](const std::vector<int>& of) {
+          return std::span{of}.subspan(first * length, size * length);
+        };
+        const double share = static_cast<double>(count_predicted(mine(labels), length)) / all;
+        const double mean = m.compute_gradients(mine(ids), mine(labels), length,
+                                                share * static_cast<double>(micro_batches));
+        if (share > 0) loss += share * mean;
+        first += size;
+      }
+      return loss;
     });
   });
 }
@@ -157,7 +184,7 @@ Run trained(const Stages<S>& place, const TransformerConfig& config,
     o.pipeline = pipeline;
     Transformer<Pipeline<S>, TestBackend, double> model{mesh, config, o};
     return steps_of(model, mesh, last, folder, [](auto& m, const std::vector<int>& ids) {
-      return double{m.compute_gradients(ids, length)};
+      return double{m.compute_gradients(ids, labels_of(ids), length)};
     });
   })[0];
 }
@@ -230,7 +257,7 @@ TEST_CASE("a transformer in stages trains with dropout as on one rank, and in ot
   for (const bool llama : {false, true})
   {
     const auto config = config_of(llama, 4);
-    const Run wanted = trained_on_one_rank(config, 3, 5);
+    const Run wanted = trained_on_one_rank(config, 4, 5);
     CHECK(wanted.losses.back() < wanted.losses.front());
     const auto on = [&](const auto& place, const PipelineOptions& pipeline,
                         std::size_t recompute = 0) {
@@ -238,10 +265,31 @@ TEST_CASE("a transformer in stages trains with dropout as on one rank, and in ot
       CAPTURE(place.name(), llama, pipeline.pieces, recompute);
       check_equal(trained(place, config, pipeline, 5, recompute), wanted);
     };
-    on(Stages<Summa2D>{1, {1, {.q = 1}}}, {.micro_batches = 3});
-    on(Stages<Summa2D>{8, {2, {.q = 2}}}, {.micro_batches = 3}, 1);
-    on(Stages<Megatron1D>{8, {4, {2}}}, {.micro_batches = 3});
+    on(Stages<Summa2D>{1, {1, {.q = 1}}}, {.micro_batches = 4});
+    on(Stages<Summa2D>{8, {2, {.q = 2}}}, {.micro_batches = 4}, 1);
+    on(Stages<Megatron1D>{8, {4, {2}}}, {.micro_batches = 4});
   }
+}
+
+TEST_CASE("a step of a tied transformer in stages does not depend on the steps before")
+{
+  if (!fits(2)) return;
+  require_clear(on_ranks<TestBackend>(2, [](typename TestBackend::Communicator& world) {
+    Findings found;
+    using P = Pipeline<Summa2D>;
+    const Mesh<P, TestBackend> mesh{world, {2, {.q = 1}}};
+    const auto ids = batch(1);
+    // As many micro-batches as stages, or as sequences.
+    const auto gradients_after = [&](std::initializer_list<std::size_t> counts) {
+      Transformer<P, TestBackend, double> model{mesh, config_of(false, 2), {.seed = 5}};
+      for (const std::size_t n : counts)
+        (void)model.compute_gradients(std::span{ids}.first(n * length), length);
+      return gradients_of(model);
+    };
+    found.check(gradients_after({6, 1}) == gradients_after({1}), "one sequence after six");
+    found.check(gradients_after({1, 6}) == gradients_after({6}), "six sequences after one");
+    return found;
+  }));
 }
 
 TEST_CASE("a transformer of bfloat16 in stages trains as one of doubles, to its precision")

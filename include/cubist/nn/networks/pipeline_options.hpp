@@ -17,12 +17,13 @@ namespace cubist::CUBIST_ABI
 /// The options of a network on a Pipeline; other networks ignore them.
 struct PipelineOptions
 {
-  /// The parts in which compute_gradients() cuts a batch; 0: as many as there are stages. The
-  /// bubble is (p - 1) / (m + p - 1) of a step for m parts and p stages of equal cost.
+  /// The micro-batches in which compute_gradients() cuts a batch, which must have a row (or a
+  /// sequence) for each. 0: as many as there are stages, or as rows if there are fewer. The bubble
+  /// is (p - 1) / (m + p - 1) of a step for m micro-batches and p stages of equal cost.
   std::size_t micro_batches = 0;
   /// The pieces of consecutive layers that each stage has. With v pieces, stage s has the pieces s,
   /// s + p, s + 2p, …, and the bubble is one v-th; but v times as many activations are sent, and
-  /// the number of micro-batches must be a multiple of the stages'.
+  /// the number of micro-batches must be a multiple of the stages'. One stage has one piece.
   std::size_t pieces = 1;
   /// The numbers of layers of the pieces, in their order; empty: pieces of equal cost, as nearly
   /// as whole layers allow.
@@ -78,57 +79,89 @@ namespace detail
 /// The first layer of each piece of a network on so many stages, and behind them the number of
 /// layers.
 /// @param costs of the layers
-/// @throws ArgumentError for options that do not fit the layers
+/// @throws ArgumentError for options that do not fit the layers or the stages
 [[nodiscard]] inline std::vector<std::size_t>
 cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const PipelineOptions& options)
 {
   require<ArgumentError>(options.pieces > 0, "got stages of 0 pieces, which have no layers; use at "
                                              "least 1");
-  const std::size_t pieces = stages * options.pieces;
+  const std::size_t asked = stages * options.pieces;
+  const std::size_t pieces = stages == 1 ? 1 : asked;
+  const std::string part = options.pieces == 1 ? "stage" : "piece";
   const std::string on =
-      std::to_string(stages) + " stages of " + std::to_string(options.pieces) + " pieces";
+      std::to_string(stages) + (stages == 1 ? " stage" : " stages") +
+      (options.pieces == 1 ? "" : " of " + std::to_string(options.pieces) + " pieces");
+  require<ArgumentError>(options.pieces == 1 || options.micro_batches % stages == 0, "got ",
+                         options.micro_batches, " micro-batches for ", on,
+                         ", which take as many micro-batches in turn as there are stages; use a "
+                         "multiple of ",
+                         stages);
   require<ArgumentError>(pieces <= costs.size(), "got ", costs.size(), " layers for ", on,
-                         ", so a piece would have none; use at most as many pieces as layers");
-  require<ArgumentError>(stages > 1 || options.pieces == 1, "got ", options.pieces,
-                         " pieces of layers on one stage, which has nothing to wait for; use 1");
+                         ", so a ", part, " would have none; use at most as many ", part,
+                         "s as layers");
   if (options.layers.empty()) return cut_by_cost(costs, pieces);
   std::vector<std::size_t> begins{0};
   for (const std::size_t n : options.layers)
   {
-    require<ArgumentError>(n > 0, "got a piece of 0 layers, which computes nothing; give each at "
-                                  "least one");
+    require<ArgumentError>(n > 0, "got a ", part,
+                           " of 0 layers, which computes nothing; give each at least one");
     begins.push_back(begins.back() + n);
   }
-  require<ArgumentError>(begins.size() == pieces + 1 && begins.back() == costs.size(), "got ",
-                         options.layers.size(), " pieces of ", begins.back(), " layers for ", on,
-                         " and ", costs.size(),
+  require<ArgumentError>(begins.size() == asked + 1 && begins.back() == costs.size(), "got ",
+                         options.layers.size(), " numbers of layers, ", begins.back(),
+                         " in all, for ", on, " and ", costs.size(),
                          " layers, so some would be left out or missing; give a number of layers "
-                         "for each piece");
+                         "for each ",
+                         part);
+  if (stages == 1) return {0, costs.size()};
   return begins;
 }
 
-/// A batch in micro-batches of consecutive rows (or sequences), all of equal size except the last
-/// one.
+/// A batch in micro-batches of consecutive rows (or sequences). Their sizes differ by at most one,
+/// and the larger ones come first.
 struct MicroBatches
 {
-  /// @param wanted  the number; fewer, if some would be empty
-  MicroBatches(std::size_t all, std::size_t wanted)
-      : rows{all}, size{std::max<std::size_t>(1, (all + wanted - 1) / wanted)},
-        count{std::max<std::size_t>(1, (all + size - 1) / size)}
-  {
-  }
-
   /// The first row of a micro-batch.
-  [[nodiscard]] std::size_t first(std::size_t i) const { return i * size; }
+  [[nodiscard]] std::size_t first(std::size_t i) const
+  {
+    return i * (rows / count) + std::min(i, rows % count);
+  }
   [[nodiscard]] std::size_t rows_of(std::size_t i) const
   {
-    return std::min(size, rows - std::min(rows, first(i)));
+    return rows / count + (i < rows % count ? 1 : 0);
   }
 
   std::size_t rows;
-  std::size_t size;
   std::size_t count;
 };
+
+/// The micro-batches of outputs and losses, which do not depend on their number: none is empty if
+/// there are rows.
+[[nodiscard]] inline MicroBatches cut_evaluation(std::size_t rows, std::size_t stages,
+                                                 const PipelineOptions& options)
+{
+  const std::size_t wanted = options.micro_batches > 0 ? options.micro_batches : stages;
+  return {rows, std::clamp<std::size_t>(rows, 1, wanted)};
+}
+
+/// The micro-batches of a training step.
+/// @param unit  what errors call rows: "rows" or "sequences"
+/// @throws ArgumentError for fewer rows than micro-batches
+[[nodiscard]] inline MicroBatches cut_step(std::size_t rows, const char* unit, std::size_t stages,
+                                           const PipelineOptions& options)
+{
+  require<ArgumentError>(rows >= options.micro_batches, "got ", rows, " ", unit, " for ",
+                         options.micro_batches, " micro-batches, so some would be empty; give a ",
+                         "step at least as many ", unit,
+                         ", or make the network with fewer `.micro_batches`");
+  const MicroBatches all = cut_evaluation(rows, stages, options);
+  require<ArgumentError>(options.pieces == 1 || all.count % stages == 0, "got ", rows, " ", unit,
+                         " for ", stages, " stages of ", options.pieces,
+                         " pieces, which take as many micro-batches in turn as there are stages; "
+                         "give a step at least ",
+                         stages, " ", unit);
+  return all;
+}
 
 }  // namespace detail
 

@@ -39,18 +39,12 @@ struct PipelineStep
 };
 
 /// The steps of a stage.
-/// @throws ArgumentError for several pieces and a number of micro-batches that is no multiple of
-/// the stages'
+/// @pre with several pieces, the number of micro-batches is a multiple of the stages'
 [[nodiscard]] inline std::vector<PipelineStep> pipeline_schedule(std::size_t stage,
                                                                  std::size_t stages,
                                                                  std::size_t micro_batches,
                                                                  std::size_t pieces)
 {
-  require<ArgumentError>(pieces == 1 || micro_batches % stages == 0, "got ", micro_batches,
-                         " micro-batches for ", stages, " stages of ", pieces,
-                         " pieces, which take as many micro-batches in turn as there are stages; "
-                         "use a multiple of ",
-                         stages);
   const std::size_t all = micro_batches * pieces;
   const std::size_t before = std::min(
       all, pieces == 1 ? stages - 1 - stage : (pieces - 1) * stages + 2 * (stages - 1 - stage));

@@ -196,8 +196,8 @@ class PipelineStack
 
   /// The gradients of a step: their means over the micro-batches go to `whole`, which has begun a
   /// backward.
-  /// @throws MeshError on an idle rank; ArgumentError for pieces that the number of micro-batches
-  /// does not fit
+  /// @pre the number of micro-batches fits pipeline_schedule()
+  /// @throws MeshError on an idle rank
   void compute_gradients(Ends& ends, std::size_t micro_batches, GradientReducer<T, M>& whole)
   {
     const auto steps = pipeline_schedule(links().stage(), stages_, micro_batches, pieces_.size());

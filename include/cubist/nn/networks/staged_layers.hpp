@@ -8,7 +8,7 @@
 //
 // Each micro-batch is a forward of its own, with its own dropout masks, like the batches of a
 // GradientAccumulation. Micro-batches are consecutive rows of X, and the gradient is that of the
-// mean over all rows.
+// mean over all rows that have a label.
 //
 // Words a rank: those of the layers of its stage, for each micro-batch, and of
 // nn/networks/stage_links.hpp; on the first stage those of nn/networks/stage_rows.hpp for X, and
@@ -76,11 +76,12 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
   /// have a label, multiplied by `scale`; returns that mean, the same on every rank. Every rank of
   /// the mesh calls it.
   /// @param labels one a row, the same on every rank, as softmax_cross_entropy() takes them
-  /// @throws ShapeError, MeshError for an X or labels that do not fit
+  /// @throws ShapeError, MeshError for an X or labels that do not fit; ArgumentError for fewer rows
+  /// than micro-batches
   LossValue compute_gradients(const Input& x, std::span<const int> labels, double scale = 1)
   {
     check_labels(labels, {x.rows(), widths_.sizes.back()});
-    Ends ends{*this, x, count_labels(labels)};
+    Ends ends{*this, x, count_labels(labels), step_of(x)};
     ends.loss = [&](const OfStage& y, OfStage& dy, std::size_t first) {
       const auto mine = labels.subspan(first, y.rows());
       return Counted{softmax_cross_entropy(y, mine, dy), count_labels(mine)};
@@ -90,7 +91,8 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
   /// The gradients of all parameters, for the mean of (Y - target)^2 over all elements, multiplied
   /// by `scale`; returns that mean, the same on every rank.
   /// @param target cut as Y is, on all stages
-  /// @throws ShapeError, MeshError for an X or a target that do not fit
+  /// @throws ShapeError, MeshError for an X or a target that do not fit; ArgumentError for fewer
+  /// rows than micro-batches
   template <class L>
   LossValue compute_gradients(const Input& x, const DistMatrix<T, L, Mesh>& target,
                               double scale = 1)
@@ -98,7 +100,7 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
     require<ShapeError>(target.shape() == Shape{x.rows(), widths_.sizes.back()}, "got a target of ",
                         target.shape(), " for outputs of ", Shape{x.rows(), widths_.sizes.back()},
                         ", so their elements do not correspond; give it the outputs' shape");
-    Ends ends{*this, x, x.rows()};
+    Ends ends{*this, x, x.rows(), step_of(x)};
     StageRows<T, L, Mesh> rows;
     std::optional<typename StageRows<T, L, Mesh>::Rows> mine;
     ends.loss = [&](const OfStage& y, OfStage& dy, std::size_t first) {
@@ -120,7 +122,7 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
   {
     check_labels(labels, {x.rows(), widths_.sizes.back()});
     const std::size_t all = count_labels(labels);
-    Ends ends{*this, x, all};
+    Ends ends{*this, x, all, cut_evaluation(checked(x).rows(), stages(), pipeline_)};
     double hits = 0;
     ends.loss = [&](const OfStage& y, OfStage& scratch, std::size_t first) {
       const auto mine = labels.subspan(first, y.rows());
@@ -138,7 +140,7 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
   /// Y without dropout, on all stages; the last one sends it to the others.
   [[nodiscard]] Activations predict(const Input& x)
   {
-    Ends ends{*this, x, x.rows(), 1};
+    Ends ends{*this, x, x.rows(), {checked(x).rows(), 1}};
     const Shape shape{x.rows(), widths_.sizes.back()};
     const Quanta quanta{x.quanta().rows, this->mesh_.quantum()};
     const auto make = [&]<class L>(std::type_identity<L>) -> Activations {
@@ -192,7 +194,7 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
   StagedLayers(const Mesh& mesh, std::uint64_t seed, StagedWidths widths,
                std::vector<std::size_t> begins, const PipelineOptions& options,
                std::size_t recompute, const std::vector<std::string>& frozen, Make make)
-      : Base{mesh, seed}, widths_{std::move(widths)}, micro_batches_{options.micro_batches},
+      : Base{mesh, seed}, widths_{std::move(widths)}, pipeline_{options},
         layers_{mesh, std::move(begins), "forward of layer", "backward of layer", recompute}
   {
     Freezing freezing{frozen};
@@ -224,20 +226,9 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
 
    public:
     /// @param all  the rows over which the loss is a mean
-    Ends(StagedLayers& net, const Input& x, std::size_t all)
-        : Ends{net, x, all, net.micro_batches()}
+    Ends(StagedLayers& net, const Input& x, std::size_t all, MicroBatches cut)
+        : batches{cut}, net_{net}, x_{x}, all_{all}
     {
-    }
-    Ends(StagedLayers& net, const Input& x, std::size_t all, std::size_t micro_batches)
-        : batches{x.rows(), micro_batches}, net_{net}, x_{x}, all_{all}
-    {
-      require<ShapeError>(
-          x.cols() == net.widths_.sizes.front(), "got X of ", x.shape(), " for a network of ",
-          net.widths_.sizes.front(),
-          " inputs, so columns would be missing or left over; give it a column for each input");
-      require<MeshError>(x.mesh() == net.mesh_, "got X of ", x.shape(),
-                         " on another mesh than the network's, so its blocks lie on other ranks; "
-                         "make it on the network's mesh");
     }
 
     MicroBatches batches;
@@ -308,9 +299,24 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
                   "predict(x) or evaluate(x, labels) for outputs");
   }
 
-  [[nodiscard]] std::size_t micro_batches() const
+  [[nodiscard]] std::size_t stages() const
   {
-    return micro_batches_ > 0 ? micro_batches_ : static_cast<std::size_t>(stages_of(this->mesh_));
+    return static_cast<std::size_t>(stages_of(this->mesh_));
+  }
+  [[nodiscard]] MicroBatches step_of(const Input& x) const
+  {
+    return cut_step(checked(x).rows(), "rows", stages(), pipeline_);
+  }
+  const Input& checked(const Input& x) const
+  {
+    require<ShapeError>(
+        x.cols() == widths_.sizes.front(), "got X of ", x.shape(), " for a network of ",
+        widths_.sizes.front(),
+        " inputs, so columns would be missing or left over; give it a column for each input");
+    require<MeshError>(x.mesh() == this->mesh_, "got X of ", x.shape(),
+                       " on another mesh than the network's, so its blocks lie on other ranks; "
+                       "make it on the network's mesh");
+    return x;
   }
   /// A matrix of this many rows for the X of a layer, or for the Y of the last one.
   OfStage& fit(std::optional<OfStage>& m, std::size_t layer, std::size_t rows,
@@ -340,7 +346,7 @@ class StagedLayers : public Network<T, AxisMesh<typename P::Axes, B>>
   }
 
   StagedWidths widths_;
-  std::size_t micro_batches_;
+  PipelineOptions pipeline_;
   Stack layers_;
   StageRows<T, typename S::Input, Mesh> rows_;
   std::deque<std::optional<OfStage>> inputs_;  // the inputs of slots; their addresses do not change

@@ -79,7 +79,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   Transformer(const Mesh& mesh, const TransformerConfig& config,
               const TransformerOptions& options = {})
       : Network{mesh, options.seed, options.inference}, config_{config},
-        micro_batches_{options.pipeline.micro_batches}, context_parallel_{options.context_parallel},
+        pipeline_{options.pipeline}, context_parallel_{options.context_parallel},
         dropout_{options.dropout, options.seed, 0}, blocks_{mesh,
                                                             cut(mesh, config, options.pipeline),
                                                             "forward of block", "backward of block",
@@ -247,13 +247,9 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
    public:
     using typename detail::PipelineEnds<Hidden, T>::Reducer;
 
-    Ends(Transformer& model, const Batch& batch, std::size_t micro_batches)
-        : batches{batch.sequences(), micro_batches}, model_{model}, batch_{batch}
+    Ends(Transformer& model, const Batch& batch, detail::MicroBatches cut)
+        : batches{cut}, model_{model}, batch_{batch}
     {
-      require<ShapeError>(batch.sequence > 0 && !batch.ids.empty() &&
-                              batch.ids.size() % batch.sequence == 0,
-                          "got ", batch.ids.size(), " tokens in sequences of ", batch.sequence,
-                          ", so the last one is incomplete; give whole sequences");
       for (std::size_t i = 0; i < batches.count; ++i)
         passes.push_back({.sequence = batch.sequence});
     }
@@ -321,7 +317,8 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
     using typename Ends::Reducer;
 
     LossEnds(Transformer& model, const Batch& batch, bool trains, double scale)
-        : Ends{model, batch, model.micro_batches()}, trains_{trains}, scale_{scale}
+        : Ends{model, batch, model.micro_batches(batch.sequences(), trains)}, trains_{trains},
+          scale_{scale}
     {
       // This is checked even if another rank has the logits, so that errors are the same on every
       // rank.
@@ -406,7 +403,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   {
    public:
     OutputEnds(Transformer& model, const Batch& batch, std::size_t position, bool last_only)
-        : Ends{model, batch, 1}, last_only_{last_only}
+        : Ends{model, batch, {batch.sequences(), 1}}, last_only_{last_only}
     {
       this->passes.front().position = position;
     }
@@ -490,9 +487,11 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   {
     return table_ ? table_->table_gradient() : embedding_.table_gradient();
   }
-  [[nodiscard]] std::size_t micro_batches() const
+  [[nodiscard]] detail::MicroBatches micro_batches(std::size_t sequences, bool trains) const
   {
-    return micro_batches_ > 0 ? micro_batches_ : static_cast<std::size_t>(stages_of(this->mesh_));
+    const auto stages = static_cast<std::size_t>(stages_of(this->mesh_));
+    return trains ? detail::cut_step(sequences, "sequences", stages, pipeline_)
+                  : detail::cut_evaluation(sequences, stages, pipeline_);
   }
   [[nodiscard]] InputKept& input_kept(std::size_t slot)
   {
@@ -602,7 +601,7 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   using Buffer = typename Mesh::Engine::template Buffer<T>;
 
   TransformerConfig config_;
-  std::size_t micro_batches_;
+  PipelineOptions pipeline_;
   std::size_t context_parallel_;
   Dropout dropout_;  // the dropout of the embedding
   Stack blocks_;

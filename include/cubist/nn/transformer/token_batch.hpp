@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cubist/comm/reduction.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
 
@@ -27,7 +28,14 @@ struct TokenBatch
   std::span<const int> ids, labels;
   std::size_t sequence;
 
-  [[nodiscard]] std::size_t sequences() const { return sequence > 0 ? ids.size() / sequence : 0; }
+  /// @throws ShapeError unless the ids are whole sequences
+  [[nodiscard]] std::size_t sequences() const
+  {
+    require<ShapeError>(sequence > 0 && !ids.empty() && ids.size() % sequence == 0, "got ",
+                        ids.size(), " tokens in sequences of ", sequence,
+                        ", so the last one is incomplete; give whole sequences");
+    return ids.size() / sequence;
+  }
 };
 
 /// Removes padding, in memory that is used again.
