@@ -129,6 +129,15 @@ void check_labels(Model& model, const std::vector<int>& ids, std::size_t length,
                 "the padding of a shorter text changes gradients by ",
                 distance(of_padding[i], of_padding[0]));
 
+  // No label at all.
+  const std::vector<int> none(ids.size(), ignored_label);
+  const double of_none = model.compute_gradients(ids, none, length);
+  found.check(std::isnan(of_none) && std::isnan(model.evaluate(ids, none, length)),
+              "the mean over no label is ", of_none);
+  for (const auto& gradient : gradients_of(model))
+    for (const auto x : gradient)
+      if (x != typename Model::Value{}) found.check(false, "a gradient without labels is ", x);
+
   // One token, in the last sequence: its loss by hand, and the gradients for its logits'.
   const std::size_t token = ids.size() - length / 2;
   std::vector<int> one(ids.size(), ignored_label);

@@ -22,14 +22,16 @@ TEST_CASE("micro-batches are consecutive rows, cut over the ranks of each stage"
     Findings found;
     const M mesh{world, {2, 2, 2}, 2};
     const auto of_stage = make_stage_mesh(mesh);
-    DistMatrix<double, L, M> all{mesh, {11, 5}};
     const auto element = [](std::size_t i, std::size_t j) { return double(100 * i + j + 1); };
-    all.generate(element);
+    // Two matrices of a shape, which are cut otherwise.
+    DistMatrix<double, L, M> matrices[] = {{mesh, {11, 5}}, {mesh, {11, 5}, {8, 2}}};
+    for (auto& all : matrices) all.generate(element);
     detail::StageRows<double, L, M> rows;
-    for (int repeat = 0; repeat < 2; ++repeat)
+    for (int repeat = 0; repeat < 4; ++repeat)
       for (const auto& [first, count] : {std::pair{0U, 4U}, {4U, 4U}, {8U, 3U}, {0U, 11U}})
       {
-        DistMatrix<double, L, StageMesh<M>> part{of_stage, {count, 5}};
+        const auto& all = matrices[repeat % 2];
+        DistMatrix<double, L, StageMesh<M>> part{of_stage, {count, 5}, all.quanta()};
         rows.copy(all, first, part);
         const auto mine = part.valid();
         for (std::size_t i = 0; i < mine.rows(); ++i)

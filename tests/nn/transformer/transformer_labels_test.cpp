@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cubist/nn/transformer/transformer.hpp"
@@ -122,6 +123,24 @@ TEST_CASE("a label beside the first token, and a text that is padding alone, may
   });
   CHECK(loss);
   CHECK(same);
+}
+
+TEST_CASE("ranks whose labels end at different lengths get the error of labels that differ")
+{
+  if (!fits(two_two_two)) return;
+  const auto messages = on_mesh(two_two_two, [](const auto& mesh) {
+    using S = std::decay_t<decltype(two_two_two)>::Scheme;
+    Transformer<S, TestBackend, double> model{mesh, config_of(false)};
+    auto [ids, labels] = padded();
+    if (mesh.rank() == 5)
+      for (std::size_t i = 0; i < labels.size(); ++i)
+        if (i % longest > 3) labels[i] = -100;
+    return message_of<ArgumentError>([&, &all = labels, &tokens = ids] {
+      static_cast<void>(double{model.compute_gradients(tokens, all, longest)});
+    });
+  });
+  for (const auto& message : messages)
+    CHECK(mentions(message, "got labels that differ between ranks"));
 }
 
 TEST_CASE("labels that do not fit the tokens are refused")
