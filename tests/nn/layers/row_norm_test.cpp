@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -184,6 +186,35 @@ Global<double> norm_of(const Place<S>& place, const Global<double>& x)
     Norm<S, B, double> layer{mesh, x.shape(1), {.epsilon = 0}};
     return gather(Passes{layer}.forward(scatter<typename S::Input>(mesh, x), {}));
   });
+}
+
+TEST_CASE("ranks that share a norm do not overwrite a gradient that another one still reads")
+{
+  using S = Megatron1D;
+  constexpr std::size_t n = 256;  // the smallest square that ranks share
+  const auto results = [](const Place<S>& place) {
+    return on_mesh<Threads>(place, [](const auto& mesh) {
+      LayerNorm<S, Threads, double> layer{mesh, n};
+      const auto x = scatter<S::Input>(mesh, uniform<double>(n, n, 1));
+      const auto dy = scatter<S::Input>(mesh, uniform<double>(n, n, 2));
+      auto twice = dy;
+      mesh.engine().map_indexed(twice.valid(), detail::Scaled<double>{2}, dy.valid());
+      Passes passes{layer};
+      passes.forward(x, {});
+      const auto* dx = passes.backward(x, dy, {}, true);
+      // Meanwhile other ranks go on to the next backward, without a forward.
+      if (mesh.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds{20});
+      std::vector<double> found(dx->valid().elements().begin(), dx->valid().elements().end());
+      dx = passes.backward(x, twice, {}, true);
+      for (const double d : dx->valid().elements()) found.push_back(d / 2);
+      found.push_back(passes.kept.is_shared ? 1 : 0);
+      return found;
+    });
+  };
+  auto wanted = results(Place<S>{1, {.p = 1}}).front();
+  CHECK(wanted.back() == 0);
+  wanted.back() = 1;
+  for (const auto& of_rank : results(Place<S>{2, {.p = 2}})) CHECK((of_rank == wanted));
 }
 
 TEST_CASE("LayerNorm keeps the variance of rows whose mean is large")
