@@ -17,8 +17,8 @@
 //
 // The gradient is the mean of the micro-batches' gradients. If all of them have the same number of
 // rows with a label, it equals the gradient of one large batch whose loss is the mean over these
-// rows. The gradients are unspecified until the n-th backward. Each parameter takes a second buffer of its gradient's
-// size. A table that embedding and logits share is summed in every micro-batch.
+// rows. The gradients are unspecified until the n-th backward. Each parameter takes a second buffer
+// of its gradient's size. A table that embedding and logits share is summed in every micro-batch.
 //
 // Words: in a step of n backwards, the sums over replicas of one.
 

@@ -23,7 +23,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "cubist/core/error.hpp"
+#include "cubist/version.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -61,8 +61,8 @@ inline void check_groups(const std::vector<ParameterGroup>& groups)
 class GroupRates
 {
  public:
-  /// @param rate the optimizer's, which is its base, too
-  explicit GroupRates(double rate) : rate_{rate}, base_{rate} {}
+  /// @param rate the optimizer's
+  explicit GroupRates(double rate) : rate_{rate} {}
 
   /// @throws ArgumentError for rates below 0, or not finite
   void set(double rate, double base)
@@ -70,7 +70,7 @@ class GroupRates
     check_option("a learning rate", rate);
     check_option("a base of learning rates", base);
     rate_ = rate;
-    base_ = base;
+    factor_ = rate / base;
   }
 
   /// @param group null for parameters in no group
@@ -84,16 +84,15 @@ class GroupRates
         "was ", rate_, " and that has a group with its own, so it is unknown by which factor the ",
         "group's changes; call set_learning_rate(rate, base), or set_next(optimizer) of a "
         "LearningRate");
-    if (rate_ == base_) return *group->learning_rate;
-    require<ArgumentError>(base_ > 0, "got a learning rate of ", rate_,
-                           " whose base is 0, so it is unknown by which factor the rates of groups "
-                           "change; give a positive base");
-    return *group->learning_rate * (rate_ / base_);
+    require<ArgumentError>(is_finite(factor_), "got a learning rate of ", rate_,
+                           " whose base is too small, so the rates of groups would not be finite; "
+                           "give the rate to which theirs belong as its base");
+    return *group->learning_rate * factor_;
   }
 
  private:
   double rate_;
-  double base_;
+  double factor_ = 1;
 };
 
 template <class T>
