@@ -92,7 +92,7 @@ template <class S, class L>
   const int cores = std::max(1, static_cast<int>(machine.cores));
   // Rank 0 has one of the largest parts of the work.
   const auto product = [&](const Placement& a, const Placement& b, const Placement& c) {
-    return assign_work(a, b, c, 0, cores, scalar_bytes, machine.gemm);
+    return assign_work(a, b, c, 0, cores, scalar_bytes, machine.gemm, ProductList::to_predict);
   };
   const std::vector products{product(x, w, y), product(y, w.t(), x), product(x.t(), y, w)};
   const auto time = [&](std::size_t i) {

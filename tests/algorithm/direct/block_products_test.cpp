@@ -277,4 +277,37 @@ TEST_CASE("Parts that do not fit a cache are multiplied one after the other")
   CHECK(block_products(a, b, {}, all(40), 0, {}).empty());
 }
 
+TEST_CASE("To predict a time, equal products are listed once, however large the matrices are")
+{
+  const auto time = [](const std::vector<BlockProduct>& products) {
+    double all = 0;
+    for (const auto& p : products) all += p.time(times_with(140 * 80));
+    return all;
+  };
+  // Strips, of which some cross a boundary of A; and panels that are assembled from rows of A.
+  const auto strips = [](std::size_t rows, ProductList list) {
+    const auto a = blocks({rows, 40}, 3, 1);
+    const auto b = blocks({40, 40}, 2, 2);
+    return block_products(a, b, {{{all(rows), {0, 20, 20}}, {}}, {{all(rows), {20, 20, 20}}, {}}},
+                          all(40), 0, times_with(140 * 80), list);
+  };
+  const auto panels = [](std::size_t inner, ProductList list) {
+    return block_products(blocks({256, inner}, 4, 2), blocks({inner, 256}, 1, 1, 8),
+                          {{{all(256), all(256)}, {}}}, all(inner), 0, times_with(140 * 80), list);
+  };
+  const auto check = [&](auto products, std::size_t size) {
+    const auto each = products(size, ProductList::to_compute);
+    const auto once = products(size, ProductList::to_predict);
+    CHECK(once.size() < each.size());
+    CHECK(time(once) == Approx(time(each)));
+    std::size_t listed = 0;
+    for (const auto& p : once) listed += p.repeats;
+    CHECK(listed == each.size());
+    // As short for 2^50 rows.
+    CHECK(products(std::size_t{1} << 50U, ProductList::to_predict).size() <= once.size() + 2);
+  };
+  check(strips, 12'800 + 77);
+  check(panels, 30'000);
+}
+
 }  // namespace algorithm_direct_block_products_test

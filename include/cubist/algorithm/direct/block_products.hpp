@@ -54,10 +54,11 @@ struct BlockProduct
   std::vector<Piece> b;
   Corner c;
   ProductSize size;
-  bool first = true;       // of the products that write to this piece of C
-  bool same_a = false;     // as in the product before
-  bool same_b = false;     // as in the product before with the same slot
-  std::size_t b_slot = 0;  // the workspace that an assembled B is in
+  bool first = true;        // of the products that write to this piece of C
+  bool same_a = false;      // as in the product before
+  bool same_b = false;      // as in the product before with the same slot
+  std::size_t b_slot = 0;   // the workspace that an assembled B is in
+  std::size_t repeats = 1;  // how many equal products the list has this one for
 
   /// The time on one core, including the time to assemble the factors.
   [[nodiscard]] double time(const GemmTimes& times) const
@@ -65,8 +66,16 @@ struct BlockProduct
     std::size_t copied = 0;
     if (a.size() > 1 && !same_a) copied += size.m * size.k;
     if (b.size() > 1 && !same_b) copied += size.k * size.n;
-    return times(size) + times.copy * static_cast<double>(copied);
+    return static_cast<double>(repeats) * (times(size) + times.copy * static_cast<double>(copied));
   }
+};
+
+/// What a list of products is for. To predict a time, products that differ only in where their
+/// pieces lie are listed once, so that the list does not grow with the matrices.
+enum class ProductList
+{
+  to_compute,
+  to_predict
 };
 
 /// A block of C that a rank computes, and where it writes it.
@@ -78,14 +87,28 @@ struct TargetPart
 
 #ifndef CUBIST_COMPILED  // only assign_work calls these functions
 
-/// Consecutive ranges of at most `most` indices that cover a range.
-[[nodiscard]] inline std::vector<Range> slices(const Range& all, std::size_t most)
+/// Consecutive ranges of equal length, by the first.
+struct Slices
 {
-  std::vector<Range> found;
-  for (std::size_t i = 0; i < all.valid; i += most)
+  Range first;
+  std::size_t count = 1;
+};
+
+/// Consecutive ranges of at most `most` indices that cover a range. To predict, those after the
+/// first that lie between the same two of `cuts`, which ascend, are listed once.
+[[nodiscard]] inline std::vector<Slices> slices(const Range& all, std::size_t most,
+                                                ProductList list,
+                                                const std::vector<std::size_t>& cuts = {})
+{
+  std::vector<Slices> found;
+  for (std::size_t i = 0; i < all.valid; i += found.back().count * most)
   {
+    const auto cut = std::upper_bound(cuts.begin(), cuts.end(), all.offset + i);
+    const std::size_t end = cut == cuts.end() ? all.valid : *cut - all.offset;
     const std::size_t size = std::min(most, all.valid - i);
-    found.push_back({all.offset + i, size, size});
+    const bool is_one = list == ProductList::to_compute || i == 0;
+    found.push_back(
+        {{all.offset + i, size, size}, is_one ? 1 : std::max<std::size_t>(1, (end - i) / most)});
   }
   return found;
 }
@@ -204,23 +227,26 @@ struct PanelFactor
 
 /// The inner indices as panels for a part of C, of shape `c`. A panel is one or several pieces,
 /// each of which is in one block of A and in one block of B.
-[[nodiscard]] inline std::vector<Range> panels(const Range& inner, const PanelFactor& a,
-                                               const PanelFactor& b, Shape c, std::size_t longest)
+[[nodiscard]] inline std::vector<Slices> panels(const Range& inner, const PanelFactor& a,
+                                                const PanelFactor& b, Shape c, std::size_t longest,
+                                                ProductList list)
 {
   auto begins = a.begins;
   begins.insert(begins.end(), b.begins.begin(), b.begins.end());
-  std::vector<Range> all;
+  std::vector<Slices> all;
   for (const Range& piece : split(inner, begins))
-    for (const Range& next : slices(piece, longest))
+    for (const Slices& slice : slices(piece, longest, list))
     {
-      const bool extends_last =
-          !all.empty() && all.back().valid + next.valid <= longest &&
-          is_worth_merging(all.back().valid, next.valid, c, a.copies(all.back(), next),
-                           b.copies(all.back(), next));
+      const Range& next = slice.first;
+      Range* const last = all.empty() ? nullptr : &all.back().first;
+      // Several slices in one are as long as may be, so nothing extends them.
+      const bool extends_last = last && last->valid + next.valid <= longest &&
+                                is_worth_merging(last->valid, next.valid, c, a.copies(*last, next),
+                                                 b.copies(*last, next));
       if (extends_last)
-        all.back().size = all.back().valid += next.valid;
+        last->size = last->valid += next.valid;
       else
-        all.push_back(next);
+        all.push_back(slice);
     }
   return all;
 }
@@ -228,7 +254,8 @@ struct PanelFactor
 /// The products for a part of C over these inner indices, by panels.
 [[nodiscard]] inline std::vector<BlockProduct>
 products_by_panels(const Placement& a, const Placement& b, const TargetPart& target,
-                   const Range& inner, int rank, const GemmTimes& times)
+                   const Range& inner, int rank, const GemmTimes& times,
+                   ProductList list = ProductList::to_compute)
 {
   const auto& [part, origin] = target;
   if (part.valid().size() == 0 || inner.valid == 0) return {};
@@ -240,7 +267,7 @@ products_by_panels(const Placement& a, const Placement& b, const TargetPart& tar
   const PanelFactor in_b{block_begins(b, &Block::rows, inner), cols.size() < col_pieces.size()};
   const std::size_t longest = in_a.assembled || in_b.assembled ? times.panel : inner.valid;
   std::vector<BlockProduct> products;
-  for (const Range& panel : panels(inner, in_a, in_b, part.valid(), longest))
+  for (const auto& [panel, count] : panels(inner, in_a, in_b, part.valid(), longest, list))
     for (const Range& row : rows)
       for (const Range& col : cols)
         products.push_back({.a = pieces_of(a, {row, panel}, rank),
@@ -250,7 +277,8 @@ products_by_panels(const Placement& a, const Placement& b, const TargetPart& tar
                             .size = {row.valid, col.valid, panel.valid},
                             .first = panel.offset == inner.offset,
                             .same_a = col.offset != part.cols.offset,
-                            .same_b = cols.size() == 1 && row.offset != part.rows.offset});
+                            .same_b = cols.size() == 1 && row.offset != part.rows.offset,
+                            .repeats = count});
   return products;
 }
 
@@ -267,11 +295,11 @@ products_by_panels(const Placement& a, const Placement& b, const TargetPart& tar
 /// The products of parts that have the same rows, `rows` of them at a time.
 [[nodiscard]] inline std::vector<BlockProduct>
 products_by_strips(const Placement& a, const Placement& b, const std::vector<TargetPart>& parts,
-                   const Range& inner, int rank, std::size_t rows)
+                   const Range& inner, int rank, std::size_t rows, ProductList list)
 {
   std::vector<BlockProduct> products;
   const Range all = parts.front().part.rows;
-  for (const Range& strip : slices(all, rows))
+  for (const auto& [strip, count] : slices(all, rows, list, block_begins(a, &Block::rows, all)))
     for (std::size_t p = 0; p < parts.size(); ++p)
     {
       const auto& [part, origin] = parts[p];
@@ -281,7 +309,8 @@ products_by_strips(const Placement& a, const Placement& b, const std::vector<Tar
                           .size = {strip.valid, part.cols.valid, inner.valid},
                           .same_a = p > 0,
                           .same_b = strip.offset != all.offset,
-                          .b_slot = p});
+                          .b_slot = p,
+                          .repeats = count});
     }
   return products;
 }
@@ -289,7 +318,8 @@ products_by_strips(const Placement& a, const Placement& b, const std::vector<Tar
 /// The products for all parts of C that `rank` computes, over these inner indices.
 [[nodiscard]] inline std::vector<BlockProduct>
 block_products(const Placement& a, const Placement& b, const std::vector<TargetPart>& parts,
-               const Range& inner, int rank, const GemmTimes& times)
+               const Range& inner, int rank, const GemmTimes& times,
+               ProductList list = ProductList::to_compute)
 {
   std::vector<BlockProduct> products;
   const auto append = [&](std::vector<BlockProduct> more) {
@@ -305,10 +335,10 @@ block_products(const Placement& a, const Placement& b, const std::vector<TargetP
     ProductSize size{rows.valid, 0, inner.valid};
     for (const auto& p : same_rows) size.n += p.part.cols.valid;
     if (const std::size_t strip = rows_per_strip(size, times); strip > 0)
-      append(products_by_strips(a, b, same_rows, inner, rank, strip));
+      append(products_by_strips(a, b, same_rows, inner, rank, strip, list));
     else
       for (const auto& target : same_rows)
-        append(products_by_panels(a, b, target, inner, rank, times));
+        append(products_by_panels(a, b, target, inner, rank, times, list));
   }
   return products;
 }

@@ -101,7 +101,8 @@ struct WorkAssignment
 /// @param cores that the ranks share
 [[nodiscard]] WorkAssignment assign_work(const Placement& a, const Placement& b, const Placement& c,
                                          int rank, int cores, std::size_t scalar_bytes,
-                                         const GemmRates& rates = {});
+                                         const GemmRates& rates = {},
+                                         ProductList list = ProductList::to_compute);
 
 #ifndef CUBIST_COMPILED
 
@@ -235,8 +236,10 @@ struct AssignedPart
 }
 
 /// Parts are computed in blocks of C, and copied to the other replicas.
-[[nodiscard]] inline WorkAssignment
-assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int rank)
+[[nodiscard]] inline WorkAssignment assign_in_place(const SharedWork& w,
+                                                    const std::vector<AssignedPart>& parts,
+                                                    int rank,
+                                                    ProductList list = ProductList::to_compute)
 {
   WorkAssignment work = windows_in_place(w, parts);
   const Block whole = w.c[rank];
@@ -250,14 +253,15 @@ assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int
     if (p.holder == rank && w.size().k == 0) work.zero_k = {from.i, 0, p.part.valid()};
     if (p.holder != rank) work.peer_parts.push_back({from, {rank, from.i, 0}, p.part.valid()});
   }
-  work.products = block_products(w.a, w.b, mine, w.inner(), rank, w.times);
+  work.products = block_products(w.a, w.b, mine, w.inner(), rank, w.times, list);
   return work;
 }
 
 // Parts that are cut in another way than C, computed in workspaces.
 
 /// Workers compute the parts of a cut in workspaces; the holders of C read what is theirs.
-[[nodiscard]] inline WorkAssignment assign_by_cut(const SharedWork& w, const WorkCut& cut, int rank)
+[[nodiscard]] inline WorkAssignment assign_by_cut(const SharedWork& w, const WorkCut& cut, int rank,
+                                                  ProductList list = ProductList::to_compute)
 {
   const ProductSize size = w.size();
   WorkAssignment work;
@@ -272,7 +276,8 @@ assign_in_place(const SharedWork& w, const std::vector<AssignedPart>& parts, int
     work.reads_a = work.reads_a || !contains(w.a[worker], part.rows, inner);
     work.reads_b = work.reads_b || !contains(w.b[worker], inner, part.cols);
     if (worker == rank)
-      work.products = block_products(w.a, w.b, {{part, {worker, 0, 0}}}, inner, rank, w.times);
+      work.products =
+          block_products(w.a, w.b, {{part, {worker, 0, 0}}}, inner, rank, w.times, list);
     const Rectangle common = intersection(part, whole);
     if (common.empty() || inner.valid == 0) continue;
     work.peer_parts.push_back({{worker, common.i - part.rows.offset, common.j - part.cols.offset},
@@ -293,9 +298,9 @@ struct WorkWay
   double products_time = 0;         // on the worker that takes the longest
   double time = 0;                  // the time of the whole product
 
-  [[nodiscard]] WorkAssignment assign(const SharedWork& w, int rank) const
+  [[nodiscard]] WorkAssignment assign(const SharedWork& w, int rank, ProductList list) const
   {
-    auto work = cut ? assign_by_cut(w, *cut, rank) : assign_in_place(w, parts, rank);
+    auto work = cut ? assign_by_cut(w, *cut, rank, list) : assign_in_place(w, parts, rank, list);
     work.time = time;
     work.products_time = products_time;
     return work;
@@ -311,8 +316,8 @@ struct WorkWay
       *std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
         return a.part.valid().size() < b.part.valid().size();
       });
-  return w.time_of(
-      products_by_panels(w.a, w.b, target_of(w, largest), w.inner(), largest.worker, w.times));
+  return w.time_of(products_by_panels(w.a, w.b, target_of(w, largest), w.inner(), largest.worker,
+                                      w.times, ProductList::to_predict));
 }
 
 /// @pre any rank has a part
@@ -340,7 +345,8 @@ struct WorkWay
   // Holders read workspaces that are no longer in caches. This takes as long as three copies, or
   // more if they add up several parts.
   const double copies = cut.k > 1 ? 2 + static_cast<double>(cut.k) : 3;
-  const auto work = assign_by_cut(w, cut, 0);  // rank 0 has one of the largest parts
+  // Rank 0 has one of the largest parts.
+  const auto work = assign_by_cut(w, cut, 0, ProductList::to_predict);
   // As in way_per_rank, if more ranks multiply than there are cores.
   const double turns = static_cast<double>(cut.workers()) / static_cast<double>(w.workers);
   const double products = w.time_of(work.products) * turns * (turns > 1 ? w.rates.shared_core : 1);
@@ -351,10 +357,11 @@ struct WorkWay
 
 CUBIST_INLINE WorkAssignment assign_work(const Placement& a, const Placement& b, const Placement& c,
                                          int rank, int cores, std::size_t scalar_bytes,
-                                         const GemmRates& rates)
+                                         const GemmRates& rates, ProductList list)
 {
   // C^T = B^T A^T
-  if (c.transposed()) return assign_work(b.t(), a.t(), c.t(), rank, cores, scalar_bytes, rates);
+  if (c.transposed())
+    return assign_work(b.t(), a.t(), c.t(), rank, cores, scalar_bytes, rates, list);
 
   const SharedWork w{a,
                      b,
@@ -363,7 +370,7 @@ CUBIST_INLINE WorkAssignment assign_work(const Placement& a, const Placement& b,
                      GemmTimes::of(scalar_bytes, rates),
                      rates};
   auto of_ranks = parts_per_rank(w);
-  if (of_ranks.empty()) return assign_in_place(w, of_ranks, rank);
+  if (of_ranks.empty()) return assign_in_place(w, of_ranks, rank, list);
 
   WorkWay fastest = way_per_rank(w, std::move(of_ranks));
   const auto consider = [&](WorkWay way) {
@@ -374,7 +381,7 @@ CUBIST_INLINE WorkAssignment assign_work(const Placement& a, const Placement& b,
   for (const WorkCut& cut : work_cuts(w.workers)) consider(way_by_cut(w, cut));
   // A thin result: each rank multiplies what it has, and nothing but the partial sums is read.
   if (w.turns() > 1) consider(way_by_cut(w, {1, 1, static_cast<std::size_t>(c.ranks())}));
-  return fastest.assign(w, rank);
+  return fastest.assign(w, rank, list);
 }
 
 #endif
