@@ -37,6 +37,23 @@ TEST_CASE("Layers that do not chain or have no elements are refused")
                  "whose Y is (4, 8)", "one by one"));
 }
 
+TEST_CASE("Matrices of more elements than 64 bits count are refused")
+{
+  const std::size_t many = std::size_t{1} << 40U;
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   require_valid(mlp_layers(many, {8, 2048}));
+                 }),
+                 "1099511627776 x 2048", "2^50 elements", "smaller sizes"));
+  CHECK_THROWS_AS(require_valid(mlp_layers(8, {many, many})), ShapeError);
+  CHECK_NOTHROW(require_valid(mlp_layers(many, {8, 1024})));
+  const auto& gpt2 = transformer_model("gpt2");
+  CHECK(mentions(message_of<ShapeError>([&] {
+                   require_valid(TransformerStep{gpt2, {many, many}});
+                 }),
+                 "sequences of 1099511627776 tokens for gpt2", "fewer tokens"));
+  CHECK_NOTHROW(require_valid(TransformerStep{gpt2, {100'000, 1024}}));
+}
+
 TEST_CASE("Published models have their published numbers of parameters")
 {
   const auto parameters = [](const char* name) { return transformer_model(name).parameters(); };
@@ -103,6 +120,13 @@ TEST_CASE("Tokens are whole sequences")
                  "sequences of 2048 tokens for gpt2", "1024 positions"));
   // Rotary positions have no table.
   CHECK(token_batch(transformer_model("llama3-8b"), 131072, 131072) == TokenBatch{1, 131072});
+  // Networks compute sequences up to a sliding window.
+  const auto& mistral = transformer_model("mistral-7b-v0.1");
+  CHECK(mistral.window == 4096);
+  CHECK(token_batch(mistral, 32768) == TokenBatch{8, 4096});
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(mistral, 8192, 8192); }),
+                 "sequences of 8192 tokens for mistral-7b-v0.1", "window of 4096", "no longer"));
+  CHECK(token_batch(transformer_model("mistral-7b-v0.3"), 32768) == TokenBatch{1, 32768});
   CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 0); }), "got 0 tokens",
                  "use a positive number"));
 }

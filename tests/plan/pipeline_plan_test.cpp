@@ -160,6 +160,75 @@ TEST_CASE("A plan of one stage has one piece, and one of an evaluation no empty 
   CHECK(plan_on<Stages>({2, 1, 1, 1}, eight_blocks(4), 2, {}, evaluation).micro_batches == 4);
 }
 
+TEST_CASE(
+    "The last segment of a piece is not computed again, also where segments divide its blocks")
+{
+  const auto flops = [](std::size_t recompute, std::size_t pieces, bool training = true) {
+    auto options = in(2, pieces);
+    options.recompute = recompute;
+    options.training = training;
+    return plan_on<Stages>({2, 1, 1, 1}, eight_blocks(2), 2, {}, options).flops;
+  };
+  // Two stages of four blocks, on a rank each; the logits are 8 columns beside blocks of 12 x 256.
+  const double kept = flops(0, 1);
+  const double forward = flops(0, 1, false) / 4;
+  CHECK(flops(1, 1) - kept == Approx(3 * forward).epsilon(0.01));
+  CHECK(flops(2, 1) - kept == Approx(2 * forward).epsilon(0.01));
+  CHECK(flops(4, 1) == kept);
+  // Two pieces of two blocks.
+  CHECK(flops(1, 2) - kept == Approx(2 * forward).epsilon(0.01));
+  CHECK(flops(2, 2) == Approx(kept));
+}
+
+TEST_CASE("A plan has no more micro-batches than sequences")
+{
+  const auto step = eight_blocks(4);
+  const Plan four = plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, in(4, 2));
+  const Plan many = plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, in(64, 2));
+  CHECK(many.micro_batches == 4);
+  CHECK(many.seconds() == four.seconds());
+  CHECK(many.memory == four.memory);
+}
+
+TEST_CASE("The micro-batches that are tried are few, however many sequences there are")
+{
+  // Divisors up to 2^12, and the sequences divided by these; several pieces need even numbers.
+  const auto choices = detail::pipeline_choices(eight_blocks(std::size_t{1} << 30U), 2, {});
+  CHECK(choices.size() == 26 + 3 * 25);
+}
+
+TEST_CASE("A message between stages takes no less time than a rank's share of the network card")
+{
+  Machine machine = free_links();
+  machine.links.front().ranks = 4;
+  Link& across = machine.links.back();
+  across.latency = 1;
+  across.bandwidth = 100;
+  const auto seconds = [&](int of_stage) {
+    return detail::stage_message_seconds(machine, 16, of_stage, 1000);
+  };
+  // Four ranks of a node send at once, or all of a stage, if these are fewer.
+  CHECK(seconds(8) == Approx(1 + 4 * 10));
+  CHECK(seconds(1) == Approx(1 + 10));
+  across.rank_bandwidth = 50;
+  CHECK(seconds(8) == Approx(1 + 4 * 10));
+  CHECK(seconds(1) == Approx(1 + 20));
+  // Inside a node no network card is used.
+  CHECK(detail::stage_message_seconds(machine, 4, 1, 1000) < 1e-3);
+
+  // In a plan: of four stages and four micro-batches, 2 (p - 1) messages, and 2 (p - 1) / p more
+  // for each micro-batch after the first.
+  across.bandwidth = 1e12;
+  across.rank_bandwidth = 0;
+  machine.links.front().ranks = 1;
+  const auto step = eight_blocks(4);
+  const auto bubble = [&] { return plan_on<Stages>({4, 1, 1, 1}, step, 4, machine, in(4)).bubble; };
+  const double fast = bubble();
+  across.rank_bandwidth = 1e6;
+  const double bytes = 4.0 * double(step.batch.length) * double(step.model.width);
+  CHECK(bubble() - fast == Approx((6 + 3 * 1.5) * bytes * (1e-6 - 1e-12)));
+}
+
 TEST_CASE("A pipeline of more stages than blocks is refused")
 {
   CHECK(mentions(message_of<ArgumentError>([] {

@@ -187,4 +187,19 @@ TEST_CASE("A plan has one forward more of each layer that is recomputed")
   CHECK(most > kept);
 }
 
+TEST_CASE("The last segment is not computed again, also where segments divide the blocks")
+{
+  TransformerStep step = gpt;
+  const auto flops = [&](std::size_t blocks, PlanOptions options) {
+    step.model.layers = blocks;
+    return plan_of<Summa2D>({2, 2}, step, options).flops;
+  };
+  const double kept = flops(8, {});
+  const double forward = (flops(8, {.training = false}) - flops(4, {.training = false})) / 4;
+  CHECK(flops(8, {.recompute = 1}) - kept == Approx(7 * forward));
+  CHECK(flops(8, {.recompute = 2}) - kept == Approx(6 * forward));
+  CHECK(flops(8, {.recompute = 4}) - kept == Approx(4 * forward));
+  CHECK(flops(8, {.recompute = 8}) == kept);
+}
+
 }  // namespace plan_recomputation_test

@@ -207,6 +207,15 @@ TEST_CASE("The largest batch fits in the memory of a rank, and one more does not
   CHECK(largest_batch(small.front(), layers, machine) == 0);
 }
 
+TEST_CASE("The largest batch has matrices that 64 bits count, where memory has no end")
+{
+  Machine machine;
+  machine.memory = 1e30;
+  const auto layers = mlp_layers(64, {1 << 20, 1 << 20});
+  const auto plans = plan(layers, 4, machine, {.scheme = "Summa2D"});
+  CHECK(largest_batch(plans.front(), layers, machine) == std::size_t{1} << 30U);
+}
+
 TEST_CASE("The planner sorts pipelines among the other meshes")
 {
   const auto step = eight_blocks(16);
@@ -292,6 +301,8 @@ TEST_CASE("Invalid arguments of the planner are refused")
                  "use positive sizes"));
   CHECK(mentions(message_of<MeshError>([&] { (void)plan(layers, 0); }), "got 0 ranks",
                  "at least one", "use a positive number"));
+  CHECK(mentions(message_of<MeshError>([&] { (void)plan(layers, 1 << 30); }),
+                 "got 1073741824 ranks", "more meshes than can be planned", "at most 65536"));
   CHECK(mentions(message_of<ArgumentError>([&] { (void)plan(layers, 4, {}, {.scheme = "Foo"}); }),
                  "\"Foo\"", "use Megatron1D"));
   CHECK(mentions(message_of<ArgumentError>([&] { (void)plan(layers, 4, {}, {.scalar_bytes = 0}); }),

@@ -42,7 +42,25 @@ namespace cubist::CUBIST_ABI
   return layers;
 }
 
-/// @throws ArgumentError without layers, ShapeError for a size of 0 or for layers that do not chain
+namespace detail
+{
+
+/// The most elements that a matrix may have in a plan, so that 64 bits count what ranks hold and
+/// send.
+inline constexpr double most_elements = 0x1p50;
+
+inline void require_countable(std::size_t rows, std::size_t cols)
+{
+  require<ShapeError>(double(rows) * double(cols) <= most_elements, "got a matrix of ", rows, " x ",
+                      cols,
+                      ", which has more than 2^50 elements, so no machine can hold it; use "
+                      "smaller sizes");
+}
+
+}  // namespace detail
+
+/// @throws ArgumentError without layers, ShapeError for a size of 0, for layers that do not chain,
+/// or for more elements than any machine can hold
 inline void require_valid(const std::vector<ProductSize>& layers)
 {
   require<ArgumentError>(!layers.empty(),
@@ -53,6 +71,8 @@ inline void require_valid(const std::vector<ProductSize>& layers)
     require<ShapeError>(m > 0 && n > 0 && k > 0, "got m = ", m, ", n = ", n, ", k = ", k,
                         " for layer ", i,
                         ", so there is nothing to multiply, on any mesh; use positive sizes");
+    for (const Shape s : {Shape{m, k}, Shape{k, n}, Shape{m, n}})
+      detail::require_countable(s.rows, s.cols);
     const Shape previous = i == 0 ? Shape{m, k} : Shape{layers[i - 1].m, layers[i - 1].n};
     require<ShapeError>(
         previous == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
@@ -67,6 +87,7 @@ struct TransformerModel
   std::string name = {};
   std::size_t vocabulary = 0;
   std::size_t positions = 0;  ///< the longest sequence that the model was made for
+  std::size_t window = 0;     ///< the tokens of a sliding window, as in TransformerConfig; 0: none
   std::size_t width = 0;      ///< the width of the residual stream
   std::size_t layers = 0;
   std::size_t heads = 0;
@@ -88,6 +109,12 @@ struct TransformerModel
   [[nodiscard]] constexpr std::size_t head_size() const
   {
     return head_width == 0 ? width / heads : head_width;
+  }
+  /// The columns of the widest matrix of activations.
+  [[nodiscard]] constexpr std::size_t widest() const
+  {
+    return std::max(
+        {width, vocabulary, query_width() + 2 * key_value_width(), (gated ? 2 : 1) * feed_forward});
   }
   /// The columns of Q.
   [[nodiscard]] constexpr std::size_t query_width() const { return heads * head_size(); }
@@ -149,6 +176,7 @@ inline void require_valid(const TransformerModel& model)
   return {.name = std::move(name),
           .vocabulary = c.vocabulary,
           .positions = c.positions,
+          .window = c.window,
           .width = c.width,
           .layers = c.layers,
           .heads = c.heads,
@@ -184,6 +212,7 @@ inline void require_valid(const TransformerModel& model)
         c.feed_forward = published.feed_forward;
         c.head_size = published.head_size;
         c.tied = published.tied;
+        c.window = published.window;
         all.push_back(transformer_model(c, published.name));
       }
     return all;
@@ -224,18 +253,25 @@ struct TokenBatch
 };
 
 /// Divides tokens into sequences of this length; 0 stands for the longest that the model was made
-/// for. Rotary positions have no table, so sequences may be longer than that.
-/// @throws ArgumentError without tokens, for a sequence longer than a table of positions, or for
-/// tokens that are no whole sequences
+/// for, or that fits its window. Rotary positions have no table, so sequences may be longer than
+/// the model was made for.
+/// @throws ArgumentError without tokens, for a sequence longer than a table of positions or than a
+/// sliding window, or for tokens that are no whole sequences
 [[nodiscard]] inline TokenBatch token_batch(const TransformerModel& model, std::size_t tokens,
                                             std::size_t length = 0)
 {
   require<ArgumentError>(tokens > 0, "got 0 tokens for ", model.name,
                          ", so there is nothing to compute; use a positive number");
-  if (length == 0) length = tokens < model.positions ? tokens : model.positions;
+  if (length == 0)
+    length = std::min({tokens, model.positions, model.window > 0 ? model.window : tokens});
   require<ArgumentError>(model.rotary || length <= model.positions, "got sequences of ", length,
                          " tokens for ", model.name, ", which has a table of ", model.positions,
                          " positions, so later tokens would have none; use shorter sequences");
+  require<ArgumentError>(
+      model.window == 0 || length <= model.window, "got sequences of ", length, " tokens for ",
+      model.name, ", which has a sliding window of ", model.window,
+      " tokens, but cubist computes attention to all tokens, so it would not run them; use "
+      "sequences that are no longer than the window");
   require<ArgumentError>(
       tokens % length == 0, "got ", tokens, " tokens in sequences of ", length,
       ", of which the last would be incomplete, so attention would have no rows for it; use ",
@@ -250,13 +286,23 @@ struct TransformerStep
   TokenBatch batch;        ///< the tokens of a step
 };
 
-/// @throws ShapeError for a model that is invalid, or for a batch without tokens
+/// @throws ShapeError for a model that is invalid, for a batch without tokens, or for more elements
+/// than any machine can hold
 inline void require_valid(const TransformerStep& step)
 {
   require_valid(step.model);
-  require<ShapeError>(step.batch.tokens() > 0, "got ", step.batch.sequences, " sequences of ",
-                      step.batch.length,
+  require<ShapeError>(step.batch.sequences > 0 && step.batch.length > 0, "got ",
+                      step.batch.sequences, " sequences of ", step.batch.length,
                       " tokens, so there is nothing to compute; use positive numbers");
+  const auto& model = step.model;
+  const auto [sequences, length] = step.batch;
+  const auto widest = static_cast<double>(model.widest());
+  require<ShapeError>(double(sequences) * double(length) * widest <= detail::most_elements, "got ",
+                      sequences, " sequences of ", length, " tokens for ", model.name,
+                      ", whose "
+                      "matrices would have more than 2^50 elements, so no machine can hold them; "
+                      "use fewer tokens");
+  detail::require_countable(model.width, std::max(model.widest(), model.positions));
 }
 
 }  // namespace cubist::CUBIST_ABI

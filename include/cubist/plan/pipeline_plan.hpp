@@ -94,6 +94,8 @@ struct PipelineChoice
 pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOptions& options)
 {
   const std::size_t sequences = step.batch.sequences;
+  // Of a batch of more than 4096^2 sequences not all divisors are tried.
+  constexpr std::size_t most = 4096;
   std::vector<std::size_t> numbers;
   const std::size_t fixed = options.micro_batches;
   if (fixed > 0)
@@ -102,7 +104,7 @@ pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOpti
     if (fixed <= sequences || !options.training) numbers.push_back(std::min(fixed, sequences));
   }
   else
-    for (std::size_t m = 1; m * m <= sequences; ++m)
+    for (std::size_t m = 1; m <= most && m * m <= sequences; ++m)
       if (sequences % m == 0)
       {
         numbers.push_back(m);

@@ -58,8 +58,11 @@ template <class Network>
                                              const Machine& machine, const PlanOptions& options)
 {
   require_valid(machine);
+  constexpr int most = 1 << 16;
   require<MeshError>(ranks >= 1, "got ", ranks,
                      " ranks, but a mesh has at least one; use a positive number");
+  require<MeshError>(ranks <= most, "got ", ranks,
+                     " ranks, which have more meshes than can be planned; use at most ", most);
   require<ArgumentError>(
       options.scalar_bytes > 0,
       "got elements of 0 bytes, which cannot hold a number; use the size of the scalar");
@@ -137,6 +140,19 @@ template <class Network>
   return step;
 }
 
+/// The most rows, or sequences, for which a network is valid.
+[[nodiscard]] inline std::size_t most_batch(const std::vector<ProductSize>& layers)
+{
+  std::size_t widest = 1;
+  for (const auto& layer : layers) widest = std::max({widest, layer.n, layer.k});
+  return static_cast<std::size_t>(most_elements / static_cast<double>(widest));
+}
+[[nodiscard]] inline std::size_t most_batch(const TransformerStep& step)
+{
+  const double row = static_cast<double>(step.model.widest());
+  return static_cast<std::size_t>(most_elements / row / static_cast<double>(step.batch.length));
+}
+
 /// The largest n up to `most` for which fits(n) holds, or 0 if there is none.
 /// @pre if fits(n) is false, so it is for all larger numbers
 template <class Fits>
@@ -161,7 +177,7 @@ template <class Fits>
 
 /// All plans, the fastest first; those that do not fit in memory last.
 /// @throws ArgumentError without layers, for an unknown scheme or an invalid machine; ShapeError
-/// for layers with a size of 0 or that do not chain; MeshError for fewer than one rank
+/// for layers that `require_valid` refuses; MeshError for fewer than one rank or more than 65,536
 [[nodiscard]] inline std::vector<Plan> plan(const std::vector<ProductSize>& layers, int ranks,
                                             const Machine& machine = {},
                                             const PlanOptions& options = {})
@@ -201,7 +217,7 @@ template <class Network>
 {
   require_valid(machine);
   require_valid(network);
-  constexpr std::size_t most = std::size_t{1} << 40U;
+  const std::size_t most = std::min(std::size_t{1} << 40U, detail::most_batch(network));
   PlanOptions of_plan = options;
   of_plan.micro_batches = plan.micro_batches;
   of_plan.pieces = plan.pieces;

@@ -282,6 +282,7 @@ struct PublishedModel
   std::size_t feed_forward;
   std::size_t head_size = 0;  ///< 0: width / heads
   bool tied = false;
+  std::size_t window = 0;  ///< tokens that a token sees; 0: all
 };
 
 inline constexpr auto gpt2_models = std::to_array<PublishedModel>({
@@ -307,7 +308,7 @@ inline constexpr auto llama_models = std::to_array<PublishedModel>({
     {"llama3.2-3b", 128'256, 131'072, 3072, 28, 24, 8, 8192, 128, true},
 });
 inline constexpr auto mistral_models = std::to_array<PublishedModel>({
-    {"mistral-7b-v0.1", 32'000, 32'768, 4096, 32, 32, 8, 14'336},
+    {"mistral-7b-v0.1", 32'000, 32'768, 4096, 32, 32, 8, 14'336, 0, false, 4096},
     {"mistral-7b-v0.3", 32'768, 32'768, 4096, 32, 32, 8, 14'336},
 });
 inline constexpr auto qwen2_models = std::to_array<PublishedModel>({
