@@ -1,5 +1,6 @@
 # What is saved survives a crash of the machine: an fsync of the file by each rank that wrote to it before the rename, and
-# one of the folder after it. Checked by a shim that records the calls of tests that save.
+# one of the folder after it. Checked by a shim that records the calls of tests that save. The shim also interrupts each call
+# of a save in turn (support/interrupted.hpp).
 add_library(cubist_durable_shim MODULE durable/shim.cpp)
 target_compile_features(cubist_durable_shim PRIVATE cxx_std_20)
 target_link_libraries(cubist_durable_shim PRIVATE cubist_warnings ${CMAKE_DL_LIBS})
@@ -10,5 +11,5 @@ function(cubist_add_durable_test what program cases)
   set_tests_properties("durable: ${what}" PROPERTIES LABELS threads TIMEOUT 60)
 endfunction()
 
-cubist_add_durable_test("files and checkpoints" cubist_io_tests "*saved on one mesh*,the newest checkpoints are kept*")
-cubist_add_durable_test("weights" cubist_nn_tests "large models are saved in several files*")
+cubist_add_durable_test("files and checkpoints" cubist_io_tests "*saved on one mesh*,the newest checkpoints are kept*,a save that is interrupted*")
+cubist_add_durable_test("weights" cubist_nn_tests "large models are saved in several files*,a save that is interrupted*")

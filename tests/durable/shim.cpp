@@ -4,14 +4,18 @@
 // that
 //
 //   - every descriptor through which the file was written had an fsync after its last write;
-//   - the folder has an fsync after it.
+//   - the folder has an fsync after it;
+//   - a description (*.json) that was removed from the folder before it had an fsync between them;
+//   - a folder that was made for the file had an fsync of its parent.
 //
 // Otherwise a crash of the machine could leave an incomplete file under the final name, or the
-// previous one. The first violation ends the program, with exit code 99 and a message. At its end
-// the program's number of checked renames goes to the file that the environment's
-// CUBIST_DURABLE_RENAMES names. Writes by pwrite and ftruncate count, which cubist's files use;
-// renames of files that were written otherwise are not checked.
+// previous one, or an index that describes a mixture of files. The first violation ends the
+// program, with exit code 99 and a message. At its end the program's number of checked renames goes
+// to the file that the environment's CUBIST_DURABLE_RENAMES names. Tests interrupt calls by
+// functions at the end of this file (support/interrupted.hpp). Writes by pwrite and ftruncate
+// count, which cubist's files use; renames of files that were written otherwise are not checked.
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +41,15 @@ struct State
   std::map<Inode, std::set<int>> unsynced;  // descriptors with writes after their last fsync
   std::map<Inode, std::string> folders;     // those with a rename after their last fsync
   std::set<Inode> written;
+  std::map<Inode, std::string> removed;  // folders with a removed description and no fsync since
+  std::map<Inode, std::string> made;     // folders with a new folder and no fsync since
+  std::map<Inode, Inode> parents;        // of the folders that were made
   int renames = 0;
+  long calls = -1;  // before the interrupted one; negative if none is to be
+  bool names = false;
+  bool dies = false;
+  bool interrupts = false;
+  const char* interrupted = nullptr;
 };
 
 // Never destroyed, as other libraries may close files after this one has ended.
@@ -60,6 +72,36 @@ bool find(int descriptor, Inode& inode)
   if (::fstat(descriptor, &about) != 0) return false;
   inode = {about.st_dev, about.st_ino};
   return S_ISREG(about.st_mode) || S_ISDIR(about.st_mode);
+}
+
+/// The folder of a path, if it exists.
+bool find_folder(const std::string& path, Inode& inode)
+{
+  const auto slash = path.rfind('/');
+  const std::string parent = slash == path.npos ? "." : path.substr(0, slash + 1);
+  struct stat about = {};
+  if (::stat(parent.c_str(), &about) != 0) return false;
+  inode = {about.st_dev, about.st_ino};
+  return true;
+}
+
+[[nodiscard]] bool is_interrupting()
+{
+  const std::lock_guard lock{state().mutex};
+  return state().interrupts;
+}
+
+/// Whether this call is the one that is interrupted, and fails. Or the process ends here.
+/// @param name whether it changes the name of a file
+bool fails(const char* call, bool name)
+{
+  const std::lock_guard lock{state().mutex};
+  State& s = state();
+  if (s.calls < 0 || (s.names && !name) || s.calls-- > 0) return false;
+  s.interrupted = call;
+  if (s.dies) ::_exit(98);
+  errno = EIO;
+  return true;
 }
 
 [[noreturn]] void fail(const std::string& what)
@@ -97,6 +139,7 @@ extern "C" {
 ssize_t pwrite(int descriptor, const void* data, std::size_t size, off_t to)
 {
   static auto* const call = next<decltype(pwrite)>("pwrite");
+  if (fails("pwrite", false)) return -1;
   note_write(descriptor);
   return call(descriptor, data, size, to);
 }
@@ -104,6 +147,7 @@ ssize_t pwrite(int descriptor, const void* data, std::size_t size, off_t to)
 int ftruncate(int descriptor, off_t size) noexcept
 {
   static auto* const call = next<int(int, off_t)>("ftruncate");
+  if (fails("ftruncate", false)) return -1;
   note_write(descriptor);
   return call(descriptor, size);
 }
@@ -111,42 +155,97 @@ int ftruncate(int descriptor, off_t size) noexcept
 int fsync(int descriptor)
 {
   static auto* const call = next<decltype(fsync)>("fsync");
-  const int result = call(descriptor);
+  if (fails("fsync", false)) return -1;
+  const int result = is_interrupting() ? 0 : call(descriptor);
   Inode inode;
   if (result != 0 || !find(descriptor, inode)) return result;
   const std::lock_guard lock{state().mutex};
   if (const auto file = state().unsynced.find(inode); file != state().unsynced.end())
     file->second.erase(descriptor);
   state().folders.erase(inode);
+  state().removed.erase(inode);
+  state().made.erase(inode);
+  return result;
+}
+
+int remove(const char* path) noexcept
+{
+  static auto* const call = next<int(const char*)>("remove");
+  if (fails("remove", true)) return -1;
+  const int result = call(path);
+  Inode folder;
+  if (result != 0 || !std::string{path}.ends_with(".json") || !find_folder(path, folder))
+    return result;
+  const std::lock_guard lock{state().mutex};
+  state().removed[folder] = path;
+  return result;
+}
+
+int mkdir(const char* path, mode_t mode) noexcept
+{
+  static auto* const call = next<int(const char*, mode_t)>("mkdir");
+  if (fails("mkdir", true)) return -1;
+  const int result = call(path, mode);
+  struct stat about = {};
+  Inode parent;
+  if (result != 0 || ::stat(path, &about) != 0 || !find_folder(path, parent)) return result;
+  const std::lock_guard lock{state().mutex};
+  state().made[parent] = path;
+  state().parents[{about.st_dev, about.st_ino}] = parent;
   return result;
 }
 
 int rename(const char* from, const char* to) noexcept
 {
   static auto* const call = next<int(const char*, const char*)>("rename");
+  if (fails("rename", true)) return -1;
   struct stat file = {};
-  struct stat folder = {};
+  Inode folder;
   const std::string target{to};
-  const auto slash = target.rfind('/');
-  const std::string parent = slash == target.npos ? "." : target.substr(0, slash + 1);
-  const bool exists = ::stat(from, &file) == 0 && ::stat(parent.c_str(), &folder) == 0;
+  const bool exists = ::stat(from, &file) == 0 && find_folder(target, folder);
   const Inode inode{file.st_dev, file.st_ino};
   const std::lock_guard lock{state().mutex};
-  const bool checked = exists && state().written.count(inode) > 0;
+  State& s = state();
+  const bool checked = exists && s.written.count(inode) > 0;
   if (checked)
   {
-    const auto& descriptors = state().unsynced[inode];
+    const auto& descriptors = s.unsynced[inode];
     if (!descriptors.empty())
       fail("no fsync after the last write to " + std::string{from} + " by " +
            std::to_string(descriptors.size()) + " descriptors, before the rename to " + target);
+    if (const auto other = s.removed.find(folder); other != s.removed.end())
+      fail("no fsync after the removal of " + other->second + ", before the rename to " + target);
+    for (auto at = s.parents.find(folder); at != s.parents.end(); at = s.parents.find(at->second))
+      if (s.made.count(at->second) > 0)
+        fail("no fsync after " + s.made[at->second] + " was made, before the rename to " + target);
   }
   const int result = call(from, to);
   if (result != 0 || !checked) return result;
-  ++state().renames;
-  state().unsynced.erase(inode);
-  state().written.erase(inode);  // a file that is removed later may leave its number to another
-  state().folders[{folder.st_dev, folder.st_ino}] = target;
+  ++s.renames;
+  s.unsynced.erase(inode);
+  s.written.erase(inode);  // a file that is removed later may leave its number to another
+  s.folders[folder] = target;
   return result;
+}
+
+/// Interrupts the call after `calls` others, or none if the number is negative: it fails with EIO,
+/// or the process ends before it with exit code 98. From then on no fsync waits for the disk.
+/// @param names whether only calls count that change the name of a file
+void cubist_durable_interrupt(long calls, bool names, bool dies)
+{
+  const std::lock_guard lock{state().mutex};
+  state().calls = calls;
+  state().names = names;
+  state().dies = dies;
+  state().interrupts = true;
+  state().interrupted = nullptr;
+}
+
+/// The call that was interrupted; null if it has not come.
+const char* cubist_durable_interrupted()
+{
+  const std::lock_guard lock{state().mutex};
+  return state().interrupted;
 }
 
 }  // extern "C"

@@ -14,6 +14,9 @@
 #include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
+#ifndef CUBIST_TEST_MPI
+#include "interrupted.hpp"
+#endif
 
 namespace io_checkpoints_test
 {
@@ -194,6 +197,127 @@ TEST_CASE("a state is not set from a checkpoint of another network or configurat
                  }),
                  "cannot open", "step-000000000007"));
 }
+
+namespace
+{
+
+/// A state to load: a matrix, an accumulator, a number and a setting.
+struct SmallState
+{
+  using M = AxisMesh<Summa2D::Axes, TestBackend>;
+
+  DistMatrix<double, Summa2D::Input, M> matrix, accumulator;
+  std::uint64_t steps, seed = 3;
+
+  SmallState(const M& mesh, double value, std::uint64_t n, Shape shape = {2, 3})
+      : matrix{mesh, {2, 3}}, accumulator{mesh, shape}, steps{n}
+  {
+    const auto fill = [value](std::size_t i, std::size_t j) {
+      return value + static_cast<double>(10 * i + j);
+    };
+    matrix.generate(fill);
+    accumulator.generate(fill);
+  }
+
+  [[nodiscard]] State<double, M> state(const std::string& accumulator_name = "a")
+  {
+    return {.matrices = {{"x", matrix.view()}},
+            .numbers = {{"steps", &steps}, {"seed", &seed, true}},
+            .accumulators = {{accumulator_name, accumulator.view()}}};
+  }
+};
+}  // namespace
+
+TEST_CASE("a load that is refused leaves the state unchanged, or at least its numbers")
+{
+  if (!fits(4)) return;
+  const Folder folder;
+  require_clear(on_mesh(two_by_two, [&](const auto& mesh) {
+    Findings found;
+    SmallState saved{mesh, 0.5, 7};
+    Checkpoints checkpoints{mesh, folder.path()};
+    checkpoints.save(1, saved.state());
+    SmallState other{mesh, -1, 2};
+    const auto refuses = [&](const char* what, State<double, SmallState::M> s,
+                             bool keeps_matrices = true) {
+      const auto before = gather_all<double>(s);
+      const auto message = message_of<Error>([&] { checkpoints.load(1, s); });
+      found.check(!message.empty(), what, " is loaded");
+      found.check(!keeps_matrices || gather_all<double>(s) == before, what, " changed a matrix");
+      found.check(other.steps == 2, what, " changed the number of steps");
+    };
+    auto state = other.state();
+    state.numbers.push_back({"more", &other.steps});
+    refuses("a missing number", state);
+    other.seed = 4;
+    refuses("another seed", other.state());
+    other.seed = 3;
+    refuses("a missing accumulator", other.state("b"));
+    state = other.state();
+    state.matrices[0].name = "y";
+    refuses("a missing matrix", state);
+    state = other.state();
+    SmallState wide{mesh, -1, 2, {2, 4}};
+    state.accumulators[0].matrix = wide.accumulator.view();
+    refuses("an accumulator of another shape", state);
+
+    mesh.world().barrier();
+    if (mesh.rank() == 0)
+    {
+      auto text = contents(checkpoints.file(1));
+      text.back() ^= 1;
+      write_contents(checkpoints.file(1), text);
+    }
+    mesh.world().barrier();
+    refuses("a damaged element", other.state(), false);
+    checkpoints.save(1, saved.state());
+    checkpoints.load(1, other.state());
+    found.check(other.steps == 7, "the number of steps is not loaded");
+    found.check(gather_all<double>(other.state()) == gather_all<double>(saved.state()),
+                "other matrices are loaded");
+    return found;
+  }));
+}
+
+#ifndef CUBIST_TEST_MPI
+TEST_CASE("a save that is interrupted leaves the checkpoint before it, or its own",
+          "[.interrupted]")
+{
+  const Folder folder;
+  const auto save = [&](std::uint64_t step) {
+    (void)on_mesh(one_rank, [&](const auto& mesh) {
+      SmallState saved{mesh, static_cast<double>(step), step};
+      Checkpoints{mesh, folder / "new" / "run", {.keep = 1}}.save(step, saved.state());
+      return 0;
+    });
+  };
+  const auto loaded = [&] {
+    return on_root(one_rank, [&](const auto& mesh) {
+      SmallState state{mesh, 0, 0};
+      const auto step = Checkpoints{mesh, folder / "new" / "run"}.load(state.state());
+      const double first = state.matrix.local()(0, 0);
+      return step && state.steps == *step && first == static_cast<double>(*step) ? *step : 0;
+    });
+  };
+  for (const auto how : {Interruption::death, Interruption::error})
+    for (const std::uint64_t former : {0U, 4U, 5U})  // none, an older one, one of the same step
+    {
+      CAPTURE(former);
+      const int calls = interrupt_each_call(
+          how,
+          [&] {
+            std::filesystem::remove_all(folder / "new");
+            if (former > 0) save(former);
+          },
+          [&] { save(5); },
+          [&](bool was_interrupted) {
+            const auto step = loaded();
+            CHECK((step == 5 || (was_interrupted && step == former)));
+          });
+      CHECK(calls > 0);
+    }
+}
+#endif
 
 TEST_CASE("without a checkpoint, a load leaves the state unchanged")
 {

@@ -194,6 +194,8 @@ void load_checkpoint(const std::string& file, const State<T, M>& state)
   for (const auto& matrix : state.accumulators)
     wanted.emplace(matrix.name, element_type<Accumulator<T>>());
   check_saved_tensors(saved, wanted);
+  // Both lists are checked before the first matrix changes.
+  (void)saved.places(state.accumulators);
   saved.load(state.matrices);
   saved.load(state.accumulators);
   for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -245,7 +247,9 @@ class Checkpoints
     return newest[1];
   }
 
-  /// Sets the state from the checkpoint of step `step`.
+  /// Sets the state from the checkpoint of step `step`. An error leaves the state unchanged, unless
+  /// the elements are damaged, which shows after they were read: then the matrices may have
+  /// changed, the numbers have not.
   /// @throws DataError for one that is missing, damaged, or of another network or configuration
   /// @throws ShapeError for matrices of other shapes
   template <Scalar T>

@@ -13,6 +13,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -134,14 +135,46 @@ class File
   int descriptor_ = -1;
 };
 
-/// Makes a folder, and the folders that contain it, unless they exist.
+namespace detail
+{
+
+/// Returns when the names of a folder's entries are on the disk: after a rename, a removal or a new
+/// folder.
+/// @throws DataError where the system refuses; a folder without read permission, and a file system
+/// that cannot sync folders, are passed over
+inline void sync_folder(const std::filesystem::path& folder)
+{
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  const int error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  ::close(descriptor);
+  require<DataError>(error == 0, "cannot write the folder ", folder.string(), " to the disk (",
+                     std::generic_category().message(error),
+                     "), so its files could be lost; free space on the disk, or use another");
+}
+
+/// The folder of a file.
+[[nodiscard]] inline std::filesystem::path folder_of(const std::filesystem::path& file)
+{
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path{"."};
+}
+
+}  // namespace detail
+
+/// Makes a folder, and the folders that contain it, unless they exist, and returns when all of them
+/// are on the disk.
 /// @throws DataError where the system refuses
 inline void create_folders(const std::filesystem::path& folder)
 {
+  std::vector<std::filesystem::path> changed;  // the folders that get a new one
   std::error_code error;
+  for (auto path = folder; !path.empty() && !std::filesystem::exists(path, error);
+       path = path.parent_path())
+    changed.push_back(detail::folder_of(path));
   std::filesystem::create_directories(folder, error);
   require<DataError>(!error, "cannot create the folder ", folder.string(), " (", error.message(),
                      "), so nothing could be saved; check the path and its permissions");
+  for (const auto& path : changed) detail::sync_folder(path);
 }
 
 /// A number in the name of a file: with zeros before it, so that the names sort as the numbers do.
@@ -161,11 +194,7 @@ inline void rename_durably(const std::filesystem::path& from, const std::filesys
   require<DataError>(!error, "cannot rename ", from.string(), " to ", to.string(), " (",
                      error.message(),
                      "), so the file would not be found; check the folder's permissions");
-  const auto folder = to.has_parent_path() ? to.parent_path() : std::filesystem::path{"."};
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // a folder without read permission
-  ::fsync(descriptor);
-  ::close(descriptor);
+  detail::sync_folder(detail::folder_of(to));
 }
 
 }  // namespace cubist::CUBIST_ABI

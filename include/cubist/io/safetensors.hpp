@@ -93,8 +93,7 @@ class SafetensorsFile
             std::optional<WeightOrder> order = {}) const
   {
     if (matrices.empty() || !matrices.front().matrix.mesh.active()) return;
-    std::vector<StoredMatrix> stored;
-    for (const auto& [name, x] : matrices) stored.push_back(find<T>(name, x.shape, order));
+    const auto stored = places(matrices, order);
     std::vector<std::uint64_t> sums(matrices.size());
     for (std::size_t i = 0; i < matrices.size(); ++i)
     {
@@ -107,6 +106,17 @@ class SafetensorsFile
     with_staging_buffer(mesh.engine(), std::span{sums},
                         [&](auto numbers) { mesh.world().all_reduce(numbers); });
     for (std::size_t i = 0; i < matrices.size(); ++i) check<T>(matrices[i].name, sums[i]);
+  }
+
+  /// Where matrices are in the file.
+  /// @throws as `load`, except for damaged elements
+  template <Scalar T, class M>
+  [[nodiscard]] std::vector<StoredMatrix> places(const std::vector<NamedMatrix<T, M>>& matrices,
+                                                 std::optional<WeightOrder> order = {}) const
+  {
+    std::vector<StoredMatrix> stored;
+    for (const auto& [name, x] : matrices) stored.push_back(find<T>(name, x.shape, order));
+    return stored;
   }
 
   /// Where a tensor of one or two dimensions is in the file, as a matrix; one dimension is a row.

@@ -428,6 +428,66 @@ TEST_CASE("a configuration that was written is read as it was")
                  "none of gpt2, llama"));
 }
 
+TEST_CASE("a size that is left to the width is written where the family has another one")
+{
+  // Without head_dim, transformers gives Qwen3's heads 128 elements.
+  const std::string qwen3 = R"({"model_type": "qwen3", "vocab_size": 8, "hidden_size": 12,
+    "num_hidden_layers": 1, "num_attention_heads": 3, "num_key_value_heads": 1, "rope_theta": 1e6,
+    "intermediate_size": 8)";
+  for (const char* head : {"}", R"(, "head_dim": 8})", R"(, "head_dim": null})"})
+    for (const bool from_file : {true, false})
+    {
+      CAPTURE(head, from_file);
+      auto config = parse(qwen3 + head);
+      config.head_size = 0;
+      if (!from_file) config.source = {};
+      const auto json = nlohmann::json::parse(config_text(config));
+      CHECK(json["model_type"] == "qwen3");
+      CHECK(json["head_dim"] == 4);
+      CHECK(json["rope_theta"] == 1e6);
+      CHECK(parse(json.dump()).head_size == 4);
+    }
+}
+
+TEST_CASE("a window that is set anew keeps the other keys of the file")
+{
+  const std::string sizes = R"("vocab_size": 8, "hidden_size": 8, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 8, "bos_token_id": 1,
+    "initializer_range": 0.5, "torch_dtype": "float32", "architectures": ["Renamed"])";
+  const auto with_window = [&](const std::string& keys, std::size_t window) {
+    const std::string text = "{" + sizes + ", " + keys + "}";
+    auto config = parse(text);
+    config.window = window;
+    auto json = nlohmann::json::parse(config_text(config));
+    CHECK(parse(json.dump()) == config);
+    const auto source = nlohmann::json::parse(text);
+    for (const auto& [name, value] : source.items())
+    {
+      CAPTURE(name);
+      if (name.find("window") == name.npos && name != "layer_types") CHECK(json[name] == value);
+    }
+    return json;
+  };
+  const std::string mistral = R"("model_type": "mistral", "sliding_window": 16)";
+  CHECK(with_window(mistral, 4)["sliding_window"] == 4);
+  CHECK(with_window(mistral, 0)["sliding_window"].is_null());
+  CHECK(with_window(R"("model_type": "mistral", "sliding_window": null)", 4)["sliding_window"] ==
+        4);
+  for (const char* type : {"qwen2", "qwen3"})
+    for (const char* more :
+         {R"(, "use_sliding_window": false, "max_window_layers": 28, "sliding_window": 16)",
+          R"(, "use_sliding_window": true, "max_window_layers": 1, "sliding_window": 16,
+             "layer_types": ["full_attention", "sliding_attention"])",
+          R"(, "layer_types": ["full_attention", "full_attention"])"})
+      for (const std::size_t window : {4U, 0U})
+      {
+        CAPTURE(type, more, window);
+        const auto json =
+            with_window(R"("model_type": ")" + std::string{type} + "\"" + more, window);
+        if (window > 0) CHECK(json["sliding_window"] == window);
+      }
+}
+
 TEST_CASE("configurations of other models, or none, are refused")
 {
   CHECK(mentions(error<ArgumentError>(R"({"model_type": "opt"})"), "type \"opt\"",

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -18,6 +19,9 @@
 #include "folder.hpp"
 #include "nn.hpp"
 #include "reference.hpp"
+#ifndef CUBIST_TEST_MPI
+#include "interrupted.hpp"
+#endif
 
 namespace cubist::test::weights_test
 {
@@ -334,6 +338,53 @@ TEST_CASE("a tied model may have its table under the name of the logits")
   refuses(two_by_two);
 }
 
+TEST_CASE("tied tables that differ in one element are refused on every rank")
+{
+  if (!fits(two_by_two)) return;
+  const Folder folder;
+  auto config = read_config(llama);
+  config.tied = true;
+  const std::string table = "model.embed_tokens.weight";
+  const Reference file{llama + "/model.safetensors"};
+  // Each rank compares a part of the tables, so the first and the last element are two ranks'.
+  for (const bool last : {false, true})
+  {
+    once([&] {
+      SafetensorsHeader header;
+      std::string data;
+      for (const auto& name : file.names())
+      {
+        std::string bytes = file.bytes(name == "lm_head.weight" ? table : name);
+        if (name == "lm_head.weight") bytes[last ? bytes.size() - 1 : 0] ^= 1;
+        std::vector<std::uint64_t> shape;
+        for (const std::size_t n : file.shape(name)) shape.push_back(n);
+        header.tensors.push_back(
+            {name, ElementType::f64, shape, data.size(), data.size() + bytes.size()});
+        data += bytes;
+      }
+      std::ofstream{folder / "model.safetensors", std::ios::binary}
+          << format_safetensors_header(header) << data;
+    });
+    require_clear(on_mesh(two_by_two, [&](const auto& mesh) {
+      Transformer<Summa2D, TestBackend, double> model{mesh, config};
+      const auto parameters = model.parameters();
+      const auto all = [&] {
+        std::vector<Global<double>> values;
+        for (const auto& p : parameters) values.push_back(gather(p.value));
+        return values;
+      };
+      const auto before = all();
+      const auto message =
+          message_of<DataError>([&] { load_weights(folder.path(), parameters, config); });
+      Findings found;
+      found.check(mentions(message, "other values in lm_head.weight than in " + table), "rank ",
+                  mesh.rank(), " got '", message, "'");
+      found.check(all() == before, "rank ", mesh.rank(), " has other parameters");
+      return found;
+    }));
+  }
+}
+
 TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an earlier one")
 {
   const Folder folder;
@@ -384,6 +435,103 @@ TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an 
   CHECK(SafetensorsFolder{folder / ""}.names() == names);
   CHECK(save(1 << 20) == std::set<std::string>{"config.json", "model.safetensors"});
 }
+
+#ifndef CUBIST_TEST_MPI
+namespace
+{
+
+/// A small model to save over another one.
+struct SavedModel
+{
+  const char* more;        ///< keys of its config.json
+  const char* generation;  ///< its generation_config.json, or null
+  std::uint64_t seed;
+  bool in_files;  ///< whether it is saved in several files
+};
+
+void save(const SavedModel& model, const std::filesystem::path& folder, std::size_t width)
+{
+  (void)on_root(one_rank, [&](const auto& mesh) {
+    auto config = parse_config(
+        R"({"model_type": "llama", "vocab_size": 16, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": )" +
+            std::to_string(width) + model.more + "}",
+        "text");
+    if (model.generation != nullptr)
+    {
+      config.source.generation = model.generation;
+      config.end_ids = {6};
+    }
+    Transformer<Summa2D, TestBackend, double> transformer{mesh, config, {.seed = model.seed}};
+    save_weights(folder, transformer.parameters(), config,
+                 {.largest_file = model.in_files ? 300U : 1U << 20});
+    return 0;
+  });
+}
+
+/// What a program computes with the model in a folder, and what ends its texts; nothing if the
+/// folder is refused.
+std::optional<std::pair<double, std::vector<int>>> computed(const std::filesystem::path& folder)
+try
+{
+  return std::pair{loss_of(folder), read_config(folder).end_ids};
+}
+catch (const Error&)
+{
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a save that is interrupted leaves one model, or a folder that is refused",
+          "[.interrupted]")
+{
+  const char* usual = "";
+  const char* rotated = R"(, "rope_theta": 20.0)";
+  const char* ends = R"({"eos_token_id": 6})";
+  const std::vector<std::pair<SavedModel, SavedModel>> pairs{
+      {{usual, nullptr, 1, false}, {rotated, nullptr, 2, false}},
+      {{usual, nullptr, 1, false}, {usual, ends, 2, false}},
+      {{usual, ends, 1, false}, {usual, nullptr, 2, false}},
+      {{usual, nullptr, 1, true}, {usual, nullptr, 2, true}},
+      {{usual, nullptr, 1, false}, {rotated, nullptr, 2, true}},
+      {{rotated, ends, 1, true}, {usual, nullptr, 2, false}},
+  };
+  const Folder folder;
+  const auto path = [&](const char* name) { return folder / name; };
+  const auto interrupt = [&](Interruption how, std::size_t pair, std::size_t width) {
+    CAPTURE(pair, width);
+    const SavedModel &former = pairs[pair].first, &next = pairs[pair].second;
+    for (const char* name : {"former", "next"}) std::filesystem::remove_all(path(name));
+    save(former, path("former"), 8);
+    save(next, path("next"), width);
+    const auto before = computed(path("former")), after = computed(path("next"));
+    REQUIRE((before && after && before != after));
+    int refused = 0;
+    const int calls = interrupt_each_call(
+        how,
+        [&] {
+          std::filesystem::remove_all(path("model"));
+          create_folders(path("model"));
+          std::filesystem::copy(path("former"), path("model"));
+        },
+        [&] { save(next, path("model"), width); },
+        [&](bool was_interrupted) {
+          const auto found = computed(path("model"));
+          refused += found ? 0 : 1;
+          if (was_interrupted)
+            CHECK((!found || found == before || found == after));
+          else
+            CHECK(found == after);
+        });
+    CHECK(calls > 1);
+    CHECK(refused < calls);
+  };
+  for (std::size_t pair = 0; pair < pairs.size(); ++pair) interrupt(Interruption::death, pair, 8);
+  interrupt(Interruption::death, 3, 4);  // in fewer files
+  interrupt(Interruption::error, 5, 8);
+}
+#endif
 
 TEST_CASE("a folder that cannot be written is reported")
 {

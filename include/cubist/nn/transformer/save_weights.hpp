@@ -9,6 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <ios>
+#include <iterator>
 #include <list>
 #include <map>
 #include <set>
@@ -105,11 +108,16 @@ template <Scalar T>
                                      : "float64";
 }
 
-/// Removes a file that a save has replaced, if it is there.
+/// Removes a file that a save has replaced, if it is there, and returns when it is gone from the
+/// disk.
 void remove_replaced(const std::filesystem::path& file);
-/// Removes a generation_config.json of an earlier save, unless it says that these ids end a text.
-void remove_other_generation_config(const std::filesystem::path& folder,
-                                    const std::vector<int>& end_ids);
+/// Removes config.json and generation_config.json of another model, whose weights these files
+/// replace.
+/// @param config the text of the new config.json
+/// @param generation that of the new generation_config.json; empty if there will be none
+/// @param end_ids the ids that end a text; a generation_config.json with the same ones may stay
+void remove_other_descriptions(const std::filesystem::path& folder, const std::string& config,
+                               const std::string& generation, const std::vector<int>& end_ids);
 /// The files that a folder's index names; none without one, or where it is damaged.
 [[nodiscard]] std::set<std::string> files_of_index(const std::filesystem::path& index);
 /// The text of the index of several files.
@@ -123,27 +131,43 @@ void remove_other_generation_config(const std::filesystem::path& folder,
 CUBIST_INLINE void remove_replaced(const std::filesystem::path& file)
 {
   std::error_code error;
-  std::filesystem::remove(file, error);
+  const bool removed = std::filesystem::remove(file, error);
   require<DataError>(!error, "cannot remove ", file.string(), " (", error.message(),
                      "), which an earlier save has left, so it would be taken for a part of this "
                      "one; check the folder's permissions");
+  if (removed) sync_folder(folder_of(file));
 }
 
-CUBIST_INLINE void remove_other_generation_config(const std::filesystem::path& folder,
-                                                  const std::vector<int>& end_ids)
+/// Whether a folder's generation_config.json has these ids, or none.
+[[nodiscard]] inline bool has_end_ids(const std::filesystem::path& file,
+                                      const std::vector<int>& ids)
+try
 {
-  const auto file = folder / generation_config_name;
-  if (!std::filesystem::exists(file)) return;
-  try
-  {
-    const std::string text = read_json_text(file.string(), generation_use);
-    const auto ids = read_end_ids(parse_generation_config(text, file.string()), file.string());
-    if (ids.empty() || ids == end_ids) return;
-  }
-  catch (const DataError&)
-  {
-  }
-  remove_replaced(file);
+  const std::string text = read_json_text(file.string(), generation_use);
+  const auto said = read_end_ids(parse_generation_config(text, file.string()), file.string());
+  return said.empty() || said == ids;
+}
+catch (const DataError&)
+{
+  return false;
+}
+
+CUBIST_INLINE void remove_other_descriptions(const std::filesystem::path& folder,
+                                             const std::string& config,
+                                             const std::string& generation,
+                                             const std::vector<int>& end_ids)
+{
+  const auto has_text = [](const std::filesystem::path& file, const std::string& text) {
+    std::ifstream in{file, std::ios::binary};
+    return in && std::string{std::istreambuf_iterator<char>{in}, {}} == text;
+  };
+  const auto beside = folder / generation_config_name;
+  const bool keeps = generation.empty()
+                         ? !std::filesystem::exists(beside) || has_end_ids(beside, end_ids)
+                         : has_text(beside, generation);
+  // Without config.json there is no model, so it goes before the other one.
+  if (!keeps || !has_text(folder / "config.json", config)) remove_replaced(folder / "config.json");
+  if (!keeps) remove_replaced(beside);
 }
 
 CUBIST_INLINE std::set<std::string> files_of_index(const std::filesystem::path& index)
@@ -196,6 +220,10 @@ void write_weights(const std::string& folder_name, const Parameters<T, M>& param
     return tensor.shape.size() * sizeof(T);
   };
   const std::string config_file = config_text(config, torch_name<T>());
+  const std::string generation =
+      config.source.generation.empty()
+          ? ""
+          : generation_config_text(config.source.generation, config.end_ids);
   // The first tensor of each file.
   std::vector<std::size_t> files{0};
   std::uint64_t filled = 0;
@@ -247,32 +275,31 @@ void write_weights(const std::string& folder_name, const Parameters<T, M>& param
                           std::as_bytes(std::span{all}));
     }
   }
-  // An index whose files are replaced one after the other would describe a mixture meanwhile.
-  std::size_t replaced = 0;
-  for (std::size_t f = 0; f < count; ++f) replaced += earlier.erase(file_name(f));
-  if (replaced > 0) remove_replaced(index_path);
-  for (auto& file : written) file.publish();
-  if (count > 1)
-  {
-    const std::string text = index_text(file_of_tensor, total);
-    AtomicFile file{mesh, index_path, text, text.size()};
-    file.publish();
-  }
-  AtomicFile config_out{mesh, folder / "config.json", config_file, config_file.size()};
-  config_out.publish();
-  if (!config.source.generation.empty())
-  {
-    const auto text = generation_config_text(config.source.generation, config.end_ids);
-    AtomicFile file{mesh, folder / generation_config_name, text, text.size()};
-    file.publish();
-  }
-  else if (mesh.rank() == 0)
-    remove_other_generation_config(folder, config.end_ids);
+  const auto add = [&](auto& list, const std::filesystem::path& path, const std::string& text) {
+    list.emplace_back(mesh, path, text, text.size());
+  };
+  std::list<AtomicFile<M>> descriptions;
+  if (count > 1) add(written, index_path, index_text(file_of_tensor, total));
+  if (!generation.empty()) add(descriptions, folder / generation_config_name, generation);
+  add(descriptions, folder / "config.json", config_file);
+  for (auto& file : written) file.file().sync();
+  mesh.world().barrier();
+  // The files are renamed one after the other, so whatever would describe a mixture of the earlier
+  // model and this one goes first: an index whose files are replaced, and another configuration.
+  // The new configuration comes last.
   if (mesh.rank() == 0)
   {
-    remove_replaced(count > 1 ? folder / SafetensorsFolder::file_name : index_path);
-    for (const auto& name : earlier) remove_replaced(folder / name);
+    std::size_t replaced = 0;
+    for (std::size_t f = 0; f < count; ++f) replaced += earlier.erase(file_name(f));
+    if (replaced > 0) remove_replaced(index_path);
+    remove_other_descriptions(folder, config_file, generation, config.end_ids);
   }
+  for (auto& file : written) file.publish();
+  if (mesh.rank() == 0)
+    remove_replaced(count > 1 ? folder / SafetensorsFolder::file_name : index_path);
+  for (auto& file : descriptions) file.publish();
+  if (mesh.rank() == 0)
+    for (const auto& name : earlier) remove_replaced(folder / name);
   mesh.world().barrier();
 }
 
@@ -281,8 +308,9 @@ void write_weights(const std::string& folder_name, const Parameters<T, M>& param
 /// Saves the parameters of a transformer and its config.json in a folder, which is made if it does
 /// not exist, as Hugging Face's from_pretrained reads them. A configuration that was read keeps the
 /// keys of its file, and a generation_config.json that was beside it is saved, too. What an earlier
-/// save has left in the folder is removed once the new files are on the disk. Every rank of the
-/// mesh calls it, and idle ranks may.
+/// save has left in the folder is removed once the new files are on the disk. A save that is killed
+/// leaves the earlier model, the new one, or a folder that load_weights or read_config refuses.
+/// Every rank of the mesh calls it, and idle ranks may.
 /// @throws DataError where the system refuses, ArgumentError for a model that Hugging Face does not
 /// have
 template <class T, class M>
