@@ -199,6 +199,20 @@ TEST_CASE("normalised features of the training rows have mean 0 and deviation 1"
   CHECK(std::abs(squares / count - 1) < 1e-12);
 }
 
+TEST_CASE("labels and targets have no part in the scaling of features, wherever they are")
+{
+  const Folder folder;
+  const auto scaling = [&](const std::string& text, const RowOptions& columns) {
+    write_contents(folder / "x.csv", text);
+    return RowBatches{CsvFile{folder / "x.csv"}, {.batch = 1, .normalize = true, .rows = columns}}
+        .reader()
+        .scaling();
+  };
+  CHECK(scaling("900,1,3\n500,3,1\n", {.label = 0}) == Scaling{2, 1});
+  CHECK(scaling("1,900,3\n3,500,1\n", {.label = 1}) == Scaling{2, 1});
+  CHECK(scaling("1,-900,3e5\n3,500,1e7\n", {.targets = 2}) == Scaling{2, 1});
+}
+
 TEST_CASE("settings outside their ranges are refused")
 {
   const Folder folder;

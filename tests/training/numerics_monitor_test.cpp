@@ -119,24 +119,32 @@ TEST_CASE("One wrong bit in a replica of a parameter or a gradient throws on eve
 
 TEST_CASE("Checks run in the steps that are due")
 {
-  const auto steps_of = [](const NumericsMonitorOptions& options, bool finite) {
-    return on_root(single_rank, [&](const auto& mesh) {
-      const Trained<Summa25D> t{mesh};
-      std::vector<int> failed;
-      for (int step = 0; step < 7; ++step)
-        if (!message_of<NumericError>([&] {
-               NumericsMonitor{options}.check(
-                   static_cast<std::uint64_t>(step),
-                   finite ? 1.0 : std::numeric_limits<double>::quiet_NaN(), t.parameters);
-             }).empty())
-          failed.push_back(step);
-      return failed;
-    });
-  };
-  CHECK(steps_of({}, false).empty());
-  CHECK(steps_of({.replicas_every = 1}, false).empty());
-  CHECK(steps_of({.finite_every = 3}, false) == std::vector<int>{0, 3, 6});
-  CHECK(steps_of({.finite_every = 1}, true).empty());
+  for (const bool in_parts : {false, true})  // as for a sharded optimizer
+  {
+    CAPTURE(in_parts);
+    const auto steps_of = [in_parts](const NumericsMonitorOptions& options, bool finite) {
+      return on_root(single_rank, [&](const auto& mesh) {
+        const Trained<Summa25D> t{mesh};
+        const NumericsMonitor monitor{options};
+        const double loss = finite ? 1.0 : std::numeric_limits<double>::quiet_NaN();
+        std::vector<int> failed;
+        for (int step = 0; step < 7; ++step)
+        {
+          const auto n = static_cast<std::uint64_t>(step);
+          const auto message = message_of<NumericError>([&] {
+            in_parts ? monitor.check(n, loss, t.parameters, t.parameters)
+                     : monitor.check(n, loss, t.parameters);
+          });
+          if (mentions(message, "the loss in step " + std::to_string(step))) failed.push_back(step);
+        }
+        return failed;
+      });
+    };
+    CHECK(steps_of({}, false).empty());
+    CHECK(steps_of({.replicas_every = 1}, false).empty());
+    CHECK(steps_of({.finite_every = 3}, false) == std::vector<int>{0, 3, 6});
+    CHECK(steps_of({.finite_every = 1}, true).empty());
+  }
 }
 
 }  // namespace cubist::test::numerics_monitor_test

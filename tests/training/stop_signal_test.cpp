@@ -92,6 +92,10 @@ TEST_CASE("the last stop signal restores the handlers, unless the process is abo
   {
     const StopSignal again;
     CHECK(StopSignal::received());
+    StopSignal::reset();
+    CHECK_FALSE(StopSignal::received());
+    std::raise(SIGTERM);  // `again` is there yet
+    CHECK(StopSignal::received());
   }
   StopSignal::reset();
   CHECK_FALSE(StopSignal::received());

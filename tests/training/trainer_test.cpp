@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
@@ -260,6 +262,60 @@ TEST_CASE("a trainer's monitor sees one wrong bit in a replica, sharded or not")
   CHECK(mentions(message(std::true_type{}), text));
 }
 
+TEST_CASE("a trainer's monitor names the step of a loss that is not finite, sharded or not")
+{
+  if (!fits(two_meshes)) return;
+  const auto message = [](auto sharded) {
+    return on_root(two_meshes, [&](const auto& mesh) {
+      using S = DataParallel<Summa2D>;
+      Task<S, std::decay_t<decltype(mesh)>> task{mesh};
+      using Whole = Rule<S, void>;
+      std::conditional_t<sharded, Sharded<Whole>, Whole> optimizer{task.mlp.parameters()};
+      Trainer trainer{task.mlp, optimizer, {.steps = 5, .monitor = {.finite_every = 2}}};
+      return message_of<NumericError>([&] {
+        (void)trainer.run([&](const MicroBatch& b) {
+          const double loss = task(b);
+          return b.index == 0 || b.index == 3 ? std::nan("") : loss;
+        });
+      });
+    });
+  };
+  CHECK(mentions(message(std::false_type{}), "a NaN in the loss in step 4"));
+  CHECK(mentions(message(std::true_type{}), "a NaN in the loss in step 4"));
+}
+
+TEST_CASE("a report has the mean loss of the steps since the last one")
+{
+  if (!fits(two_by_two)) return;
+  std::fflush(stdout);
+  std::FILE* const printed = std::tmpfile();
+  REQUIRE(printed != nullptr);
+  const int before = dup(STDOUT_FILENO);
+  dup2(fileno(printed), STDOUT_FILENO);
+  (void)on_root(two_by_two, [](const auto& mesh) {
+    Task<Summa2D, std::decay_t<decltype(mesh)>> task{mesh};
+    AdamW optimizer{task.mlp.parameters()};
+    Trainer trainer{
+        task.mlp, optimizer, {.steps = 5, .micro_batches = 2, .report_every = 2, .samples = 3}};
+    (void)trainer.run([&](const MicroBatch& b) {
+      (void)task(b);
+      return static_cast<double>(b.index);
+    });
+    return 0;
+  });
+  std::fflush(stdout);
+  dup2(before, STDOUT_FILENO);
+  close(before);
+  std::rewind(printed);
+  std::string text(10'000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), printed));
+  std::fclose(printed);
+  if (!first_process()) return;  // rank 0 prints
+  CHECK(mentions(text, "step 2/5  loss 1.5000  ", "step 4/5  loss 5.5000  ",
+                 "step 5/5  loss 8.5000  ", " tokens/s  waiting ", " left\n"));
+  for (const char* other : {"step 1/5", "step 3/5"}) CHECK(!mentions(text, other));
+}
+
 TEST_CASE("a run goes on from its checkpoint, on another mesh too")
 {
   if (!fits(two_meshes)) return;
@@ -296,6 +352,7 @@ TEST_CASE("a step whose gradients overflow is skipped, and halves the loss scale
   const Folder folder;
   const auto overflow = [](std::uint64_t step) { return step == 1 ? infinity : 1.0; };
   const TrainerOptions options{.steps = 2,
+                               .learning_rate = schedule,
                                .loss_scale = LossScaleOptions{.initial = 4},
                                .monitor = {.finite_every = 1},
                                .log = folder / "run.jsonl"};
@@ -314,6 +371,8 @@ TEST_CASE("a step whose gradients overflow is skipped, and halves the loss scale
   CHECK(lines[1]["skipped"] == 1);
   CHECK(lines[1]["loss_scale"] == 4);
   CHECK(lines[1]["gradient_norm"].is_null());
+  // The schedule counts a skipped step, too.
+  CHECK(column(options.log, "learning_rate") == std::vector<double>{0.01, 0.02});
 }
 
 TEST_CASE("the metrics that a report prints are in the last line of their step in the log")
@@ -496,6 +555,14 @@ TEST_CASE("a signal ends a run after its step, with a checkpoint and a code")
   const Found rest = train(two_by_two, options);
   CHECK(rest.run.first == 4);
   CHECK(rest.values == train(two_by_two, {.steps = 6}).values);
+  // After the last step nothing is left to go on with.
+  const Found complete = train(two_by_two, {.steps = 2}, [](std::uint64_t step) {
+    if (step == 1 && first_process()) (void)std::raise(SIGUSR1);
+    return 1.0;
+  });
+  CHECK(StopSignal::received() == first_process());
+  StopSignal::reset();
+  CHECK(complete.run.exit_code() == 0);
 }
 
 TEST_CASE("a trainer refuses options that would train otherwise than they say")

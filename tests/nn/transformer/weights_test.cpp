@@ -297,6 +297,14 @@ TEST_CASE("a tensor is read from the file that the index names, or refused")
   });
   CHECK(mentions(refusal(folder / "", config).first, "model.safetensors, and with an index",
                  "a.safetensors", "unclear which"));
+  // An index may name the one file.
+  once([&] {
+    auto map = nlohmann::json::object();
+    for (const auto& name : Reference{gpt2 + "/model.safetensors"}.names())
+      map[name] = "model.safetensors";
+    std::ofstream{folder / "model.safetensors.index.json"} << nlohmann::json{{"weight_map", map}};
+  });
+  CHECK(loss_of(folder / "") == wanted);
 }
 
 TEST_CASE("a tied model may have its table under the name of the logits")
