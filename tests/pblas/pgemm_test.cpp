@@ -3,7 +3,10 @@
 #include <array>
 #include <complex>
 #include <cstddef>
+#include <map>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/mpi/communicator.hpp>
@@ -381,6 +384,83 @@ TEST_CASE("sub-matrices of one array are multiplied, unless C has elements of A 
   CHECK(throws_everywhere("got a C that has elements of A", [&](const auto& world) {
     padd(world, Op::none, {8, 20}, 1.0, upper, 0.0, from_row(upper, 7));
   }));
+}
+
+TEST_CASE(
+    "padd in place computes what a serial loop does, and refuses a sum that reads what it overwrites")
+{
+  using T = std::complex<double>;
+  const boost::mpi::communicator world;
+  std::mt19937 random{7};
+  const auto below = [&](std::size_t n) { return random() % n; };
+  int computed = 0;
+  int refused = 0;
+  for (int run = 0; run < 400; ++run)
+  {
+    const auto all = grids();
+    const ProcessGrid grid = all[below(all.size())];
+    const Op op = std::array{Op::none, Op::transpose, Op::adjoint}[below(3)];
+    const MatrixPart part =
+        std::array{MatrixPart::all, MatrixPart::upper, MatrixPart::lower}[below(3)];
+    const Shape shape{1 + below(7), below(3) > 0 ? 1 + below(7) : 1};
+    const BlockCyclic layout{.shape = {9, 9},
+                             .block = {1 + below(4), 1 + below(3)},
+                             .grid = grid,
+                             .row_source = static_cast<int>(below(2)) % grid.rows,
+                             .col_source = below(9) > 0 ? 0 : -1};
+    const SubMatrixPlace to{layout, below(3), below(3)};
+    const SubMatrixPlace from{layout, below(2) > 0 ? to.i : below(3),
+                              below(2) > 0 ? to.j : below(3)};
+    CAPTURE(run, grid.rows, grid.cols, int(op), int(part), shape.rows, shape.cols, from.i, from.j,
+            to.i, to.j);
+
+    // The serial loop; each element of the array is for one element of the sum, or for none.
+    const auto place_in_a = [&](std::size_t i, std::size_t j) {
+      if (op != Op::none) std::swap(i, j);
+      return std::pair{from.i + i, from.j + j};
+    };
+    std::map<std::pair<std::size_t, std::size_t>, std::pair<std::size_t, std::size_t>> read;
+    std::vector<std::pair<std::size_t, std::size_t>> sums;
+    for (std::size_t i = 0; i < shape.rows; ++i)
+      for (std::size_t j = 0; j < shape.cols; ++j)
+        if (part == MatrixPart::all || (part == MatrixPart::upper ? i <= j : i >= j))
+        {
+          sums.emplace_back(i, j);
+          read[place_in_a(i, j)] = {i, j};
+        }
+    const T alpha = element<T>(below(9), 1, 0);
+    const T beta = below(3) == 0 ? T{1} : element<T>(1, below(9), 0);
+    const bool may_be_same = part == MatrixPart::all || beta == T{1};
+    bool overwrites = false;
+    for (const auto& sum : sums)
+    {
+      const auto found = read.find({to.i + sum.first, to.j + sum.second});
+      if (found != read.end() && (found->second != sum || !may_be_same)) overwrites = true;
+    }
+
+    LocalMatrix<T> c{to, 3};
+    auto a = c.matrix();
+    a.place = from;
+    bool refuses = false;
+    for (int rank = 0; rank < grid.size(); ++rank) try
+      {
+        detail::require_apart_in_sum<T>(op, part, a, beta, c.matrix(), shape, rank);
+      }
+      catch (const ArgumentError&)
+      {
+        refuses = true;
+      }
+    CHECK(refuses == overwrites);
+    ++(overwrites ? refused : computed);
+    if (overwrites || refuses) continue;
+    padd<T>(world, op, shape, alpha, a, beta, c.matrix(), part);
+    CHECK(everywhere(is_right(c, shape, [&](std::size_t i, std::size_t j, T x) {
+      if (std::find(sums.begin(), sums.end(), std::pair{i, j}) == sums.end()) return x;
+      return alpha * op_element<T>(op, from, 3, i, j) + beta * x;
+    })));
+  }
+  CHECK(computed > 50);
+  CHECK(refused > 50);
 }
 
 TEST_CASE("communicators are made and freed again, and their products end with them")

@@ -400,6 +400,46 @@ void compare_sums(Random& random, const Grid& grid, int cases)
   }
 }
 
+/// Sums in place: the triangles that are read and written have no element in common, or only
+/// elements that depend on themselves alone.
+template <class T>
+void compare_sums_in_place(Random& random, const Grid& grid, int cases)
+{
+  const std::string p = std::string{"p"} + Letter<T>::value;
+  const Geadd<T> geadd{p + "geadd"};
+  const Tradd<T> tradd{p + "tradd"};
+  for (int run = 0; run < cases; ++run)
+  {
+    const int n = random.between(2, 40);
+    const int which = random.between(0, 3);
+    const bool is_upper = random.one_in(2);
+    const bool apart = which == 0;
+    const char* const uplo = is_upper ? "U" : "L";
+    const char* const op = which == 2 ? "N" : random.one_in(2) ? "T" : "C";
+    context_text = text_of(which == 3 ? "geadd in place" : "tradd in place", grid, {n, n, 0}) +
+                   ", " + op + uplo;
+    const Matrix<T> a{random, grid, n + 1, n + 1, false, 1};
+    const int down = apart && is_upper ? 1 : 0;  // from the square of C to that of A
+    const int right = apart && !is_upper ? 1 : 0;
+    const std::array<int, 4> at{a.i + down, a.j + right, a.i + right, a.j + down};
+    // ScaLAPACK gets two in place wrong: tradd scales what it has still to read, and geadd with a
+    // complex alpha and beta 1 writes the real part of an element before it reads that part.
+    const T beta = which == 1 || which == 2 ? number<T>(1, 0) : factor<T>(random);
+    const T alpha = which == 3 && beta == number<T>(1, 0) ? number<T>(-2, 0) : factor<T>(random);
+    compare<T>("the sums in place are equal", a, [&](bool ours, T* out) {
+      const auto call = [&](const auto& routine, auto... first) {
+        const auto all = [&](auto... x) { ours ? routine.ours(x...) : routine.reference(x...); };
+        all(first..., &n, &n, &alpha, static_cast<const T*>(out), &at[0], &at[1],
+            a.descriptor.data(), &beta, out, &at[2], &at[3], a.descriptor.data());
+      };
+      if (which == 3)
+        call(geadd, "N");
+      else
+        call(tradd, uplo, op);
+    });
+  }
+}
+
 /// The integers of a call of pdgemm, any of which may be wrong.
 struct Integers
 {
@@ -601,6 +641,7 @@ void compare_all(Random& random, const Grid& grid, int cases)
 {
   compare_products<T>(random, grid, cases);
   compare_sums<T>(random, grid, cases);
+  compare_sums_in_place<T>(random, grid, cases);
 }
 
 }  // namespace

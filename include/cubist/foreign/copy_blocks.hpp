@@ -117,15 +117,21 @@ class Combine
   Number sign_;
 };
 
-/// assign(y(i, j), x(i, j)), both by rows.
+/// assign(y(i, j), x(i, j)), both by rows. x and y are the same elements, or have none in common.
 template <class T, class A>
 void copy_rows(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
                std::size_t cols, const A& assign)
 {
   if constexpr (std::is_same_v<A, CopyElement>)
-    for (std::size_t i = 0; i < rows; ++i) std::copy_n(x + i * x_ld, cols, y + i * y_ld);
+    for (std::size_t i = 0; i < rows && x != y; ++i) std::copy_n(x + i * x_ld, cols, y + i * y_ld);
   else
     assign.with_assignment([=](const auto element) {
+      if (x == y)
+      {
+        for (std::size_t i = 0; i < rows; ++i)
+          for (std::size_t j = 0; j < cols; ++j) element(y[i * y_ld + j], y[i * y_ld + j]);
+        return;
+      }
       for (std::size_t i = 0; i < rows; ++i)
       {
         const T* __restrict const in = x + i * x_ld;

@@ -3,12 +3,18 @@
 
 // The part of a sub-matrix that a rank has, and the checks of the arguments that describe it.
 
+#include <algorithm>
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "cubist/comm/mpi/communicator.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/shapes.hpp"
+#include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/foreign/copy_blocks.hpp"
 #include "cubist/foreign/distribution.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
@@ -37,6 +43,27 @@ struct LocalPart
   const std::size_t row = rows.count(p, x.i);
   const std::size_t col = cols.count(q, x.j);
   return {row, col, {rows.count(p, x.i + shape.rows) - row, cols.count(q, x.j + shape.cols) - col}};
+}
+
+/// The rows and columns of the sub-matrix that a part of the local array has, which count from 0.
+[[nodiscard]] inline std::pair<std::vector<std::size_t>, std::vector<std::size_t>>
+indices_of(const SubMatrixPlace& x, Shape shape, const LocalPart& part, int rank)
+{
+  const auto indices = [](const CyclicDimension& d, int place, std::size_t begin, std::size_t size,
+                          std::size_t first, std::size_t count) {
+    std::vector<std::size_t> all;
+    d.for_each_run(place, begin, begin + size,
+                   [&](std::size_t at, std::size_t local, std::size_t n) {
+                     for (std::size_t k = 0; k < n; ++k)
+                       if (local + k >= first && all.size() < count) all.push_back(at - begin + k);
+                   });
+    return all;
+  };
+  const auto& grid = x.layout.grid;
+  return {indices(CyclicDimension::rows(x.layout), grid.row(rank), x.i, shape.rows, part.row,
+                  part.shape.rows),
+          indices(CyclicDimension::cols(x.layout), grid.col(rank), x.j, shape.cols, part.col,
+                  part.shape.cols)};
 }
 
 /// @param uses whether the elements are read or written
@@ -77,23 +104,72 @@ void require_block_cyclic(const char* name, const BlockCyclicMatrix<T>& x, Shape
                       " elements; pass its local array");
 }
 
-/// @throws ArgumentError, on this rank alone, if C has elements of A in the same array
+/// The elements of an array that belong to both parts.
+[[nodiscard]] inline LocalPart common_part(const LocalPart& x, const LocalPart& y)
+{
+  const auto size = [](std::size_t i, std::size_t m, std::size_t j, std::size_t n) {
+    const std::size_t begin = std::max(i, j);
+    const std::size_t end = std::min(i + m, j + n);
+    return begin < end ? end - begin : 0;
+  };
+  return {std::max(x.row, y.row),
+          std::max(x.col, y.col),
+          {size(x.row, x.shape.rows, y.row, y.shape.rows),
+           size(x.col, x.shape.cols, y.col, y.shape.cols)}};
+}
+
+/// @throws ArgumentError, on this rank alone, if `overlaps(part)`, which is asked where C and A
+/// have elements in common in the same array, says that C would overwrite elements of A
+template <class T, class F>
+void require_apart(const char* name, const BlockCyclicMatrix<const T>& a, Shape of_a,
+                   const BlockCyclicMatrix<T>& c, Shape of_c, int rank, F overlaps)
+{
+  if (a.data != c.data || a.ld != c.ld) return;
+  const auto part = common_part(local_part(a.place, of_a, rank), local_part(c.place, of_c, rank));
+  require<ArgumentError>(part.shape.size() == 0 || !overlaps(part), "got a C that has elements of ",
+                         name,
+                         ", which would change while they are read; use another array, or "
+                         "sub-matrices without an element in common");
+}
+
+/// For a product, which reads all of A for each element of C.
 template <class T>
 void require_apart(const char* name, const BlockCyclicMatrix<const T>& a, Shape of_a,
                    const BlockCyclicMatrix<T>& c, Shape of_c, int rank)
 {
-  if (a.data != c.data || a.ld != c.ld) return;
-  const auto x = local_part(a.place, of_a, rank);
-  const auto y = local_part(c.place, of_c, rank);
-  if (x.shape.size() == 0 || y.shape.size() == 0) return;
-  const auto meet = [](std::size_t i, std::size_t m, std::size_t j, std::size_t n) {
-    return i < j + n && j < i + m;
+  require_apart(name, a, of_a, c, of_c, rank, [](const LocalPart&) { return true; });
+}
+
+/// For a sum, which reads an element of A for one element of C. The two may be the same element,
+/// unless ScaLAPACK gets that wrong: p?tradd scales C before it reads A. An element that the sum
+/// does not read or does not write may be in both sub-matrices.
+/// @param which the elements of C that are written
+template <class T>
+void require_apart_in_sum(Op op, MatrixPart which, const BlockCyclicMatrix<const T>& a, T beta,
+                          const BlockCyclicMatrix<T>& c, Shape of_c, int rank)
+{
+  const bool may_be_same = which == MatrixPart::all || beta == T{1};
+  const auto overlaps = [&](const LocalPart& part) {
+    const auto [a_rows, a_cols] = indices_of(a.place, op_shape(op, of_c), part, rank);
+    const auto [c_rows, c_cols] = indices_of(c.place, of_c, part, rank);
+    const auto is_in = [which](std::size_t i, std::size_t j) {
+      const ColumnRange cols = columns_in(which, i, j, 1);
+      return cols.begin < cols.end;
+    };
+    for (std::size_t col = 0; col < part.shape.cols; ++col)
+      for (std::size_t row = 0; row < part.shape.rows; ++row)
+      {
+        // The element of C that the sum writes here, and the one for which it reads A here.
+        const std::size_t i = c_rows[row];
+        const std::size_t j = c_cols[col];
+        const std::size_t to_i = op == Op::none ? a_rows[row] : a_cols[col];
+        const std::size_t to_j = op == Op::none ? a_cols[col] : a_rows[row];
+        const bool is_same = i == to_i && j == to_j;
+        if (!(is_same && may_be_same) && is_in(i, j) && is_in(to_i, to_j)) return true;
+      }
+    return false;
   };
-  require<ArgumentError>(!meet(x.row, x.shape.rows, y.row, y.shape.rows) ||
-                             !meet(x.col, x.shape.cols, y.col, y.shape.cols),
-                         "got a C that has elements of ", name,
-                         ", which would change while they are read; use another array, or "
-                         "sub-matrices without an element in common");
+  require_apart("A", a, op_shape(op, of_c), c, of_c, rank, overlaps);
 }
 
 /// C = beta C

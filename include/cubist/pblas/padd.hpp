@@ -27,7 +27,9 @@ namespace cubist::CUBIST_ABI
 /// the arrays and leading dimensions. With a trapezoid as `part`, the other elements of C do not
 /// change, and those of op(A) have no influence.
 /// @param shape of C
-/// @pre C shares no memory with A
+/// @pre C shares no memory with A, or both are sub-matrices of one array, which has no element that
+/// is read and written; elements that depend on themselves alone may be both, but in a trapezoid
+/// only if beta is 1
 /// @throws ArgumentError, ShapeError for wrong arguments; PeerFailed on the other ranks if one has
 /// thrown
 template <Scalar T>
@@ -42,7 +44,7 @@ void padd(const boost::mpi::communicator& comm, Op op, Shape shape, T alpha,
     detail::require_block_cyclic("A", a, stored, alpha != T{}, world.rank(), world.size());
     detail::require_block_cyclic("C", c, shape, true, world.rank(), world.size());
     if (shape.size() == 0) return;
-    if (alpha != T{}) detail::require_apart("A", a, stored, c, shape, world.rank());
+    if (alpha != T{}) detail::require_apart_in_sum<T>(op, part, a, beta, c, shape, world.rank());
     const auto to = detail::foreign_matrix<T>(world, c.place, shape, c.local());
     // If A is not read, it may have no array.
     const auto from = alpha == T{}
