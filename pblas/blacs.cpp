@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,12 +29,6 @@ namespace cubist_pblas
 namespace
 {
 
-std::string_view setting()
-{
-  static const char* const value = std::getenv("CUBIST_PBLAS");
-  return value == nullptr ? "" : value;
-}
-
 [[noreturn]] void end_job()
 {
   std::fflush(nullptr);
@@ -40,10 +36,45 @@ std::string_view setting()
   std::abort();
 }
 
+/// CUBIST_PBLAS. An unknown value is an error, since it may be a misspelt "off".
+std::string_view setting()
+{
+  static const std::string_view value = []() -> std::string_view {
+    const char* const text = std::getenv("CUBIST_PBLAS");
+    const std::string_view given = text == nullptr ? "" : text;
+    for (const std::string_view known : {"", "on", "off", "verbose"})
+      if (given == known) return given;
+    std::fprintf(stderr,
+                 "cubist: got CUBIST_PBLAS=%s, which is no setting, so it is unknown who is to "
+                 "compute; use on, off or verbose\n",
+                 text);
+    end_job();
+  }();
+  return value;
+}
+
 }  // namespace
 
 bool is_off() { return setting() == "off"; }
 bool is_verbose() { return setting() == "verbose"; }
+
+std::optional<std::chrono::duration<double>> time_limit()
+{
+  using Seconds = std::chrono::duration<double>;
+  static const auto limit = []() -> std::optional<Seconds> {
+    const char* const text = std::getenv("CUBIST_PBLAS_TIME_LIMIT");
+    if (text == nullptr || *text == '\0') return {};
+    char* end = nullptr;
+    const double seconds = std::strtod(text, &end);
+    if (*end == '\0' && seconds > 0) return Seconds{seconds};
+    std::fprintf(stderr,
+                 "cubist: got CUBIST_PBLAS_TIME_LIMIT=%s, which is no positive number of seconds, "
+                 "so no wait could be limited; give a number such as 600\n",
+                 text);
+    end_job();
+  }();
+  return limit;
+}
 
 void* next_routine(const char* name)
 {

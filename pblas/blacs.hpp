@@ -6,6 +6,11 @@
 //
 //   CUBIST_PBLAS=off        every call goes to ScaLAPACK's own routine
 //   CUBIST_PBLAS=verbose    process (0, 0) prints what each call has computed, how, and its time
+//   CUBIST_PBLAS_TIME_LIMIT=SECONDS
+//                           the first call on a context waits no longer for other processes
+
+#include <chrono>
+#include <optional>
 
 #include <boost/mpi/communicator.hpp>
 
@@ -17,6 +22,8 @@ namespace cubist_pblas
 /// Whether CUBIST_PBLAS is off, and whether it is verbose.
 [[nodiscard]] bool is_off();
 [[nodiscard]] bool is_verbose();
+/// CUBIST_PBLAS_TIME_LIMIT.
+[[nodiscard]] std::optional<std::chrono::duration<double>> time_limit();
 
 /// The next definition of a symbol behind this library's, under the names that compilers give it:
 /// ScaLAPACK's own routine. Without one, prints that, and ends the job.

@@ -19,6 +19,7 @@
 #include <cubist/pblas/padd.hpp>
 #include <cubist/pblas/pgemm.hpp>
 
+#include "agreement.hpp"
 #include "blacs.hpp"
 
 namespace cubist_pblas
@@ -206,11 +207,33 @@ void tradd(const char* routine, const char* uplo, const char* trans, const int* 
   Sum<T>{routine, op, m, n, 3, 9}.add(checks, grid, uplo, alpha, a, beta, c);
 }
 
-/// ScaLAPACK's own routine, found once; null while this library's is to run.
+/// ScaLAPACK's own routine.
 template <class F>
-[[nodiscard]] F* replaced(const char* name)
+class OwnRoutine
 {
-  return is_off() ? reinterpret_cast<F*>(next_routine(name)) : nullptr;
+ public:
+  explicit OwnRoutine(const char* name) : name_{name} {}
+
+  /// The routine, or null if this library computes the call.
+  /// @param descriptor of a matrix of the call
+  /// @param meets whether the processes of the context exchange anything in the call
+  [[nodiscard]] F* of_call(const int* descriptor, bool meets)
+  {
+    if (meets ? all_compute(descriptor[1], name_) : !is_off()) return nullptr;
+    if (found_ == nullptr) found_ = reinterpret_cast<F*>(next_routine(name_));
+    return found_;
+  }
+
+ private:
+  const char* name_;
+  F* found_ = nullptr;
+};
+
+/// Whether the processes of a context exchange anything to compute with these sizes.
+template <class T, class... Sizes>
+[[nodiscard]] bool meets(const T* alpha, const Sizes*... sizes)
+{
+  return *alpha != T{} && ((*sizes > 0) && ...);
 }
 
 }  // namespace cubist_pblas
@@ -232,8 +255,8 @@ template <class F>
       const T* alpha, CUBIST_PBLAS_MATRIX(const T, a), CUBIST_PBLAS_MATRIX(const T, b),            \
       const T* beta, CUBIST_PBLAS_MATRIX(T, c))                                                    \
   {                                                                                                \
-    static auto* const own = cubist_pblas::replaced<decltype(lower##_)>(#lower);                   \
-    if (own != nullptr)                                                                            \
+    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
+    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n, k)))             \
       return own(trans_a, trans_b, m, n, k, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c,    \
                  ic, jc, descc);                                                                   \
     cubist_pblas::gemm<T>(#upper, trans_a, trans_b, m, n, k, alpha, {a, ia, ja, desca},            \
@@ -250,8 +273,9 @@ template <class F>
                                                CUBIST_PBLAS_MATRIX(const T, a), const T* beta,     \
                                                CUBIST_PBLAS_MATRIX(T, c))                          \
   {                                                                                                \
-    static auto* const own = cubist_pblas::replaced<decltype(lower##_)>(#lower);                   \
-    if (own != nullptr) return own(m, n, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);         \
+    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
+    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
+      return own(m, n, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);                           \
     cubist_pblas::tran<T>(#upper, op, m, n, alpha, {a, ia, ja, desca}, beta, {c, ic, jc, descc});  \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
@@ -264,8 +288,9 @@ template <class F>
                                                const T* alpha, CUBIST_PBLAS_MATRIX(const T, a),    \
                                                const T* beta, CUBIST_PBLAS_MATRIX(T, c))           \
   {                                                                                                \
-    static auto* const own = cubist_pblas::replaced<decltype(lower##_)>(#lower);                   \
-    if (own != nullptr) return own(trans, m, n, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);  \
+    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
+    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
+      return own(trans, m, n, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);                    \
     cubist_pblas::geadd<T>(#upper, trans, m, n, alpha, {a, ia, ja, desca}, beta,                   \
                            {c, ic, jc, descc});                                                    \
   }                                                                                                \
@@ -279,8 +304,8 @@ template <class F>
       const char* uplo, const char* trans, const int* m, const int* n, const T* alpha,             \
       CUBIST_PBLAS_MATRIX(const T, a), const T* beta, CUBIST_PBLAS_MATRIX(T, c))                   \
   {                                                                                                \
-    static auto* const own = cubist_pblas::replaced<decltype(lower##_)>(#lower);                   \
-    if (own != nullptr)                                                                            \
+    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
+    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
       return own(uplo, trans, m, n, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);              \
     cubist_pblas::tradd<T>(#upper, uplo, trans, m, n, alpha, {a, ia, ja, desca}, beta,             \
                            {c, ic, jc, descc});                                                    \

@@ -20,5 +20,12 @@ add_test(NAME "pblas: a C that has elements of A ends the job" COMMAND
 set_tests_properties("pblas: a C that has elements of A ends the job" PROPERTIES
   LABELS mpi TIMEOUT 60 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}"
   PASS_REGULAR_EXPRESSION "cubist: PDGEMM on process [^\n]*got a C that has elements of A")
+add_executable(cubist_pblas_program "${PROJECT_SOURCE_DIR}/examples/blacs/multiply.cpp")
+target_link_libraries(cubist_pblas_program PRIVATE "${CUBIST_SCALAPACK_LIBRARY}" MPI::MPI_CXX)
+add_test(NAME "pblas: the library in some processes only" COMMAND
+  "${CMAKE_CURRENT_SOURCE_DIR}/pblas_library/some_processes.sh" "${MPIEXEC_EXECUTABLE}" $<TARGET_FILE:cubist_pblas_program>
+  $<TARGET_FILE:cubist_pblas>)
+set_tests_properties("pblas: the library in some processes only" PROPERTIES
+  LABELS mpi TIMEOUT 240 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
 # Between hosts products are converted to a scheme.
 cubist_add_multihost_test("the laws of ScaLAPACK" cubist_pblas_laws 2 2)
