@@ -183,12 +183,19 @@ TEST_CASE(
 TEST_CASE("A plan has no more micro-batches than sequences")
 {
   const auto step = eight_blocks(4);
-  const Plan four = plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, in(4, 2));
+  PlanOptions evaluation = in(4, 2);
+  evaluation.training = false;
+  const Plan four = plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, evaluation);
   // The stages divide four, not five.
   for (const std::size_t wanted : {5U, 64U})
   {
     CAPTURE(wanted);
-    const Plan many = plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, in(wanted, 2));
+    CHECK(mentions(message_of<ArgumentError>([&] {
+                     (void)plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, in(wanted, 2));
+                   }),
+                   "got 2 stages", "at most as many micro-batches as sequences"));
+    evaluation.micro_batches = wanted;
+    const Plan many = plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, evaluation);
     CHECK(many.micro_batches == 4);
     CHECK(many.seconds() == four.seconds());
     CHECK(many.memory == four.memory);
