@@ -141,7 +141,8 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   LossValue compute_gradients(std::span<const int> ids, std::span<const int> labels,
                               std::size_t sequence, double scale = 1)
   {
-    return gradients_of(padding_.without_padding(this->mesh(), {ids, labels, sequence}), scale);
+    return gradients_of(
+        padding_.without_padding(this->mesh(), {ids, labels, sequence}, config_.vocabulary), scale);
   }
 
   /// The loss of predicting each next token, without dropout and gradients.
@@ -154,7 +155,8 @@ class Transformer<P, B, T> : public detail::Network<T, AxisMesh<typename P::Axes
   [[nodiscard]] double evaluate(std::span<const int> ids, std::span<const int> labels,
                                 std::size_t sequence)
   {
-    return loss_of(padding_.without_padding(this->mesh(), {ids, labels, sequence}));
+    return loss_of(
+        padding_.without_padding(this->mesh(), {ids, labels, sequence}, config_.vocabulary));
   }
 
   /// The logits of the token after each token, (B S, V), without dropout. All stages have them. The

@@ -4,8 +4,9 @@
 // Sequences of tokens with labels, and how they are computed without their padding.
 //
 // Attention is causal, so tokens after the last label of a text change no loss. Positions that are
-// padding in all texts are left out. Elsewhere padding is replaced by a token of the text, so its
-// ids may be any numbers.
+// padding in all texts are left out. Elsewhere 0 replaces padding that is no token, so its ids may
+// be any numbers. Other padding stays, because ranks whose labels differ must compute on the same
+// ids until the loss finds the difference.
 
 #include <algorithm>
 #include <array>
@@ -42,11 +43,11 @@ struct TokenBatch
 class PaddingRemover
 {
  public:
-  /// The batch up to the last label of all texts, on which the ranks of the mesh agree, so that
-  /// labels which differ between ranks are an error of the loss. A batch that the loss refuses
-  /// stays as it is.
+  /// The batch up to the last label of all texts, on which the ranks of the mesh agree. A batch
+  /// that the loss refuses stays as it is.
   template <class M>
-  [[nodiscard]] TokenBatch without_padding(const M& mesh, const TokenBatch& batch)
+  [[nodiscard]] TokenBatch without_padding(const M& mesh, const TokenBatch& batch,
+                                           std::size_t vocabulary)
   {
     const auto& [ids, labels, sequence] = batch;
     const bool fits = sequence > 0 && ids.size() % sequence == 0 && labels.size() == ids.size();
@@ -55,13 +56,16 @@ class PaddingRemover
     with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{most},
                         [&](auto one) { mesh.world().all_reduce(one, ReduceOp::max); });
     const std::size_t needed = std::min<std::size_t>(most[0], sequence);
+    const auto is_token = [&](int id) {
+      return id >= 0 && static_cast<std::size_t>(id) < vocabulary;
+    };
     ids_.clear(), labels_.clear();
     for (std::size_t first = 0; first < ids.size(); first += sequence)
     {
       const auto text = ids.subspan(first, needed), its_labels = labels.subspan(first, needed);
-      const auto read = text.first(tokens_up_to_label(its_labels));
-      ids_.insert(ids_.end(), read.begin(), read.end());
-      ids_.insert(ids_.end(), needed - read.size(), read.empty() ? 0 : read.back());
+      const std::size_t read = tokens_up_to_label(its_labels);
+      for (std::size_t i = 0; i < needed; ++i)
+        ids_.push_back(i < read || is_token(text[i]) ? text[i] : 0);
       labels_.insert(labels_.end(), its_labels.begin(), its_labels.end());
     }
     return {ids_, labels_, needed};

@@ -307,7 +307,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   [[nodiscard]] TokenBatch batch_of(Ids ids, const std::optional<Ids>& labels, std::size_t sequence)
   {
     if (!labels) return {ids, ids, sequence};
-    return padding_.without_padding(this->mesh(), {ids, *labels, sequence});
+    return padding_.without_padding(this->mesh(), {ids, *labels, sequence}, config_.vocabulary);
   }
 
   [[nodiscard]] static std::string block_name(std::size_t i)
