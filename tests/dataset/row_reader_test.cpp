@@ -205,6 +205,25 @@ TEST_CASE("a label is a whole number that is not negative")
   CHECK(error("1,2147483646\n", {}).empty());
 }
 
+TEST_CASE("the number of classes is refused where a class has no row, and other reads are not")
+{
+  const auto classes = [](const std::string& text) {
+    const Folder folder;
+    write_contents(folder / "x.csv", text);
+    const RowReader reader{CsvFile{folder / "x.csv"}, {}};
+    CHECK(reader.labels_of(Rows{0}).size() == 1);
+    std::size_t count = 0;
+    const auto message = message_of<DataError>([&] { count = reader.classes(); });
+    return message.empty() ? std::to_string(count) : message;
+  };
+  CHECK(classes("7,2\n7,0\n7,1\n7,0\n") == "3");
+  CHECK(classes("7,0\n") == "1");
+  CHECK(mentions(classes("7,0\n7,1\n7,5\n"), "got labels up to 5 in",
+                 "no row has the label 2, 3, 4,", "a network of 6 outputs", "without gaps"));
+  CHECK(mentions(classes("7,1\n7,2\n"), "no row has the label 0, so"));
+  CHECK(mentions(classes("7,2147483646\n7,1\n"), "no row has the label 0, 2, 3, 4, …, so"));
+}
+
 TEST_CASE("columns and scalings that make no sense are refused")
 {
   CHECK(mentions(error("1\n2\n", {}), "x.csv with 1 columns, of which 1 would be labels",

@@ -198,6 +198,46 @@ TEST_CASE("a file without a header is tokens from its first byte on")
   CHECK(mentions(header_error("abc"), "whose 3 bytes", "TokenType"));
 }
 
+TEST_CASE("tokens of 32 bits, and texts, are refused where no type is named")
+{
+  const auto file_of = [](std::uint32_t first, std::uint32_t size, std::uint32_t least = 0) {
+    std::string bytes;
+    for (std::uint32_t i = 0; i < size; ++i) bytes += four_bytes(first + 7 * i % 1000 + least);
+    return bytes;
+  };
+  const auto error = [](const std::string& file, std::size_t vocabulary) {
+    return message_of<DataError>(
+        [&] { (void)read_token_header(std::as_bytes(std::span{file}), "x.bin", {}, vocabulary); });
+  };
+  for (const std::size_t vocabulary : {0U, 50257U, 151936U})
+    for (const std::uint32_t size : {4U, 5000U})
+      CHECK(mentions(error(file_of(40000, size), vocabulary), "x.bin, whose tokens look like",
+                     "32 bits", "name TokenType::uint32"));
+  const std::string wide = file_of(65000, 5000);  // below and above 2^16
+  CHECK(mentions(error(wide, 151936), "name TokenType::uint32"));
+  CHECK(error(wide, 65536).empty());  // it has tokens that only uint16 may read
+  CHECK(read_header(wide, TokenType::uint16).tokens == 10000);
+  CHECK(error(file_of(40000, 3), 50257).empty());
+  CHECK(error(std::string(64, '\0'), 50257).empty());    // a text of zeros
+  CHECK(error(file_of(0x70005, 5000), 151936).empty());  // a 7 is beyond the vocabulary
+  CHECK(error(file_of(40000, 8) + std::string(2, '\0'), 0).empty());  // no whole numbers of 4 bytes
+  CHECK(error(file_of(40000, 8) + file_of(0x10000, 8), 0).empty());
+
+  const std::string text = "It was the best of times,\r\n\tit was the worst of times \xe2\x80\xa6 ";
+  CHECK(mentions(error(text + text, 50257), "x.bin, which looks like a text", "TokenType::uint8"));
+  CHECK(error(text.substr(0, 40), 50257).empty());
+  CHECK(error(text + std::string("\1\0", 2) + text, 50257).empty());
+  CHECK(read_header(text, TokenType::uint8).tokens == text.size());
+
+  // A file is read with its vocabulary.
+  const Folder folder;
+  write_contents(folder / "y.bin", wide);
+  CHECK(
+      mentions(message_of<DataError>([&] { TokenFile(folder / "y.bin", {.vocabulary = 151936}); }),
+               "y.bin, whose tokens look like"));
+  CHECK(TokenFile(folder / "y.bin").size() == 10000);
+}
+
 TEST_CASE("a header of llm.c that does not fit its file, or the type, is refused")
 {
   CHECK(mentions(header_error(llmc(20240520, 1, 3, 4)), "announces 3 tokens of 2 bytes",

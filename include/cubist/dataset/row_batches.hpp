@@ -71,6 +71,7 @@ class RowBatches
   /// The number of columns of X.
   [[nodiscard]] std::size_t features() const { return reader_.features(); }
   /// The largest label of the file plus one; 0 if the file has targets.
+  /// @throws DataError if there is a smaller number that is no row's label
   [[nodiscard]] std::size_t classes() const { return reader_.classes(); }
 
   /// Rows of a batch.

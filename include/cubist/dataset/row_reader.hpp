@@ -17,7 +17,9 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -78,7 +80,24 @@ class RowReader
   /// The number of columns of X.
   [[nodiscard]] std::size_t features() const { return file_.cols() - outputs_.size; }
   /// The largest label plus one; 0 if the file has targets.
-  [[nodiscard]] std::size_t classes() const { return classes_; }
+  /// @throws DataError if there is a smaller number that is no row's label
+  [[nodiscard]] std::size_t classes() const
+  {
+    if (found_.empty()) return 0;
+    const std::size_t classes = static_cast<std::size_t>(*found_.rbegin()) + 1;
+    const std::size_t count = classes - found_.size();
+    std::string missing;
+    std::size_t listed = 0;
+    for (int label = 0; listed < std::min<std::size_t>(count, 4); ++label)
+      if (!found_.contains(label)) missing += (listed++ > 0 ? ", " : "") + std::to_string(label);
+    require<DataError>(count == 0, "got labels up to ", classes - 1, " in ", file_.path(),
+                       ", where no row has the label ", missing, count > listed ? ", …" : "",
+                       ", so a network of ", classes,
+                       " outputs would have some for classes that do not exist; number the classes "
+                       "from 0 without gaps, or do not ask for their number, and give the network "
+                       "as many outputs as there are classes");
+    return classes;
+  }
   /// The scaling of the features.
   [[nodiscard]] const Scaling& scaling() const { return options_.scaling; }
 
@@ -220,7 +239,7 @@ class RowReader
                          " (from 0), which is not a class; number the classes from 0, or name the "
                          "column of the labels");
       labels_.push_back(static_cast<int>(label));
-      classes_ = std::max(classes_, static_cast<std::size_t>(label) + 1);
+      found_.insert(labels_.back());
     }
   }
 
@@ -276,7 +295,7 @@ class RowReader
   RowOptions options_;
   Range outputs_;  // the columns of the labels or targets
   std::vector<int> labels_;
-  std::size_t classes_ = 0;
+  std::set<int> found_;  // the labels, each once
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -16,6 +16,7 @@
 //
 // Source: Karpathy, llm.c, dev/data/data_common.py.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -122,17 +123,54 @@ inline void require_no_other_format(std::string_view start, const std::string& p
                      "the file that it stands for, with git lfs pull");
 }
 
+/// Looks at the first bytes of a file whose type nobody named.
+/// @throws DataError for a text, and for tokens of 32 bits: their higher halves, which uint16 would
+/// read as every second token, are 0, or at most that of the vocabulary's last token
+inline void require_likely_uint16(std::span<const std::byte> file, const std::string& path,
+                                  std::size_t vocabulary)
+{
+  constexpr std::size_t least = 16;  // fewer bytes may look like anything
+  const auto start = file.first(std::min<std::size_t>(file.size(), 4096));
+  if (start.size() < least) return;
+  const auto in_text = [](std::byte b) {
+    return b >= std::byte{' '} ? b != std::byte{0x7f}
+                               : b >= std::byte{'\t'} && b <= std::byte{'\r'};
+  };
+  require<DataError>(start.size() < 4 * least || !std::all_of(start.begin(), start.end(), in_text),
+                     "got ", path,
+                     ", which looks like a text, but no TokenType was named, so every two of its "
+                     "bytes would be one token of 16 bits; name TokenType::uint8 if its bytes are "
+                     "the tokens, or TokenType::uint16 if it is no text");
+  const std::size_t last_high = vocabulary > 0 ? (vocabulary - 1) >> 16U : 0;
+  bool is_wide = file.size() % 4 == 0;
+  bool all_zero = true;
+  for (std::size_t i = 0; i + 4 <= start.size(); i += 4)
+  {
+    std::array<std::uint16_t, 2> halves;
+    std::memcpy(halves.data(), start.data() + i, sizeof(halves));
+    is_wide = is_wide && halves[1] <= last_high;
+    all_zero = all_zero && halves[0] == 0;
+  }
+  require<DataError>(!is_wide || all_zero, "got ", path,
+                     ", whose tokens look like numbers of 32 bits, but no TokenType was named, so "
+                     "each would be read as two of 16 bits, of which the second is nearly always "
+                     "0; name TokenType::uint32, or TokenType::uint16 if it has these tokens");
+}
+
 }  // namespace detail
 
 /// The place of a file's tokens, from its header; without a header, all bytes are tokens.
 /// @param file all of its bytes
 /// @param path of the file, for messages
 /// @param requested by default what a header says, else uint16
+/// @param vocabulary the number of tokens that there are, 0 if it is unknown
 /// @throws DataError for a file of another format, a header that does not fit the file or the type
-/// that was requested, and a part of a token at the end
+/// that was requested, a part of a token at the end, and without header and type for tokens that
+/// look like other integers than uint16
 [[nodiscard]] inline TokenHeader read_token_header(std::span<const std::byte> file,
                                                    const std::string& path,
-                                                   std::optional<TokenType> requested = {})
+                                                   std::optional<TokenType> requested = {},
+                                                   std::size_t vocabulary = 0)
 {
   const std::string_view start{reinterpret_cast<const char*>(file.data()),
                                file.size() < 32 ? file.size() : 32};
@@ -151,6 +189,7 @@ inline void require_no_other_format(std::string_view start, const std::string& p
                      " bytes are not a whole number of tokens of ", size,
                      " bytes, so it is truncated or has another type; take a fresh copy of it, "
                      "or name its TokenType");
+  if (!requested) detail::require_likely_uint16(file, path, vocabulary);
   return {type, 0, file.size() / size};
 }
 
@@ -169,13 +208,14 @@ class TokenFile
 {
  public:
   /// @throws DataError for a file that cannot be read, is empty, is of another format (.npy, zip,
-  /// an index of Megatron's), has a header that does not fit it, or a part of a token at its end
+  /// an index of Megatron's), has a header that does not fit it, or a part of a token at its end,
+  /// or looks like tokens of another type than uint16 where none is named
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {})
       : file_{path}, vocabulary_{options.vocabulary}
   {
     require<DataError>(!file_.bytes().empty(), "got ", file_.path(),
                        ", which is empty, so there is no text to learn from; write tokens to it");
-    header_ = read_token_header(file_.bytes(), file_.path(), options.type);
+    header_ = read_token_header(file_.bytes(), file_.path(), options.type, vocabulary_);
     size_ = header_.tokens;
   }
   /// Opens a file whose tokens have this type.
