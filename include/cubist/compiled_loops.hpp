@@ -84,6 +84,7 @@ struct AdamUpdate;
   CUBIST_ACTIVATION_LOOPS(prefix, Silu, T)                                                         \
   CUBIST_ACTIVATION_LOOPS(prefix, Gelu, T)                                                         \
   CUBIST_ACTIVATION_LOOPS(prefix, GeluTanh, T)                                                     \
+  CUBIST_ACTIVATION_LOOPS(prefix, CalledActivation, T)                                             \
   CUBIST_ELEMENT_LOOPS(prefix, T)                                                                  \
   prefix struct ColumnSums<T>;                                                                     \
   prefix struct FewRowsGemm<T>;                                                                    \

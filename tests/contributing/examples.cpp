@@ -10,9 +10,12 @@
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/cube3d.hpp"
 
-// The program of docs/layers.md.
+// The programs of docs/layers.md.
 #define main run_train_scale
 #include "train_scale.cpp"
+#undef main
+#define main run_fit_parabola
+#include "fit_parabola.cpp"
 #undef main
 
 #include "tests/backend/serial_test.cpp"
@@ -46,9 +49,22 @@ TEST_CASE("the network of docs/layers.md learns, on schemes of one layout and of
   CHECK(falls(on_root<Threads>(cube, [](const auto& mesh) { return train(mesh, 20); })));
 }
 
-TEST_CASE("the program of docs/layers.md succeeds")
+TEST_CASE("the activation of docs/layers.md learns, with equal losses on all schemes")
 {
-  char name[] = "train_scale";
+  const auto on = [](const auto& place) {
+    return on_root<Threads>(place, [](const auto& mesh) { return fit(mesh, 20); });
+  };
+  const auto wanted = on(one_rank);
+  CHECK(wanted.back() < 0.5 * wanted.front());
+  for (const auto& losses : {on(two_two_two), on(cube)})
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      CHECK(losses.at(i) == Approx(wanted[i]).epsilon(1e-4));
+}
+
+TEST_CASE("the programs of docs/layers.md succeed")
+{
+  char name[] = "program";
   char* arguments[] = {name, nullptr};
   CHECK(run_train_scale(1, arguments) == 0);
+  CHECK(run_fit_parabola(1, arguments) == 0);
 }

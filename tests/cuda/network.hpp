@@ -91,8 +91,9 @@ struct OnOneRank
     mesh.engine().map(wide.valid(), cubist::detail::Scaled<float>{8}, x.valid());
     auto y = x;
     const auto apply = [&](const char* name, const Activation& f) {
-      cubist::detail::with_function(
-          f, [&](const auto& g) { mesh.engine().map(y.valid(), g, std::as_const(wide).valid()); });
+      cubist::detail::with_function(mesh.engine(), f, [&](const auto& g) {
+        mesh.engine().map(y.valid(), g, std::as_const(wide).valid());
+      });
       results.push_back({name, gather(y)});
       cubist::detail::slopes(mesh.engine(), f, std::as_const(wide).valid(),
                              std::as_const(x).valid(), y.valid());

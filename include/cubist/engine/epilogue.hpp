@@ -48,15 +48,15 @@ struct Epilogue<T, void>
 };
 
 /// g(f), f being a function of elements, or the one that was chosen at run time.
-template <class F, class G>
-void with_function(const F& f, G g)
+template <class E, class F, class G>
+void with_function(const E&, const F& f, G g)
 {
   g(f);
 }
-template <class... F, class G>
-void with_function(const std::variant<F...>& f, G g)
+template <class E, class... F, class G>
+void with_function(const E& engine, const std::variant<F...>& f, G g)
 {
-  std::visit(g, f);
+  std::visit([&](const auto& chosen) { with_function(engine, chosen, g); }, f);
 }
 
 /// z += b; y = f(z)
@@ -83,7 +83,7 @@ void apply(const E& engine, const Epilogue<T>& epilogue, MatrixView<T> z)
 template <class E, class T, class F>
 void apply(const E& engine, const Epilogue<T, F>& epilogue, MatrixView<T> z)
 {
-  with_function(epilogue.f, [&]<class G>(const G& f) {
+  with_function(engine, epilogue.f, [&]<class G>(const G& f) {
     engine.for_each(AddAndActivate<G>{f}, z, epilogue.y, epilogue.b.repeated(z.rows()));
   });
 }
@@ -105,7 +105,7 @@ template <class E, class T, class F>
 {
   bool done = false;
   if constexpr (FusesAffine<E, T>)
-    with_function(epilogue.f, [&](const auto& f) {
+    with_function(engine, epilogue.f, [&](const auto& f) {
       done = engine.fused_affine(x, w, epilogue.b, f, z, epilogue.y);
     });
   return done;

@@ -10,6 +10,7 @@
 
 #include "cubist/nn/functions/activation.hpp"
 
+#include "bend.hpp"
 #include "catch.hpp"
 
 namespace cubist::test::activation_test
@@ -91,6 +92,15 @@ std::pair<double, double> worst_errors(const Definition& d, double from, double 
   }
   return {of_value, of_derivative};
 }
+
+struct WithoutDerivative
+{
+  float operator()(float x) const { return x; }
+};
+struct OfFloats : WithoutDerivative
+{
+  float derivative(float) const { return 1; }
+};
 
 }  // namespace
 
@@ -227,6 +237,33 @@ TEMPLATE_TEST_CASE("derivatives agree with central differences", "", float, doub
       CHECK(double{derivative(activations[f], x)} ==
             Approx(difference).epsilon(0).margin(tolerance));
     }
+}
+
+TEST_CASE("a function of the program's is an activation, for float and double")
+{
+  Activation f = Bend{0.1};
+  CHECK(value(f, -3.0) == -3.0 * 0.1);
+  CHECK(value(f, -3.0F) == 0.1F * -3.0F);
+  CHECK(value(f, 2.0F) == 2);
+  CHECK(derivative(f, -3.0) == 0.1);
+  CHECK(derivative(f, -3.0F) == 0.1F);
+  CHECK(derivative(f, 2.0) == 1);
+
+  Activation other = std::move(f);
+  CHECK(value(f, -1.0) == -0.1);  // as after a copy
+  f = Bend{0.5};
+  CHECK(value(f, -1.0) == -0.5);
+  CHECK(value(other, -1.0) == -0.1);
+  CHECK(std::holds_alternative<Gelu>(Activation{gelu}));
+}
+
+TEST_CASE("an activation function returns the type of its argument")
+{
+  STATIC_REQUIRE(ActivationFunction<Bend>);
+  STATIC_REQUIRE(ActivationFunction<Gelu>);
+  STATIC_REQUIRE_FALSE(ActivationFunction<WithoutDerivative>);
+  STATIC_REQUIRE_FALSE(ActivationFunction<OfFloats>);
+  STATIC_REQUIRE_FALSE(ActivationFunction<const char*>);
 }
 
 TEMPLATE_TEST_CASE("large inputs make neither NaN nor infinity", "", float, double)

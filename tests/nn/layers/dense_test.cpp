@@ -8,8 +8,22 @@
 
 #include "cubist/nn/layers/dense.hpp"
 
+#include "bend.hpp"
 #include "catch.hpp"
 #include "nn.hpp"
+
+namespace cubist::test::dense_test
+{
+
+/// An engine whose memory is treated as that of a device.
+struct DeviceEngine
+{
+};
+
+}  // namespace cubist::test::dense_test
+
+template <>
+inline constexpr bool cubist::in_host_memory<cubist::test::dense_test::DeviceEngine> = false;
 
 namespace cubist::test::dense_test
 {
@@ -79,7 +93,8 @@ TEST_CASE("a dense layer is Linear, its activation and its dropout, forward and 
 {
   for_each_place([](const auto& place) {
     INFO(place.name());
-    for (const Activation& activation : {Activation{gelu}, Activation{identity}})
+    for (const Activation& activation :
+         {Activation{gelu}, Activation{identity}, Activation{Bend{2}}})
       for (const double p : {0.0, 0.4})
         for (const auto step : {std::optional<std::uint64_t>{}, std::optional<std::uint64_t>{9}})
         {
@@ -90,6 +105,20 @@ TEST_CASE("a dense layer is Linear, its activation and its dropout, forward and 
           CHECK(identical(b.db, b.db_by_hand));
         }
   });
+}
+
+TEST_CASE("an activation of the program's is refused where the engine is not on the host")
+{
+  const auto calls = [](const auto& engine, const Activation& f) {
+    int count = 0;
+    cubist::detail::with_function(engine, f, [&](const auto&) { ++count; });
+    return count;
+  };
+  const Activation own = Bend{2};
+  CHECK(calls(HostEngine{}, own) == 1);
+  CHECK(calls(DeviceEngine{}, gelu) == 1);
+  CHECK(mentions(message_of<ArgumentError>([&] { calls(DeviceEngine{}, own); }),
+                 "an activation of the program's on a GPU", "CONTRIBUTING.md", "docs/layers.md"));
 }
 
 TEST_CASE("a dense layer drops elements in training only")

@@ -19,6 +19,7 @@
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/testing/counting.hpp"
 
+#include "bend.hpp"
 #include "catch.hpp"
 #include "checked_step.hpp"
 #include "nn.hpp"
@@ -48,7 +49,8 @@ std::vector<Named> gathered(MLP<S, Threads, double>& mlp)
   return all;
 }
 
-/// A ReLU network of integers, serially: all sums are exact.
+/// A network of integers, serially: all sums are exact.
+/// @param slope of the activation for negative numbers; ReLU's is 0
 struct Exact
 {
   std::vector<Global<double>> w, b, dw, db;
@@ -56,7 +58,7 @@ struct Exact
 };
 
 Exact exact_network(const std::vector<std::size_t>& sizes, const Global<double>& x,
-                    const Global<double>& dy)
+                    const Global<double>& dy, double slope)
 {
   Exact e;
   std::vector<Global<double>> zs;
@@ -70,7 +72,7 @@ Exact exact_network(const std::vector<std::size_t>& sizes, const Global<double>&
     for (std::size_t i = 0; i < z.size(); ++i) z.data()[i] += e.b[l].data()[i % sizes[l + 1]];
     zs.push_back(z);
     if (l + 1 < layers)
-      for (auto& v : z) v = std::max(v, 0.0);
+      for (auto& v : z) v = v > 0 ? v : slope * v;
     ins.push_back(z);
   }
   e.y = ins.back();
@@ -80,7 +82,7 @@ Exact exact_network(const std::vector<std::size_t>& sizes, const Global<double>&
   for (std::size_t l = layers; l-- > 0;)
   {
     if (l + 1 < layers)
-      for (std::size_t i = 0; i < d.size(); ++i) d.data()[i] *= zs[l].data()[i] > 0 ? 1 : 0;
+      for (std::size_t i = 0; i < d.size(); ++i) d.data()[i] *= zs[l].data()[i] > 0 ? 1 : slope;
     e.dw[l] = product(transposed(ins[l]), d);
     e.db[l] = column_sums(d);
     d = product(d, transposed(e.w[l]));
@@ -184,14 +186,20 @@ TEST_CASE("a padded sigmoid network trains as on one rank, and its padding stays
 
 TEST_CASE("outputs and all gradients of a network of integers equal the serial oracle")
 {
-  for (const auto& sizes :
-       {std::vector<std::size_t>{7, 6, 5}, std::vector<std::size_t>{7, 6, 9, 5}})
-    for_each_place([&]<class S>(const Place<S>& place) {
+  const struct
+  {
+    std::vector<std::size_t> sizes;
+    Activation activation;
+    double slope;
+  } cases[] = {{{7, 6, 5}, relu, 0}, {{7, 6, 9, 5}, relu, 0}, {{7, 6, 9, 5}, Bend{-3}, -3}};
+  for (const auto& [sizes, activation, slope] : cases)
+    for_each_place([&, &sizes = sizes, &activation = activation,
+                    slope = slope]<class S>(const Place<S>& place) {
       const auto x = integers<double>(rows, 7, 1);
       const auto dy = integers<double>(rows, 5, 2);
-      const auto wanted = exact_network(sizes, x, dy);
+      const auto wanted = exact_network(sizes, x, dy, slope);
       const auto got = on_root(place, [&](const auto& mesh) {
-        Network<S> mlp{mesh, sizes, {.activation = relu}};
+        Network<S> mlp{mesh, sizes, {.activation = activation}};
         const auto parameters = mlp.parameters();
         for (std::size_t l = 0; l < wanted.w.size(); ++l)
         {

@@ -3,12 +3,16 @@
 
 // Activation functions. Each is a small callable with a derivative, and an engine maps both to the
 // input. They use core/vector_math.hpp, without branches, so that compilers vectorise the loops
-// over them. nn/functions/activation_passes.hpp applies them.
+// over them. nn/functions/activation_passes.hpp applies them. A function of a program's is called
+// through a pointer, element by element, and only on the host.
 //
 // Source of GELU: Hendrycks, Gimpel, "Gaussian Error Linear Units", arXiv 1606.08415.
 
 #include <cmath>
+#include <concepts>
+#include <memory>
 #include <numbers>
+#include <utility>
 #include <variant>
 
 #include "cubist/core/host_device.hpp"
@@ -19,7 +23,7 @@ namespace cubist::CUBIST_ABI
 {
 
 /// x
-struct Identity
+struct Identity final
 {
   template <RealScalar T>
   CUBIST_HOST_DEVICE T operator()(T x) const
@@ -34,7 +38,7 @@ struct Identity
 };
 
 /// max(0, x). Its derivative at 0 is 0. Both are a NaN if x is one.
-struct Relu
+struct Relu final
 {
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
@@ -50,7 +54,7 @@ struct Relu
 };
 
 /// 1 / (1 + e^-x)
-struct Sigmoid
+struct Sigmoid final
 {
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
@@ -68,7 +72,7 @@ struct Sigmoid
 };
 
 /// tanh x.
-struct Tanh
+struct Tanh final
 {
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
@@ -89,7 +93,7 @@ struct Tanh
 };
 
 /// x / (1 + e^-x), also called swish
-struct Silu
+struct Silu final
 {
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
@@ -114,7 +118,7 @@ struct Silu
 };
 
 /// x Phi(x), Phi being the normal distribution function
-struct Gelu
+struct Gelu final
 {
   template <RealScalar T>
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(T x) const
@@ -135,7 +139,7 @@ struct Gelu
 };
 
 /// x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, GELU's usual approximation
-struct GeluTanh
+struct GeluTanh final
 {
   // (1 + tanh(u / 2)) / 2 = 1 / (1 + e^-u)
   template <RealScalar T>
@@ -183,7 +187,91 @@ inline constexpr Gelu gelu{};
 /// GELU by tanh, as GPT-2 has it
 inline constexpr GeluTanh gelu_tanh{};
 
+/// A function of a real number and its derivative, for float and for double. Elements of 16 bits
+/// are passed as floats.
+template <class F>
+concept ActivationFunction = std::copy_constructible<F> && requires(const F& f, float x, double y)
+{
+  requires std::same_as<decltype(f(x)), float> && std::same_as<decltype(f.derivative(x)), float>;
+  requires std::same_as<decltype(f(y)), double> && std::same_as<decltype(f.derivative(y)), double>;
+};
+
+namespace detail
+{
+
+struct AnyActivation
+{
+  virtual ~AnyActivation() = default;
+  [[nodiscard]] virtual float value(float x) const = 0;
+  [[nodiscard]] virtual double value(double x) const = 0;
+  [[nodiscard]] virtual float slope(float x) const = 0;
+  [[nodiscard]] virtual double slope(double x) const = 0;
+};
+
+template <class F>
+struct ActivationOf final : AnyActivation
+{
+  explicit ActivationOf(const F& function) : f{function} {}
+  float value(float x) const override { return f(x); }
+  double value(double x) const override { return f(x); }
+  float slope(float x) const override { return f.derivative(x); }
+  double slope(double x) const override { return f.derivative(x); }
+  F f;
+};
+
+/// What an engine maps. It owns nothing, because each row gets a copy.
+class CalledActivation
+{
+ public:
+  template <std::floating_point T>
+  T operator()(T x) const
+  {
+    return f_->value(x);
+  }
+  template <std::floating_point T>
+  T derivative(T x) const
+  {
+    return f_->slope(x);
+  }
+
+ protected:
+  const AnyActivation* f_ = nullptr;
+};
+
+}  // namespace detail
+
+/// An activation function of the program's, for engines in host memory. Copies share it, and ranks
+/// that are threads may call it at the same time.
+class CustomActivation : public detail::CalledActivation
+{
+ public:
+  /// Converts, so that an option takes the function itself.
+  template <class F>
+  requires(!std::same_as<F, CustomActivation>) CustomActivation(const F& f)
+  {
+    static_assert(ActivationFunction<F>,
+                  "this is no activation function, so a layer can compute neither its value nor "
+                  "its gradient; pass one of cubist's, such as cubist::relu, or an object with the "
+                  "const members operator()(x) and derivative(x), which return a float for a float "
+                  "and a double for a double: docs/layers.md");
+    if constexpr (ActivationFunction<F>) own(std::make_shared<const detail::ActivationOf<F>>(f));
+  }
+  // It cannot be moved, because that would leave an object without a function.
+  CustomActivation(const CustomActivation&) = default;
+  CustomActivation& operator=(const CustomActivation&) = default;
+
+ private:
+  void own(std::shared_ptr<const detail::AnyActivation> f)
+  {
+    owned_ = std::move(f);
+    f_ = owned_.get();
+  }
+
+  std::shared_ptr<const detail::AnyActivation> owned_;
+};
+
 /// An activation function chosen at run time.
-using Activation = std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluTanh>;
+using Activation =
+    std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluTanh, CustomActivation>;
 
 }  // namespace cubist::CUBIST_ABI

@@ -39,11 +39,13 @@ class Dense
   using Output = typename Linear::Output;
 
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
-  /// range
+  /// range, and on a GPU for an activation of the program's
   Dense(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},
         const Activation& activation = identity, const Dropout& dropout = Dropout{0})
       : linear_{mesh, in, out, options}, activation_{activation}, dropout_{dropout}
   {
+    detail::with_function(mesh.engine(), activation_,
+                          [](const auto&) {});  // throws, or does nothing
   }
 
   /// The shape of Y.
