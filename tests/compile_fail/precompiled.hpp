@@ -7,6 +7,7 @@
 #include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"

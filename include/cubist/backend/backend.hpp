@@ -83,6 +83,39 @@ class BodyScope
 template <class B>
 concept BackendType = Communicator<typename B::Communicator> && Engine<typename B::Engine>;
 
+// Backends with a header of their own that cubist.hpp does not include.
+struct Mpi;        // backend/mpi.hpp
+struct Simulated;  // backend/simulated.hpp
+template <BackendType Host>
+struct NcclOn;  // backend/nccl.hpp
+
+namespace detail
+{
+
+/// Stops the compiler.
+template <class B>
+int require_header()
+{
+  static_assert(BackendWithItsHeader<B>,
+                "this backend is only declared, so it cannot start ranks; include its header, "
+                "cubist/backend/mpi.hpp, nccl.hpp or simulated.hpp");
+  return 1;
+}
+
+}  // namespace detail
+
+/// Does not compile: the backend's header is missing.
+template <class B, class F>
+requires(!BackendWithItsHeader<B>) int launch(int&, char**&, const LaunchOptions&, F&&)
+{
+  return detail::require_header<B>();
+}
+template <class B, class F>
+requires(!BackendWithItsHeader<B>) int launch(const LaunchOptions&, F&&)
+{
+  return detail::require_header<B>();
+}
+
 /// Runs `body(world)` on every rank, `world` being the rank's `B::Communicator&`, and returns 0.
 /// The first error that a rank throws, or an invalid option, is printed on standard error, and ends
 /// the program, or the job, with status 1. Inside the body of another launch, or with

@@ -81,6 +81,9 @@ struct Threads
   }
 };
 
+/// Ranks that are the GPUs of this machine; backend/nccl.hpp has the definition.
+using Nccl = NcclOn<Threads>;
+
 template <class C>
 void Threads::run(const LaunchOptions& options, detail::FunctionRef<void(C&)> body)
 {

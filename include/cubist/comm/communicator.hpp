@@ -25,6 +25,13 @@
 namespace cubist::CUBIST_ABI
 {
 
+/// Backends that are defined: Mpi is only declared without cubist/backend/mpi.hpp.
+template <class B>
+concept BackendWithItsHeader = requires
+{
+  sizeof(B);
+};
+
 /// @throws PeerFailed, CollectiveMismatch, DeadlockError, TimeLimitError, CommunicationError from
 /// every call
 // clang-format off

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iosfwd>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -184,6 +185,10 @@ struct WithoutElements
 template <Scalar T, class L, class M>
 class DistMatrix
 {
+  static_assert(detail::is_layout<L>, "this is no layout, so it does not say how a matrix is cut; "
+                                      "name one, such as Scheme::Input, Scheme::Weight or "
+                                      "Scheme::Output, where this type is");
+
  public:
   using Value = T;
   using Layout = L;
@@ -330,6 +335,10 @@ template <class T, class L, class M>
   if (has_elements) return {value.mesh(), value.shape(), value.quanta()};
   return {value.mesh(), value.shape(), value.quanta(), WithoutElements{}};
 }
+
+/// Does not compile: print x.local(), this rank's elements, or gather(x) on rank 0.
+template <class T, class L, class M>
+std::ostream& operator<<(std::ostream&, const DistMatrix<T, L, M>&) = delete;
 
 /// Zeros, cut as `y` is: the gradient of an output, for a loss to fill.
 template <class T, class L, class M>

@@ -188,6 +188,11 @@ template <class T, class L, class A, class B, class E>
 template <class L, class A, class B, class E>
 [[nodiscard]] auto scatter(const AxisMesh<A, B>& mesh, const E& global)
 {
+  static_assert(
+      requires { global.dimension(); },
+      "this global matrix is no xtensor expression, so its rows and columns are unknown; "
+      "pass an xt::xtensor<T, 2>, or for the elements of a vector in the order of rows "
+      "xt::adapt(elements, {rows, columns})");
   return detail::scatter_as<std::remove_cv_t<typename E::value_type>, L>(mesh, global);
 }
 

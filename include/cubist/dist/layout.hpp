@@ -95,12 +95,19 @@ constexpr void require_layout()
 }
 
 template <class L>
+inline constexpr bool is_layout = requires
+{
+  L::is_partial;
+};
+
+template <class L>
 constexpr void require_not_partial()
 {
-  static_assert(!L::is_partial,
-                "this matrix has a layout with Partial, so its ranks hold parts of a sum and not "
-                "its elements; complete it first: assign it to a matrix whose layout has no "
-                "Partial, sum = parts");
+  if constexpr (is_layout<L>)
+    static_assert(!L::is_partial,
+                  "this matrix has a layout with Partial, so its ranks hold parts of a sum and not "
+                  "its elements; complete it first: assign it to a matrix whose layout has no "
+                  "Partial, sum = parts");
 }
 
 }  // namespace detail

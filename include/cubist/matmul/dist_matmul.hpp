@@ -291,19 +291,39 @@ class DistMatMul
     detail::require_operand(what, m.shape(), expected, m.quanta(), quanta, m.mesh() == mesh_,
                             size_);
   }
+  // Matrices that changed places get these words; other layouts get those of require_layout.
+  template <class L>
+  static constexpr bool is_x = std::is_same_v<L, InputLayout>;
+  template <class L>
+  static constexpr bool is_w = std::is_same_v<L, WeightLayout>;
+  template <class L>
+  static constexpr bool is_y = std::is_same_v<L, typename S::Output>;
+
   template <class L>
   void check_x(const char* what, const DistMatrix<T, L, Mesh>& x) const
   {
+    static_assert(is_x<L> || !is_w<L>,
+                  "a matrix that is cut as a weight W is where X or dX goes, so the blocks of a "
+                  "rank would not correspond; scatter X with Scheme::Input, and pass X before W, "
+                  "dX before dW");
     check<InputLayout>(what, x, x_shape(), x_quanta());
   }
   template <class L>
   void check_w(const char* what, const DistMatrix<T, L, Mesh>& w) const
   {
+    static_assert(is_w<L> || (!is_x<L> && !is_y<L>),
+                  "a matrix that is cut as X or Y is where the weight W or dW goes, so the blocks "
+                  "of a rank would not correspond; scatter W with Scheme::Weight, and pass X "
+                  "before W, dX before dW");
     check<WeightLayout>(what, w, w_shape(), w_quanta());
   }
   template <class L>
   void check_y(const char* what, const DistMatrix<T, L, Mesh>& y) const
   {
+    static_assert(is_y<L> || (!is_x<L> && !is_w<L>),
+                  "a matrix that is cut as X or W is where Y or dY goes, so the blocks of a rank "
+                  "would not correspond; make it as an Output, and pass X and W before Y, X before "
+                  "dY");
     check<typename S::Output>(what, y, y_shape(), y_quanta());
   }
 

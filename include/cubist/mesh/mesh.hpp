@@ -249,7 +249,7 @@ template <class P>
 concept MeshPlan = requires(const P& plan) { plan.scheme.size(); plan.extents.size(); };
 // clang-format on
 
-template <MeshShape S, class B>
+template <MeshShape S, BackendWithItsHeader B>
 class Mesh : public AxisMesh<typename S::Axes, B>
 {
  public:

@@ -33,6 +33,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <ostream>
 
 #include "cubist/machine/machine.hpp"
 #include "cubist/plan/work.hpp"
@@ -66,6 +67,11 @@ struct Time
   {
     return {n * t.total,  n * t.products, n * t.inside, n * t.across,
             n * t.passes, n * t.sums,     n * t.room};
+  }
+  /// Writes the total: "0.25 s".
+  friend std::ostream& operator<<(std::ostream& out, const Time& t)
+  {
+    return out << t.total << " s";
   }
 };
 

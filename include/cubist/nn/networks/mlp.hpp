@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,6 +71,12 @@ struct Score
 {
   double loss = 0;
   double accuracy = 0;  ///< the fraction of rows whose largest output is the label's
+
+  /// Writes "loss 0.25  accuracy 0.97".
+  friend std::ostream& operator<<(std::ostream& out, const Score& s)
+  {
+    return out << "loss " << s.loss << "  accuracy " << s.accuracy;
+  }
 };
 
 namespace detail
@@ -241,7 +248,7 @@ std::unique_ptr<AnyMlp<S, B, T>> make_mlp(const AxisMesh<typename S::Axes, B>& m
 }  // namespace detail
 
 /// @tparam S a scheme; on a Pipeline of one, nn/networks/pipelined_mlp.hpp has the network
-template <NetworkScheme S, class B, RealScalar T>
+template <NetworkScheme S, BackendWithItsHeader B, RealScalar T>
 class MLP
 {
   static_assert(!is_pipeline<S>, "this MLP is one in stages, whose layers are on several meshes; "

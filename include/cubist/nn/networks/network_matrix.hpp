@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <iosfwd>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -131,6 +132,10 @@ class NetworkMatrix
 
   std::conditional_t<std::same_as<Even, Odd>, std::variant<Even>, std::variant<Even, Odd>> matrix_;
 };
+
+/// Does not compile: print y.local(), this rank's elements, or gather(y) on rank 0.
+template <NetworkScheme S, class B, class T>
+std::ostream& operator<<(std::ostream&, const NetworkMatrix<S, B, T>&) = delete;
 
 /// Zeros, cut as `y` is.
 template <NetworkScheme S, class B, class T>

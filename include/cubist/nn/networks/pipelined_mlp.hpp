@@ -34,7 +34,7 @@ namespace cubist::CUBIST_ABI
 {
 
 /// @tparam P Pipeline<S>, or DataParallel<Pipeline<S>>
-template <PipelineScheme P, class B, RealScalar T>
+template <PipelineScheme P, BackendWithItsHeader B, RealScalar T>
 class MLP<P, B, T> : public detail::StagedLayers<P, B, T>
 {
   using Base = detail::StagedLayers<P, B, T>;

@@ -132,6 +132,13 @@ struct UpdateMaster
 template <class T, class M>
 struct Weights
 {
+  static_assert(
+      !requires { typename M::Scheme; },
+      "this optimizer has a mesh with a scheme, cubist::Mesh<S, B>, but the parameters of "
+      "networks have one without; name the network's, decltype(mlp)::Mesh, which is "
+      "cubist::AxisMesh<S::Axes, B>, or let it be deduced: cubist::Adam "
+      "optimizer{mlp.parameters()}");
+
   Weights(const Parameters<T, M>& parameters, const std::string& name, ParameterSets parameter_sets)
       : sets{std::move(parameter_sets)}, kept(sets.size())
   {

@@ -15,7 +15,9 @@
 // Source: Kingma, Ba, "Adam", arXiv 1412.6980; Loshchilov, Hutter, "Decoupled Weight Decay
 // Regularization", arXiv 1711.05101.
 
+#include <array>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -44,6 +46,27 @@ inline void check_option(const char* name, double value,
 {
   require<ArgumentError>(value >= 0 && value < end && is_finite(value), "got ", name, " of ", value,
                          ", for which the update is not defined; use one in [0, ", end, ")");
+}
+
+/// The names of PyTorch's options, so that {.lr = 1e-3} is an error in words.
+struct OptionsOfPyTorch
+{
+  double lr = 0;
+  double momentum = 0;
+  std::array<double, 2> betas = {};
+  double eps = 0;
+  double weight_decay = 0;
+};
+
+/// Stops the compiler.
+template <class Given, class Options>
+constexpr void require_options()
+{
+  static_assert(
+      std::convertible_to<const Given&, Options>,
+      "these are no options of the optimizer, so its learning rate is unknown; name them "
+      "in braces, {.learning_rate = 1e-3}: cubist has learning_rate where PyTorch has lr, "
+      "beta1 and beta2 for betas, and epsilon for eps");
 }
 
 /// @throws ArgumentError for a rate or a decay that no update has
@@ -167,6 +190,14 @@ class Sgd
   {
     options_.check();
   }
+  /// Does not compile: these are no options.
+  template <class Other = detail::OptionsOfPyTorch>
+  requires(!std::convertible_to<const Other&, SgdOptions>)
+      Sgd(const Parameters<T, M>& parameters, const Other&)
+      : Sgd{parameters}
+  {
+    detail::require_options<Other, SgdOptions>();
+  }
 
   /// Updates the parameters from their gradients, multiplied by `factor`, such as the factor of
   /// clipping or of a loss scale.
@@ -256,6 +287,14 @@ class Adam
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}
   {
+  }
+  /// Does not compile: these are no options.
+  template <class Other = detail::OptionsOfPyTorch>
+  requires(!std::convertible_to<const Other&, AdamOptions>)
+      Adam(const Parameters<T, M>& parameters, const Other&)
+      : Adam{parameters}
+  {
+    detail::require_options<Other, AdamOptions>();
   }
 
   /// Updates the parameters from their gradients, multiplied by `factor`, such as the factor of
@@ -347,6 +386,14 @@ class AdamW : public Adam<T, M>
   explicit AdamW(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam<T, M>{parameters, options, true}
   {
+  }
+  /// Does not compile: these are no options.
+  template <class Other = detail::OptionsOfPyTorch>
+  requires(!std::convertible_to<const Other&, AdamOptions>)
+      AdamW(const Parameters<T, M>& parameters, const Other&)
+      : AdamW{parameters}
+  {
+    detail::require_options<Other, AdamOptions>();
   }
 };
 

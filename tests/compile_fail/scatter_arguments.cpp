@@ -1,0 +1,24 @@
+// expect: no xtensor expression.*no layout
+// SPDX-License-Identifier: BSD-3-Clause
+// What is scattered has rows and columns, and its layout is one of a scheme's.
+#include <vector>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/dist/global.hpp"
+#include "cubist/scheme/summa25d.hpp"
+
+using namespace cubist;
+
+#ifdef CUBIST_CONTROL
+using Global = xt::xtensor<float, 2>;
+using Cut = Summa25D::Input;
+#else
+using Global = std::vector<float>;
+using Cut = Summa25D;
+#endif
+
+void cut(const Mesh<Summa25D, Threads>& mesh, const Global& global, const xt::xtensor<float, 2>& x)
+{
+  static_cast<void>(scatter<Summa25D::Input>(mesh, global));
+  static_cast<void>(scatter<Cut>(mesh, x));
+}
