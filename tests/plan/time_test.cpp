@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <sstream>
+
 #include "cubist/plan/time.hpp"
 
 #include "catch.hpp"
@@ -214,6 +216,13 @@ TEST_CASE("Across nodes a result is sent while the rest of it and the next produ
   CHECK(time.products == Approx(2 * one));
   // dX is sent when a quarter of it is complete; dW as soon as it may, when the link is free.
   CHECK(time.total == Approx(std::max(one / 4 + first, one + one / 4) + second));
+}
+
+TEST_CASE("A time is printed as its seconds")
+{
+  std::ostringstream out;
+  out << Time{.total = 0.25, .products = 0.125};
+  CHECK(out.str() == "0.25 s");
 }
 
 TEST_CASE("Times can be repeated, and passes take the bandwidth of memory")

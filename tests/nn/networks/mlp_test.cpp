@@ -602,6 +602,13 @@ TEST_CASE("output_dropout drops elements of the output while training, the same 
   });
 }
 
+TEST_CASE("a score is printed as its loss and accuracy")
+{
+  std::ostringstream out;
+  out << Score{0.25, 0.5};
+  CHECK(out.str() == "loss 0.25  accuracy 0.5");
+}
+
 TEST_CASE("evaluate gives loss and accuracy without dropout, and leaves the mode as it is")
 {
   if (!fits(cube)) return;
