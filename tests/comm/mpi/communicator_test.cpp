@@ -373,6 +373,25 @@ TEST_CASE("a wait for a rank that is late ends at the limit, and names the rank"
   }
 }
 
+TEST_CASE("a wait ends when another call of its rank needs a rank that has returned")
+{
+  const Watchdog watchdog;
+  if (processes() < 3) SKIP_TEST("needs 3 processes");
+  // Ranks 0 and 2, which have not returned, wait for each other. Rank 0 has one more call.
+  const auto text = message_of<DeadlockError>([] {
+    (void)on_ranks<Mpi>(3, [](World& world) {
+      if (world.rank() == 1) return 0;
+      std::vector<double> x(4), y(5);
+      std::optional<MpiRequest> other;
+      if (world.rank() == 0) other.emplace(world.async_receive(y, 1));
+      world.receive(x, 2 - world.rank());
+      return 0;
+    });
+  });
+  CHECK(mentions(text, "rank 0: called receive of 5 double",
+                 "which ranks {1} have not called; ranks {1} have returned"));
+}
+
 TEST_CASE("more than 2 GiB can be sent in one call", "[.][large]")
 {
   if (processes() < 2) SKIP_TEST("needs 2 processes");

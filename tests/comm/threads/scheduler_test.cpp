@@ -112,6 +112,29 @@ TEST_CASE("no notification is lost, and no rank that was notified counts as park
   }
 }
 
+TEST_CASE("a notification between a rank's last poll and its parking is not lost")
+{
+  const Watchdog watchdog;
+  ThreadScheduler scheduler{2};
+  scheduler.finish(1);  // so a rank that parks nevertheless is a deadlock
+  struct Late final : detail::Waiter
+  {
+    explicit Late(ThreadScheduler& s) : scheduler{s} {}
+    bool advance() override
+    {
+      if (++polls == 1) scheduler.notify(0);
+      return polls == 2;
+    }
+    [[nodiscard]] std::string describe() const override { return "a late notification"; }
+    ThreadScheduler& scheduler;
+    int polls = 0;
+  };
+  Late late{scheduler};
+  scheduler.add(0, late);
+  CHECK_NOTHROW(scheduler.wait(0, late));
+  CHECK(late.polls == 2);
+}
+
 TEST_CASE("test advances all pending calls of its rank")
 {
   ThreadScheduler scheduler{1};
