@@ -37,6 +37,7 @@ namespace
 constexpr std::size_t rows = 12;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 const Place<DataParallel<Summa2D>> two_meshes{8, {2, {.q = 2}}};
+const Place<DataParallel<Summa2D>> two_ranks{2, {2, {.q = 1}}};
 
 /// A network and its loss on data that the number of the micro-batch determines.
 template <class S, class M>
@@ -194,10 +195,10 @@ TEST_CASE("a trainer with a sharded optimizer trains as with one that is not")
 
 TEST_CASE("a schedule multiplies a group's learning rate by its factor, as PyTorch's LambdaLR does")
 {
-  if (!fits(two_meshes)) return;
+  if (!fits(two_ranks)) return;
   // The optimizer has the default rate, which is not the schedule's.
   const auto train = [](auto sharded, auto run) {
-    return on_root(two_meshes, [&](const auto& mesh) {
+    return on_root(two_ranks, [&](const auto& mesh) {
       using S = DataParallel<Summa2D>;
       Task<S, std::decay_t<decltype(mesh)>> task{mesh};
       using Whole = Rule<S, void>;
@@ -499,11 +500,11 @@ TEST_CASE("a sharded optimizer is clipped, scaled and skipped as one that is not
 
 TEST_CASE("a run goes on after one that an exception ended between the micro-batches of a step")
 {
-  if (!fits(two_meshes)) return;
+  if (!fits(two_ranks)) return;
   const auto check = [](auto sharded) {
     const Folder folder;
     const auto values = [&](const char* name, bool fails) {
-      return on_root(two_meshes, [&](const auto& mesh) {
+      return on_root(two_ranks, [&](const auto& mesh) {
         using S = DataParallel<Summa2D>;
         Task<S, std::decay_t<decltype(mesh)>> task{mesh};
         using Whole = Rule<S, void>;
