@@ -31,18 +31,22 @@ function(cubist_component name)
 
   target_compile_features(${arg_TARGET} INTERFACE cxx_std_20)
   target_link_libraries(${arg_TARGET} INTERFACE ${arg_LINK})
-  target_sources(${arg_TARGET} INTERFACE
-    FILE_SET HEADERS
-    BASE_DIRS "${CMAKE_CURRENT_SOURCE_DIR}/include"
-    FILES ${arg_HEADERS})
+  # Not a FILE_SET: CMake 3.25 writes "${_IMPORT_PREFIX}/" in front of a CMAKE_INSTALL_INCLUDEDIR that is absolute.
+  set(include "${CMAKE_CURRENT_SOURCE_DIR}/include")
+  target_include_directories(${arg_TARGET} INTERFACE
+    "$<BUILD_INTERFACE:${include}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 
   if(CUBIST_VERIFY_HEADERS)
     cubist_check_headers(${arg_TARGET} ${arg_HEADERS})
   endif()
 
   if(CUBIST_INSTALL)
-    install(TARGETS ${arg_TARGET} EXPORT cubist-${name}
-      FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${name})
+    foreach(header IN LISTS arg_HEADERS)
+      cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${include}" OUTPUT_VARIABLE folder)
+      cmake_path(REMOVE_FILENAME folder)
+      install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${folder}" COMPONENT ${name})
+    endforeach()
+    install(TARGETS ${arg_TARGET} EXPORT cubist-${name})
     install(EXPORT cubist-${name}
       FILE cubist-${name}-targets.cmake
       NAMESPACE cubist::

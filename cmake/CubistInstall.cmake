@@ -19,8 +19,20 @@ install(
   DESTINATION "${CUBIST_CMAKE_DIR}"
   COMPONENT core)
 
-# Of the planner and the simulator; programs find them by their names (cubist/machine/find_machine.hpp).
+# Of the planner and the simulator; programs find them by their names, around the headers that they were compiled with
+# (cubist/machine/find_machine.hpp). Where headers and data have other prefixes, a header says where the machines are.
 install(DIRECTORY "${CMAKE_CURRENT_LIST_DIR}/../machines" DESTINATION "${CMAKE_INSTALL_DATADIR}/cubist" COMPONENT core)
+cmake_path(GET CMAKE_INSTALL_FULL_DATADIR FILENAME share)
+cmake_path(GET CMAKE_INSTALL_FULL_DATADIR PARENT_PATH prefix)
+cmake_path(IS_PREFIX prefix "${CMAKE_INSTALL_FULL_INCLUDEDIR}" NORMALIZE is_around)
+if(NOT share STREQUAL "share" OR NOT is_around)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/installed_machines.hpp" @ONLY CONTENT
+"#pragma once
+#define CUBIST_INSTALLED_MACHINES \"@CMAKE_INSTALL_FULL_DATADIR@/cubist/machines\"
+")
+  install(FILES "${PROJECT_BINARY_DIR}/installed_machines.hpp"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/cubist/machine" COMPONENT core)
+endif()
 
 if(TARGET cubist_mpi)
   install(

@@ -1,7 +1,8 @@
 # cubist_pkgconfig(<component> NAME <name> DESCRIPTION <text> [REQUIRES <name>...] [DEFINITIONS <macro>...] INCLUDES <folder>... LIBRARIES <library>...)
 #
 # <name>.pc of a component, for builds without CMake. Of the folders and libraries that were found those are written which
-# compilers do not search anyway. The prefix is where the file lies, so what is installed may be moved.
+# compilers do not search anyway. The prefix is where the file lies, so what is installed may be moved, but for folders that
+# were configured with absolute paths.
 function(cubist_pkgconfig component)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;DESCRIPTION" "REQUIRES;DEFINITIONS;INCLUDES;LIBRARIES")
 
@@ -37,13 +38,19 @@ function(cubist_pkgconfig component)
     list(JOIN arg_REQUIRES ", " requires)
     set(requires "Requires: ${requires}\n")
   endif()
-  cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig" OUTPUT_VARIABLE prefix)
+  set(prefix "${CMAKE_INSTALL_PREFIX}")
+  if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_DATADIR}")
+    cmake_path(RELATIVE_PATH prefix BASE_DIRECTORY "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig")
+    cmake_path(SET prefix "\${pcfiledir}/${prefix}")
+  endif()
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE includedir)
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_LIBDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE libdir)
   list(JOIN cflags " " cflags)
   list(JOIN libs " " libs)
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${arg_NAME}.pc" @ONLY CONTENT
-"prefix=\${pcfiledir}/@prefix@
-includedir=\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
-libdir=\${prefix}/@CMAKE_INSTALL_LIBDIR@
+"prefix=@prefix@
+includedir=@includedir@
+libdir=@libdir@
 
 Name: @arg_NAME@
 Description: @arg_DESCRIPTION@

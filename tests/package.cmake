@@ -14,7 +14,7 @@ if(dpkg_deb)
   add_test(NAME "package: Debian packages"
     COMMAND "${CMAKE_COMMAND}" "-DCPACK=${CMAKE_CPACK_COMMAND}" "-DCUBIST_BINARY_DIR=${PROJECT_BINARY_DIR}"
       "-DWORK_DIR=${PROJECT_BINARY_DIR}/package/deb" "-DVERSION=${PROJECT_VERSION}" "-DMPI=${mpi}" "-DNCCL=${nccl}"
-      "-DPBLAS=${CUBIST_BUILD_PBLAS}" -P "${CMAKE_CURRENT_LIST_DIR}/package/deb.cmake")
+      "-DPBLAS=${CUBIST_BUILD_PBLAS}" "-DPLANNER=${CUBIST_BUILD_PLANNER}" -P "${CMAKE_CURRENT_LIST_DIR}/package/deb.cmake")
   set_tests_properties("package: Debian packages" PROPERTIES LABELS package TIMEOUT 120)
 endif()
 
@@ -56,8 +56,8 @@ endforeach()
 
 # The preset that the README names installs without a build.
 add_test(NAME "package: install preset"
-  COMMAND "${CMAKE_COMMAND}" "-DWORK_DIR=${PROJECT_BINARY_DIR}/package/preset"
-    -P "${CMAKE_CURRENT_LIST_DIR}/package/preset.cmake"
+  COMMAND "${CMAKE_COMMAND}" "-DWORK_DIR=${PROJECT_BINARY_DIR}/package/preset" "-DCOMPILER=${CMAKE_CXX_COMPILER}"
+    "-DPREFIX_PATH=${CMAKE_PREFIX_PATH}" -P "${CMAKE_CURRENT_LIST_DIR}/package/preset.cmake"
   WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
 set_tests_properties("package: install preset" PROPERTIES LABELS package TIMEOUT 60)
 

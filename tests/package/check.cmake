@@ -7,11 +7,21 @@ if(WAY STREQUAL find_package)
   set(prefix "${WORK_DIR}/prefix")
   execute_process(COMMAND "${CMAKE_COMMAND}" --install "${CUBIST_BINARY_DIR}" --prefix "${prefix}"
     OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-  # What pkg-config says of each component compiles and links, and its version is that of the header.
+  # A machine that lies nowhere else: the folders around these programs have cubist's machines, too.
+  set(machine "${prefix}/share/cubist/machines/of_this_prefix.json")
+  file(WRITE "${machine}" "{}")
+  if(EXISTS "${CUBIST_BINARY_DIR}/tools/cubist_plan")
+    execute_process(COMMAND "${prefix}/bin/cubist_plan" --layers 8,8 --tokens 8 --ranks 2 --machine of_this_prefix
+      OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+  # What pkg-config says of each component compiles and links, its version is that of the header, and the header finds the
+  # machines of the installation.
   find_program(pkg_config NAMES pkgconf pkg-config)
   if(pkg_config)
-    file(WRITE "${WORK_DIR}/version.cpp" "#include <cstdio>\n#include <cubist/version.hpp>\n"
-      "int main() { std::printf(\"%d.%d.%d\\n\", CUBIST_VERSION_MAJOR, CUBIST_VERSION_MINOR, CUBIST_VERSION_PATCH); }\n")
+    file(WRITE "${WORK_DIR}/version.cpp"
+      "#include <cstdio>\n#include <cubist/machine/find_machine.hpp>\n#include <cubist/version.hpp>\n"
+      "int main() { std::printf(\"%d.%d.%d\\n%s\\n\", CUBIST_VERSION_MAJOR, CUBIST_VERSION_MINOR, CUBIST_VERSION_PATCH,\n"
+      "  cubist::find_machine(\"of_this_prefix\").c_str()); }\n")
     set(modules cubist)
     if(MPI)
       list(APPEND modules cubist-mpi)
@@ -24,10 +34,10 @@ if(WAY STREQUAL find_package)
       execute_process(COMMAND "${pkg_config}" --modversion ${module} OUTPUT_VARIABLE version COMMAND_ERROR_IS_FATAL ANY)
       execute_process(COMMAND "${pkg_config}" --cflags --libs ${module} OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
       separate_arguments(flags UNIX_COMMAND "${flags}")
-      execute_process(COMMAND "${COMPILER}" "${WORK_DIR}/version.cpp" ${flags} -o "${WORK_DIR}/version" COMMAND_ERROR_IS_FATAL ANY)
+      execute_process(COMMAND "${COMPILER}" -std=c++20 "${WORK_DIR}/version.cpp" ${flags} -o "${WORK_DIR}/version" COMMAND_ERROR_IS_FATAL ANY)
       execute_process(COMMAND "${WORK_DIR}/version" OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
-      if(NOT printed STREQUAL version)
-        message(FATAL_ERROR "${module}.pc is of version ${version}, the header of ${printed}")
+      if(NOT printed STREQUAL "${version}${machine}\n")
+        message(FATAL_ERROR "${module}.pc is of version ${version} and has ${machine}, the header ${printed}")
       endif()
     endforeach()
   endif()

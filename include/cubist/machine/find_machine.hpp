@@ -8,10 +8,11 @@
 //
 //   1. the one that the environment's CUBIST_MACHINES names
 //   2. machines/ and share/cubist/machines/ in the folder of the program, and in those around it:
-//   of
-//      a build in the source tree, and of an installation
+//      of a build in the source tree, and of an installation
 //   3. machines/ in the current folder, and in those around it
-//   4. the folders that the caller names
+//   4. both, around this header: those of the cubist that the program was compiled with. An
+//      installation whose headers have another prefix has a header that names the folder
+//   5. the folders that the caller names
 
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +21,9 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
+#if __has_include("cubist/machine/installed_machines.hpp")
+#include "cubist/machine/installed_machines.hpp"  // CUBIST_INSTALLED_MACHINES
+#endif
 
 namespace cubist::CUBIST_ABI
 {
@@ -42,6 +46,10 @@ namespace cubist::CUBIST_ABI
   };
   add_around(fs::read_symlink("/proc/self/exe", none).parent_path(), true);
   add_around(fs::current_path(none), false);
+#ifdef CUBIST_INSTALLED_MACHINES
+  folders.emplace_back(CUBIST_INSTALLED_MACHINES);
+#endif
+  add_around(fs::path{__FILE__}.parent_path(), true);
   return folders;
 }
 
@@ -62,9 +70,9 @@ namespace cubist::CUBIST_ABI
       if (fs::is_regular_file(path, none)) return path.string();
   throw DataError{
       "got the machine \"" + name +
-      "\", which is neither a file nor a machine in a folder machines/ around the program or the "
-      "current folder, so its figures are unknown; give the path of a file, or set CUBIST_MACHINES "
-      "to the folder that has it"};
+      "\", which is neither a file nor a machine in a folder machines/ around the program, the "
+      "current folder or cubist's headers, so its figures are unknown; give the path of a file, or "
+      "set CUBIST_MACHINES to the folder that has it"};
 }
 
 }  // namespace cubist::CUBIST_ABI
