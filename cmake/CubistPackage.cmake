@@ -4,6 +4,7 @@
 #   libcubist-mpi-dev   cubist::mpi, for the MPI that Boost.MPI was built for
 #   libcubist-nccl-dev  cubist::nccl; CUDA and NCCL, which Debian itself does not have, are NVIDIA's packages
 #   libcubist-compiled-dev, libcubist-compiled-mpi-dev  the compiled libraries, of a build with CUBIST_BUILD_LIBRARY
+#   cubist-plan         the planner, of a build with CUBIST_BUILD_PLANNER
 #   libcubist-pblas     routines in place of ScaLAPACK's, of a build with CUBIST_BUILD_PBLAS; programs need no headers
 set(CPACK_PACKAGE_NAME cubist)
 set(CPACK_PACKAGE_VENDOR "The cubist authors")
@@ -17,6 +18,9 @@ foreach(component IN ITEMS mpi nccl compiled compiled_mpi)
     list(APPEND CPACK_COMPONENTS_ALL ${component})
   endif()
 endforeach()
+if(CUBIST_BUILD_PLANNER)
+  list(APPEND CPACK_COMPONENTS_ALL planner)
+endif()
 if(CUBIST_BUILD_PBLAS)
   list(APPEND CPACK_COMPONENTS_ALL pblas)
 endif()
@@ -54,7 +58,15 @@ set(CPACK_DEBIAN_COMPILED_MPI_PACKAGE_DEPENDS
   "libcubist-compiled-dev (= ${PROJECT_VERSION}), libcubist-mpi-dev (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_COMPILED_MPI_DESCRIPTION "The compiled library for the backend Mpi.")
 
-# Its dependencies are the libraries that it was linked to, under the names of this release.
+# libcubist-dev has the machines. Other dependencies are the libraries that it was linked to, under the names of this release.
+set(CPACK_DEBIAN_PLANNER_PACKAGE_NAME cubist-plan)
+set(CPACK_DEBIAN_PLANNER_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PLANNER_PACKAGE_DEPENDS "libcubist-dev (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PLANNER_PACKAGE_SHLIBDEPS ON)
+set(CPACK_COMPONENT_PLANNER_DESCRIPTION
+  "Plans a network on many ranks: schemes and meshes by their predicted time and memory.")
+
+# So are its dependencies.
 set(CPACK_DEBIAN_PBLAS_PACKAGE_NAME libcubist-pblas)
 set(CPACK_DEBIAN_PBLAS_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PBLAS_PACKAGE_SHLIBDEPS ON)

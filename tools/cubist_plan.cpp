@@ -27,6 +27,7 @@
 #include "draw_text.hpp"
 #include "plan_table.hpp"
 #include "simulate.hpp"
+#include "strict_options.hpp"
 
 namespace
 {
@@ -76,6 +77,11 @@ std::string without_data(const std::string& scheme)
   return without("DataParallel<", without_stages(scheme));
 }
 
+bool is_in_stages(const Options& options)
+{
+  return cubist::has_scheme<cubist::PipelineCatalogue>(options.scheme);
+}
+
 /// Whether a plan is on the requested scheme, with or without stages and a data axis.
 bool is_requested(const cubist::Plan& plan, const Options& options)
 {
@@ -83,8 +89,18 @@ bool is_requested(const cubist::Plan& plan, const Options& options)
          cubist::same_name(without_data(plan.scheme), options.scheme);
 }
 
+/// Whether a plan has several meshes side by side.
+bool has_replicas(const cubist::Plan& plan)
+{
+  const bool has_stages = without_stages(plan.scheme) != plan.scheme;
+  return without_data(plan.scheme) != without_stages(plan.scheme) &&
+         plan.extents[has_stages ? 1 : 0] > 1;
+}
+
 /// Throws the error for a mesh that is not among the plans.
-[[noreturn]] void throw_invalid_mesh(const Options& options)
+/// @param plan_in_stages  throws what is wrong with a pipeline of these extents, if it is invalid
+template <class PlanInStages>
+[[noreturn]] void throw_invalid_mesh(const Options& options, PlanInStages plan_in_stages)
 {
   const auto check = [&]<class S>() {
     const cubist::Machine machine;
@@ -92,15 +108,25 @@ bool is_requested(const cubist::Plan& plan, const Options& options)
                                                     options.ranks, machine, {}));
   };
   const auto throw_pipeline = [&]<class P>() {
-    static_cast<void>(cubist::extents_from_list<P>(options.mesh));
+    const auto extents = cubist::extents_from_list<P>(options.mesh);
+    cubist::require<cubist::ArgumentError>(
+        options.data_parallel || extents[1] == 1, "got --no-data-parallel with ", extents[1],
+        " meshes side by side in --mesh, so nothing would be planned; leave one of them out");
+    plan_in_stages.template operator()<P>(extents);
     throw cubist::MeshError{"got a mesh of " + options.scheme + " that does not use all of " +
                             std::to_string(options.ranks) +
-                            " ranks, or has more stages than the model has blocks, so it is not "
-                            "among the plans; give the number of stages, then meshes side by side "
-                            "and the extents of each, which multiply up to the ranks"};
+                            " ranks, so it is not among the plans; give the number of stages, then "
+                            "meshes side by side and the extents of each, which multiply up to the "
+                            "ranks"};
   };
-  if (cubist::has_scheme<cubist::PipelineCatalogue>(options.scheme))
+  if (is_in_stages(options))
+  {
+    cubist::require<cubist::ArgumentError>(
+        !options.mesh.empty(), "got no plan of ", options.scheme, " for ", options.ranks,
+        " ranks, which are divided into 2 or more stages of one or more blocks each; use more "
+        "ranks, or fewer --pieces, and with several pieces --micro-batches that the stages divide");
     cubist::with_scheme<cubist::PipelineCatalogue>(options.scheme, throw_pipeline);
+  }
   cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, [&]<class S>() {
     if (options.data_parallel && options.mesh.size() == S::Axes::count + 1)
       check.template operator()<cubist::DataParallel<S>>();
@@ -114,7 +140,7 @@ bool is_requested(const cubist::Plan& plan, const Options& options)
                           "divisor of the ranks from 2, or a mesh without that axis"};
 }
 
-/// The plans to print.
+/// The plans to print, of those on the requested scheme and mesh.
 std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, const Options& options)
 {
   std::vector<cubist::Plan> plans;
@@ -123,12 +149,9 @@ std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, con
   const std::size_t most = options.top != 0 ? options.top : each ? all.size() : 10;
   for (const auto& plan : all)
   {
-    if (!options.scheme.empty() && !is_requested(plan, options)) continue;
-    if (!options.mesh.empty() && plan.extents != options.mesh) continue;
     if (each && !seen.insert(without_data(plan.scheme)).second) continue;
     if (plans.size() < most) plans.push_back(plan);
   }
-  if (plans.empty()) throw_invalid_mesh(options);
   return plans;
 }
 
@@ -204,6 +227,13 @@ class Network
     return step_ ? cubist::plan(*step_, ranks, machine, options)
                  : cubist::plan(layers_, ranks, machine, options);
   }
+  /// @throws what is wrong with a pipeline of these extents
+  template <class P>
+  void plan_in_stages(const typename P::Axes::Array& extents, int ranks,
+                      const cubist::Machine& machine, const cubist::PlanOptions& options) const
+  {
+    static_cast<void>(cubist::plan_on<P>(extents, step_.value(), ranks, machine, options));
+  }
   /// The largest batch that fits where a plan is, in tokens.
   [[nodiscard]] std::size_t largest_batch(const cubist::Plan& plan, const cubist::Machine& machine,
                                           const cubist::PlanOptions& options) const
@@ -264,12 +294,51 @@ int moments_of(const std::string& optimizer)
   return optimizer == "none" ? 0 : optimizer == "sgd" ? 1 : 2;
 }
 
-void run(const Options& options)
+/// @throws cubist::ArgumentError for options of which one would make another ineffective
+void check_together(const CLI::App& app, const Options& options)
 {
-  cubist::require<cubist::ArgumentError>(
-      !options.simulate || options.model.empty() || options.scalar == "float",
-      "got --simulate for a model in ", options.scalar,
+  using cubist::require;
+  const bool is_model = !options.model.empty();
+  require<cubist::ArgumentError>(
+      !options.simulate || !is_model || options.scalar == "float", "got --simulate for a model in ",
+      options.scalar,
       ", but models are simulated in float; use --scalar float, or leave --simulate out");
+  require<cubist::ArgumentError>(
+      !options.simulate || !is_model || compares_memory(options),
+      "got --simulate for a model with ", "--optimizer ", options.optimizer,
+      ", but models are simulated with AdamW; use --optimizer adamw, or leave --simulate out");
+  const bool has_data = cubist::has_scheme<cubist::DataCatalogue>(options.scheme);
+  require<cubist::ArgumentError>(!is_in_stages(options) || is_model, "got ", options.scheme,
+                                 " for layers, but stages are planned for models only; use "
+                                 "--model, or a scheme without stages");
+  require<cubist::ArgumentError>(
+      options.pipeline || !is_in_stages(options), "got --no-pipeline with --scheme ",
+      options.scheme, ", which has stages, so nothing would be planned; leave one of them out");
+  require<cubist::ArgumentError>(!options.pipeline || app.count("--pipeline") == 0 || !has_data,
+                                 "got --pipeline with --scheme ", options.scheme,
+                                 ", which has no stages, so it would be "
+                                 "ignored; use --scheme ",
+                                 without_data(options.scheme), ", or leave it out");
+  require<cubist::ArgumentError>(
+      options.data_parallel || !has_data, "got --no-data-parallel with --scheme ", options.scheme,
+      ", which has meshes side by side, so nothing would be planned; leave one of them out");
+}
+
+/// @throws cubist::ArgumentError for options of stages, if none of the plans has stages
+void check_stages(const CLI::App& app, const std::vector<cubist::Plan>& plans)
+{
+  for (const char* option : {"--micro-batches", "--pieces"})
+    cubist::require<cubist::ArgumentError>(
+        app.count(option) == 0 ||
+            std::any_of(plans.begin(), plans.end(), [](const auto& p) { return p.stages > 1; }),
+        "got ", option,
+        ", but no plan has stages, so it would be ignored; leave it out, or plan "
+        "stages: 2 or more ranks, no more pieces than blocks, and with several pieces a number of "
+        "micro-batches that the stages divide");
+}
+
+void run(const CLI::App& app, const Options& options)
+{
   cubist::Machine machine;
   for (const auto& path : options.machines)
     machine = cubist::read_machine(cubist::find_machine(path), machine);
@@ -289,14 +358,24 @@ void run(const Options& options)
       .pipeline = options.pipeline && !options.model.empty(),
       .micro_batches = options.micro_batches,
       .pieces = options.pieces};
-  const bool is_pipeline = cubist::has_scheme<cubist::PipelineCatalogue>(options.scheme);
-  cubist::require<cubist::ArgumentError>(!is_pipeline || !options.model.empty(), "got ",
-                                         options.scheme,
-                                         " for layers, but stages are planned for models only; "
-                                         "use --model, or a scheme without stages");
-  if (!options.scheme.empty() && !is_pipeline)
+  if (!options.scheme.empty() && !is_in_stages(options))
     cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, []<class S>() {});
-  const auto plans = select_plans(network.plans(options.ranks, machine, requested), options);
+  auto all = network.plans(options.ranks, machine, requested);
+  if (!options.data_parallel && options.pipeline && !options.model.empty())
+  {
+    std::erase_if(all, has_replicas);
+    cubist::detail::add_reasons(all, network.unit(), machine);
+  }
+  std::erase_if(all, [&](const cubist::Plan& plan) {
+    return (!options.scheme.empty() && !is_requested(plan, options)) ||
+           (!options.mesh.empty() && plan.extents != options.mesh);
+  });
+  if (all.empty())
+    throw_invalid_mesh(options, [&]<class P>(const typename P::Axes::Array& extents) {
+      network.plan_in_stages<P>(extents, options.ranks, machine, requested);
+    });
+  check_stages(app, all);
+  const auto plans = select_plans(all, options);
   const auto simulated = simulate(network, plans, options, machine);
   std::vector<std::size_t> batches;
   if (options.memory || options.json)
@@ -354,7 +433,8 @@ try
                               cubist::transformer_model_names());
   app.add_option("--sequence", options.sequence,
                  "the tokens of each sequence; by default the longest that the model was made for")
-      ->needs(model);
+      ->needs(model)
+      ->check(cubist::strict_options::positive);
   app.add_option("--tokens", options.tokens, "the number of tokens: the rows of the input")
       ->required();
   app.add_option("--ranks", options.ranks, "the number of ranks; a plan may leave some idle")
@@ -370,10 +450,14 @@ try
       app.add_option("--scheme", options.scheme,
                      cubist::scheme_names() +
                          "; or DataParallel<...>, or, of a model, Pipeline<DataParallel<...>>");
-  app.add_option("--mesh", options.mesh, "extents: only this mesh")->delimiter(',')->needs(scheme);
+  auto* mesh = app.add_option("--mesh", options.mesh, "extents: only this mesh")
+                   ->delimiter(',')
+                   ->needs(scheme);
   app.add_option(
-      "--top", options.top,
-      "how many of the fastest; left out, the fastest mesh of each scheme, or 10 of --scheme");
+         "--top", options.top,
+         "how many of the fastest; left out, the fastest mesh of each scheme, or 10 of --scheme")
+      ->check(cubist::strict_options::positive)
+      ->excludes(mesh);
   app.add_flag("--data-parallel,!--no-data-parallel", options.data_parallel,
                "whether to plan several meshes side by side, each for a part of the batch, too: "
                "DataParallel<...> with their number in front of the extents of each");
@@ -384,25 +468,31 @@ try
       ->needs(model);
   app.add_option("--micro-batches", options.micro_batches,
                  "of a step in stages; left out, the fastest number that divides the sequences")
-      ->check(CLI::PositiveNumber);
+      ->check(cubist::strict_options::positive)
+      ->needs(model);
   app.add_option("--pieces", options.pieces,
                  "of blocks that each stage has; left out, the fastest of up to 4")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--forward", options.forward, "forward only, no training");
+      ->check(cubist::strict_options::positive)
+      ->needs(model);
+  auto* forward = app.add_flag("--forward", options.forward, "forward only, no training");
   app.add_option("--optimizer", options.optimizer, "whose state counts as memory")
       ->check(CLI::IsMember({"adamw", "adam", "sgd", "none"}))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(forward);
   app.add_flag("--sharded", options.sharded,
-               "replicas of a parameter share its optimizer's state (ZeRO-1)");
+               "replicas of a parameter share its optimizer's state (ZeRO-1)")
+      ->excludes(forward);
   app.add_option(
          "--recompute", options.recompute,
          "the layers or blocks of a segment, whose activations backward computes again; 0 keeps "
          "all")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(forward);
   app.add_flag(
-      "--context-parallel,!--no-context-parallel", options.context_parallel,
-      "whether ranks share the sequences of a model if there are fewer sequences than parts of "
-      "rows");
+         "--context-parallel,!--no-context-parallel", options.context_parallel,
+         "whether ranks share the sequences of a model if there are fewer sequences than parts of "
+         "rows")
+      ->needs(model);
   app.add_flag("--memory", options.memory,
                "also print the memory of a rank by use, and the largest batch that fits");
   app.add_option("--method", options.method,
@@ -424,8 +514,11 @@ try
       app.add_flag("--draw", options.draw, "draw how the first plan cuts the first product");
   drawn->excludes("--json");
   app.add_option("--svg", options.svg, "write the same drawing to this file, as SVG");
+  cubist::parse_strictly(app, argc, argv);
   CLI11_PARSE(app, argc, argv);
-  run(options);
+  check_together(app, options);
+  if (options.simulate) cubist::start_simulator(argv);
+  run(app, options);
 }
 catch (const std::exception& error)
 {

@@ -41,6 +41,11 @@ struct SimulatedCost
   double memory = 0;   ///< bytes that a rank allocates at most, with AdamW in training
 };
 
+/// Continues in the program that has the simulator, if this one does not have it: it takes minutes
+/// to compile.
+/// @throws DataError without that program
+void start_simulator(char** argv);
+
 /// What a step costs on the scheme and mesh of a plan.
 [[nodiscard]] SimulatedCost simulated_cost(const Plan& plan, const SimulatedStep& step,
                                            const Machine& machine);

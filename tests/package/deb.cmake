@@ -36,7 +36,7 @@ endfunction()
 check_package(libcubist-dev
   FIELDS "Architecture: all" "Depends: .*libopenblas-pthread-dev" "Depends: .*libxtensor-blas-dev"
   PATHS include/cubist/cubist.hpp include/cubist/version.hpp share/cmake/cubist/cubistConfig.cmake share/pkgconfig/cubist.pc
-    share/doc/libcubist-dev/copyright
+    share/cubist/machines/dgx_h100.json share/doc/libcubist-dev/copyright
   ABSENT backend/mpi.hpp comm/mpi comm/nccl engine/cuda cubist-mpi tests)
 if(MPI)
   check_package(libcubist-mpi-dev
@@ -49,6 +49,12 @@ if(NCCL)
     FIELDS "Depends: libcubist-dev \\(= ${VERSION}\\)"
     PATHS include/cubist/backend/nccl.hpp share/cmake/cubist/cubist-nccl-targets.cmake share/pkgconfig/cubist-nccl.pc
     ABSENT cubist.hpp comm/mpi cubistConfig)
+endif()
+if(PLANNER)
+  check_package(cubist-plan
+    FIELDS "Depends: .*libcubist-dev \\(= ${VERSION}\\)" "Section: devel"
+    PATHS bin/cubist_plan share/doc/cubist-plan/copyright
+    ABSENT include cubistConfig)
 endif()
 if(PBLAS)
   check_package(libcubist-pblas
