@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "../tools/strict_options.hpp"
 #include "ceiling.hpp"
 #include "collectives.hpp"
 #include "elementwise.hpp"
@@ -46,6 +47,7 @@ int main(int argc, char** argv)
     bench::add_tracing(app, action);
     bench::add_papers(app, action);
     bench::add_pgemm(app, action);
+    cubist::parse_strictly(app, argc, argv);
     try
     {
       app.parse(argc, argv);

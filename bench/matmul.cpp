@@ -136,9 +136,10 @@ cubist::ProductSize parse_shape(const std::string& text)
   char second = 0;
   in >> s.m >> first >> s.n >> second >> s.k;
   cubist::require<cubist::ShapeError>(
-      !in.fail() && in.eof() && first == 'x' && second == 'x' && s.m * s.n * s.k > 0,
+      !in.fail() && in.eof() && first == 'x' && second == 'x' && s.m > 0 && s.n > 0 && s.k > 0 &&
+          text.find('-') == std::string::npos,
       "got the shape ", text,
-      ", but a product has three sizes; write MxNxK, for instance 4096x4096x1024");
+      ", but a product has three positive sizes; write MxNxK, for instance 4096x4096x1024");
   return s;
 }
 

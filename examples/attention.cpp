@@ -23,6 +23,7 @@
 #include <cubist/matmul/dist_batch_matmul.hpp>
 #include <cubist/nn/functions/softmax.hpp>
 
+#include "../tools/strict_options.hpp"
 #include "backend.hpp"
 
 namespace
@@ -94,6 +95,7 @@ try
   app.add_option("--ranks", s.ranks, "the number of ranks; 0: all processes of MPI, or 8 threads");
   app.add_option("--trace", s.trace,
                  "write a trace of the first ranks to this file, for ui.perfetto.dev");
+  cubist::parse_strictly(app, argc, argv);
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     constexpr bool threads = std::is_same_v<Backend, examples::OneRank>;

@@ -20,6 +20,7 @@
 #include <cubist/plan/meshes.hpp>
 #include <cubist/scheme/catalogue.hpp>
 
+#include "../tools/strict_options.hpp"
 #include "backend.hpp"
 #include "text.hpp"
 
@@ -153,6 +154,7 @@ try
       ->delimiter(',');
   app.add_option("--trace", s.trace,
                  "write a trace of the first ranks to this file, for ui.perfetto.dev");
+  cubist::parse_strictly(app, argc, argv);
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return cubist::with_scheme<Known>(

@@ -23,6 +23,7 @@
 #include <xtensor/xbuilder.hpp>
 #include <xtensor/xmath.hpp>
 
+#include "../tools/strict_options.hpp"
 #include "backend.hpp"
 
 using Matrix = xt::xtensor<float, 2>;
@@ -137,6 +138,7 @@ int main(int argc, char** argv)
   std::string trace;
   app.add_option("--trace", trace,
                  "write a trace of the first ranks to this file, for ui.perfetto.dev");
+  cubist::parse_strictly(app, argc, argv);
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(
       trace, [&]<class Backend>() { return run<Backend>(argc, argv, mode); });

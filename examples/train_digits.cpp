@@ -21,6 +21,7 @@
 #include <cubist/scheme/catalogue.hpp>
 #include <cubist/scheme/data_parallel.hpp>
 
+#include "../tools/strict_options.hpp"
 #include "backend.hpp"
 #include "training.hpp"
 
@@ -122,6 +123,7 @@ try
                  "write a trace of the first ranks to this file, for ui.perfetto.dev");
   app.add_flag("--compare,!--no-compare", s.compare,
                "train on one rank, too, and compare the losses");
+  cubist::parse_strictly(app, argc, argv);
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return cubist::with_scheme<Known>(s.scheme,

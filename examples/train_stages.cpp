@@ -19,6 +19,7 @@
 #include <cubist/scheme/pipeline.hpp>
 #include <cubist/scheme/summa25d.hpp>
 
+#include "../tools/strict_options.hpp"
 #include "backend.hpp"
 #include "text_training.hpp"
 
@@ -104,6 +105,7 @@ try
   app.add_option("--trace", s.trace,
                  "write a trace of the first ranks to this file, for ui.perfetto.dev");
   app.add_flag("--compare", s.compare, "train on one rank, too, and compare the losses");
+  cubist::parse_strictly(app, argc, argv);
   CLI11_PARSE(app, argc, argv);
   return examples::on_traced_backend(s.trace, [&]<class Backend>() {
     return s.scalar == "double" ? train<Backend, double>(s, stages)

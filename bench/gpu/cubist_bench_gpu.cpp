@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "../../tools/strict_options.hpp"
 #include "../job.hpp"
 #include "../machine.hpp"
 #include "../matmul.hpp"
@@ -33,6 +34,7 @@ int main(int argc, char** argv)
     bench::add_step(app, action);
     bench::add_machine(app, action);
     bench::add_device_elementwise(app, action);
+    cubist::parse_strictly(app, argc, argv);
     try
     {
       app.parse(argc, argv);
