@@ -40,6 +40,9 @@ TEST_CASE("a log ends the line that a killed run has left incomplete")
   RunLog log{folder / "run.jsonl"};
   log.append(2, {});
   CHECK(contents(folder / "run.jsonl") == "{\"step\": 1}\n{\"ste\n{\"step\":2}\n");
+  write_contents(folder / "run.jsonl", "{");
+  RunLog{folder / "run.jsonl"}.append(1, {});
+  CHECK(contents(folder / "run.jsonl") == "{\n{\"step\":1}\n");
 }
 
 TEST_CASE("a log that cannot be written is an error, and one without a file writes nothing")

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -315,6 +317,24 @@ TEST_CASE("a report has the mean loss of the steps since the last one")
   CHECK(mentions(text, "step 2/5  loss 1.5000  ", "step 4/5  loss 5.5000  ",
                  "step 5/5  loss 8.5000  ", " tokens/s  waiting ", " left\n"));
   for (const char* other : {"step 1/5", "step 3/5"}) CHECK(!mentions(text, other));
+}
+
+TEST_CASE("a report's rate counts all samples of its steps, and its waits are a part of its time")
+{
+  if (!fits(two_by_two)) return;
+  for (const auto& report : on_mesh(two_by_two, [](const auto& mesh) {
+         ProgressWindow window;
+         for (const double loss : {1.0, 2.0, 6.0}) window.add(loss);
+         if (mesh.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds{20});
+         mesh.world().barrier();  // three ranks wait
+         const auto r = window.report(mesh, 5);
+         return std::vector{r.loss, r.rate * r.seconds_a_step, r.waiting};
+       }))
+  {
+    CHECK(report[0] == 3);
+    CHECK(report[1] == Approx(5).epsilon(1e-14));
+    CHECK((report[2] >= 0 && report[2] <= 1));
+  }
 }
 
 TEST_CASE("a run goes on from its checkpoint, on another mesh too")

@@ -6,6 +6,7 @@
 //   step   300/1000  loss 2.1034  54321 tokens/s  waiting 7 %  2 min 10 s left  held-out 2.2041
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cinttypes>
 #include <cmath>
@@ -73,14 +74,15 @@ class ProgressWindow
   [[nodiscard]] ProgressReport report(const M& mesh, double samples) const
   {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-    double waits = wait_seconds() - waited_;
-    with_staging_buffer(mesh.engine(), std::span<double>{&waits, 1},
-                        [&](auto sum) { mesh.world().all_reduce(sum); });
+    // Ranks do not begin at the same time, so a rank's own time is not that of the others.
+    std::array<double, 2> sums{wait_seconds() - waited_, seconds};
+    with_staging_buffer(mesh.engine(), std::span<double>{sums},
+                        [&](auto both) { mesh.world().all_reduce(both); });
     const auto n = static_cast<double>(steps_);
     ProgressReport report;
     report.loss = losses_ / n;
     report.rate = n * samples / seconds;
-    report.waiting = waits / (seconds * mesh.size());
+    report.waiting = sums[0] / sums[1];
     report.seconds_a_step = seconds / n;
     return report;
   }

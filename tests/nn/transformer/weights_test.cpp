@@ -497,21 +497,28 @@ TEST_CASE("a save that is interrupted leaves one model, or a folder that is refu
   const char* usual = "";
   const char* rotated = R"(, "rope_theta": 20.0)";
   const char* ends = R"({"eos_token_id": 6})";
-  const std::vector<std::pair<SavedModel, SavedModel>> pairs{
+  struct Pair
+  {
+    SavedModel former, next;
+    bool adds_ids = false;  // whether somebody has added `ends` to the former one
+  };
+  const std::vector<Pair> pairs{
       {{usual, nullptr, 1, false}, {rotated, nullptr, 2, false}},
       {{usual, nullptr, 1, false}, {usual, ends, 2, false}},
       {{usual, ends, 1, false}, {usual, nullptr, 2, false}},
       {{usual, nullptr, 1, true}, {usual, nullptr, 2, true}},
       {{usual, nullptr, 1, false}, {rotated, nullptr, 2, true}},
       {{rotated, ends, 1, true}, {usual, nullptr, 2, false}},
+      {{usual, nullptr, 1, false}, {usual, nullptr, 2, false}, true},
   };
   const Folder folder;
   const auto path = [&](const char* name) { return folder / name; };
   const auto interrupt = [&](Interruption how, std::size_t pair, std::size_t width) {
     CAPTURE(pair, width);
-    const SavedModel &former = pairs[pair].first, &next = pairs[pair].second;
+    const auto &former = pairs[pair].former, &next = pairs[pair].next;
     for (const char* name : {"former", "next"}) std::filesystem::remove_all(path(name));
     save(former, path("former"), 8);
+    if (pairs[pair].adds_ids) write_contents(path("former") / "generation_config.json", ends);
     save(next, path("next"), width);
     const auto before = computed(path("former")), after = computed(path("next"));
     REQUIRE((before && after && before != after));
