@@ -238,6 +238,37 @@ TEST_CASE("pgemm in slabs of K, for which less shared memory suffices, computes 
   CHECK_THAT(report.chosen, Catch::Matchers::ContainsSubstring("4 slabs of K"));
 }
 
+TEST_CASE("a product in shared memory that is cut, and in slabs of K as well, sums all slabs")
+{
+  const boost::mpi::communicator world;
+  if (!test::one_node() || world.size() == 1) return;
+  constexpr std::size_t m = 100, n = 80, depth = 1000;
+  const auto place = [](Shape shape) { return SubMatrixPlace{{.shape = shape, .block = {8, 8}}}; };
+  LocalMatrix<double> a{place({m, depth}), 1}, b{place({depth, n}), 2}, c{place({m, n}), 3};
+  // As many cores as ranks, one of which has C, whatever this computer has.
+  const detail::SharedProduct<double> product{
+      {Op::none, Op::none, {m, n, depth}, a.place, b.place, c.place},
+      world.rank(),
+      world.size(),
+      world.size(),
+      1};
+  CHECK(product.cut());
+  CHECK(product.slabs() == 4);
+  auto& session = detail::PblasSession::of(world);
+  const auto array_of = [](const LocalMatrix<double>& x) {
+    return detail::LocalColumns<const double>{x.array.data(), x.ld};
+  };
+  PgemmReport report;
+  product.run(session.world(), session.shared(), 1, 1.0, array_of(a), array_of(b), 2.0,
+              c.matrix().local(), report);
+  CHECK(everywhere(is_right(c, {m, n}, [](std::size_t i, std::size_t j, double x) {
+    double sum = 2 * x;
+    for (std::size_t l = 0; l < depth; ++l)
+      sum += element<double>(i, l, 1) * element<double>(l, j, 2);
+    return sum;
+  })));
+}
+
 TEST_CASE("with alpha 0 or without inner indices pgemm scales C, and reads neither A nor B")
 {
   const boost::mpi::communicator world;

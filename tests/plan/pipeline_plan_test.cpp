@@ -121,6 +121,20 @@ TEST_CASE("A stage keeps the activations of its micro-batches in flight")
   CHECK(activations(recomputed, 16) < 0.7 * activations(in(16), 16));
 }
 
+TEST_CASE("A stage has memory for the next input beside the one that it reads")
+{
+  const auto step = eight_blocks(8);
+  auto evaluation = in(1);
+  evaluation.training = false;
+  const auto activations = [](const Plan& plan) { return plan.memory_parts.activations; };
+  const double whole =
+      activations(plan_on<DataParallel<Summa2D>>({1, 1, 1}, step, 1, {}, evaluation));
+  const double last = activations(plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, evaluation));
+  // The last stage has them in place of the embedding's output.
+  const double stream = double(step.batch.tokens() * step.model.width) * evaluation.scalar_bytes;
+  CHECK(last - whole == Approx(stream));
+}
+
 TEST_CASE("The planner chooses the fastest micro-batches and pieces that fit")
 {
   const auto step = eight_blocks(16);
@@ -272,6 +286,15 @@ TEST_CASE("A stage has its part of a node, or whole nodes")
   CHECK(whole.ranks_per_node() == 16);
   // Stages that begin within a node have links between halves of nodes.
   CHECK(detail::machine_of_stage(machine, 72, 24).ranks_per_node() == 8);
+}
+
+TEST_CASE("The ranks of a node share its link to the next stage, also where a stage has more nodes")
+{
+  Machine machine;  // 16 ranks a node
+  machine.links.back().latency = 1;
+  machine.links.back().bandwidth = 8;
+  CHECK(detail::stage_message_seconds(machine, 64, 4, 8) == 1 + 4);
+  CHECK(detail::stage_message_seconds(machine, 64, 32, 8) == 1 + 16);
 }
 
 }  // namespace plan_pipeline_plan_test

@@ -147,6 +147,28 @@ TEST_CASE(
   CHECK(whole.memory > 1.5 * shared.memory);
 }
 
+TEST_CASE("Ranks that share sequences have two messages of keys and values, in training five")
+{
+  const TransformerParts<Summa2D> parts{{2, 1}, {1, 256}, short_gpt2(1).model};
+  for (const bool training : {false, true})
+  {
+    CAPTURE(training);
+    const Machine machine;
+    const PlanOptions options{.scalar_bytes = 4, .training = training};
+    Plan plan = detail::empty_plan<Summa2D>({2, 1}, 2, machine, options);
+    detail::TransformerPlanner<Summa2D>{parts, plan, machine, options}.add_ring_workspace();
+    const double message = 2 * 128.0 * 768;  // K and V of a rank's 128 tokens
+    CHECK(plan.memory_parts.workspace == 4 * (training ? 5 : 2) * message);
+  }
+}
+
+TEST_CASE("A sharded optimizer waits for half of the last sums, and gathers parameters after them")
+{
+  const Time step{.total = 10, .sums = 4, .room = 100};
+  CHECK(detail::with_exchange(step, 2, 1, false).total == 12);
+  CHECK(detail::with_exchange(step, 2, 1, true).total == 10 + 1 + 2);
+}
+
 TEST_CASE("Ranks that read each other's blocks still send the sums of norms and biases")
 {
   const auto step = short_gpt2(4);

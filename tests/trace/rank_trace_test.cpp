@@ -75,8 +75,12 @@ TEST_CASE("a trace with a clock of the processor says how long each event had on
   detail::rank_local() = nullptr;
   const double before = trace.processor_now();
   trace.add_wait({.name = "wait", .begin = trace.now()}, before);
+  detail::rank_local() = &trace;
+  detail::traced_wait("call", [] {});
+  detail::rank_local() = nullptr;
   const auto events = trace.events();
-  REQUIRE(events.size() == 3);
+  REQUIRE(events.size() == 4);
+  CHECK(events[3].processor == 0.5);
   CHECK(events[0].processor == 0.5);
   CHECK(events[0].bytes == 12);
   CHECK(events[1].processor == 1.5);

@@ -37,10 +37,13 @@ std::vector<std::size_t> rows_of(const Mesh<Megatron1D, B>& mesh, std::size_t m)
 }
 
 /// Outputs and gradients of steps of a layer, with other numbers of rows between.
+/// @param frozen the number of a parameter
 template <template <class, class, class> class Norm, class S>
-std::vector<Global<double>> steps(const Mesh<S, TestBackend>& mesh)
+std::vector<Global<double>> steps(const Mesh<S, TestBackend>& mesh,
+                                  std::optional<std::size_t> frozen)
 {
   Residual layer{Norm<S, TestBackend, double>{mesh, width, NormOptions{}}};
+  if (frozen) parameters_of(layer)[*frozen].freeze();
   const auto list = parameters_of(layer);
   for (std::size_t i = 0; i < list.size(); ++i)
     scatter(uniform<double>(1, width, 3 + i), list[i].value);
@@ -52,20 +55,21 @@ std::vector<Global<double>> steps(const Mesh<S, TestBackend>& mesh)
     const auto dy = scatter<typename S::Input>(mesh, uniform<double>(m, width, m));
     all.push_back(gather(passes.forward(x, {})));
     all.push_back(gather(*passes.backward(x, dy, {}, true)));
-    for (const auto& p : list) all.push_back(gather(p.gradient));
+    for (const auto& p : list)
+      if (!p.frozen) all.push_back(gather(p.gradient));
   }
   return all;
 }
 
 template <template <class, class, class> class Norm>
-void has_the_bits_of_one_rank()
+void has_the_bits_of_one_rank(std::optional<std::size_t> frozen = {})
 {
-  const auto one = on_root(Place<Megatron1D>{1, {}}, [](const auto& m) { return steps<Norm>(m); });
+  const auto of = [&](const auto& mesh) { return steps<Norm>(mesh, frozen); };
+  const auto one = on_root(Place<Megatron1D>{1, {}}, of);
   for (const int ranks : those_that_fit(std::vector{2, 3}))
   {
     CAPTURE(ranks);
-    const auto shared =
-        on_root(Place<Megatron1D>{ranks, {}}, [](const auto& m) { return steps<Norm>(m); });
+    const auto shared = on_root(Place<Megatron1D>{ranks, {}}, of);
     REQUIRE(shared.size() == one.size());
     for (std::size_t i = 0; i < one.size(); ++i)
     {
@@ -100,6 +104,11 @@ TEST_CASE("a norm beside its input, whose rows replicas share out, has the bits 
 {
   has_the_bits_of_one_rank<LayerNorm>();
   has_the_bits_of_one_rank<RmsNorm>();
+  for (const std::size_t frozen : {0U, 1U})  // the weight or the bias
+  {
+    CAPTURE(frozen);
+    has_the_bits_of_one_rank<LayerNorm>(frozen);
+  }
 }
 
 TEST_CASE("replicas that cannot access each other's memory compute all rows, and send nothing")

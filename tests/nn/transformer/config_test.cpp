@@ -285,6 +285,8 @@ TEST_CASE("biases, activations and windows are read as each family has them")
   CHECK((qwen2.query_key_value_bias && !qwen2.attention_output_bias && !qwen2.head_norms));
   const auto qwen3 = of("qwen3", "");
   CHECK((qwen3.head_norms && !qwen3.query_key_value_bias && qwen3.head_size == 128));
+  const auto biased = of("qwen3", R"(, "attention_bias": true)");
+  CHECK((biased.query_key_value_bias && biased.attention_output_bias && !biased.bias));
   CHECK(of("mistral", "").window == 4096);
   CHECK(of("mistral", R"(, "sliding_window": null)").window == 0);
   CHECK(of("mistral", R"(, "sliding_window": 16)").window == 16);
