@@ -131,7 +131,7 @@ TEST_CASE("A stage has memory for the next input beside the one that it reads")
       activations(plan_on<DataParallel<Summa2D>>({1, 1, 1}, step, 1, {}, evaluation));
   const double last = activations(plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, evaluation));
   // The last stage has them in place of the embedding's output.
-  const double stream = double(step.batch.tokens() * step.model.width) * evaluation.scalar_bytes;
+  const double stream = double(step.batch.tokens() * step.model.width * evaluation.scalar_bytes);
   CHECK(last - whole == Approx(stream));
 }
 
