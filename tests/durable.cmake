@@ -8,7 +8,7 @@ target_link_libraries(cubist_durable_shim PRIVATE cubist_warnings ${CMAKE_DL_LIB
 function(cubist_add_durable_test what program cases)
   add_test(NAME "durable: ${what}" COMMAND
     "${CMAKE_CURRENT_SOURCE_DIR}/durable/check.sh" $<TARGET_FILE:cubist_durable_shim> $<TARGET_FILE:${program}> "${cases}")
-  set_tests_properties("durable: ${what}" PROPERTIES LABELS threads TIMEOUT 60)
+  set_tests_properties("durable: ${what}" PROPERTIES LABELS threads TIMEOUT 120)
 endfunction()
 
 cubist_add_durable_test("files and checkpoints" cubist_io_tests "*saved on one mesh*,the newest checkpoints are kept*,a save that is interrupted*")
