@@ -114,13 +114,11 @@ void equals_one_rank(const Place<S>& place, const std::vector<std::size_t>& part
     CAPTURE(place.name(), c.name, parts);
     const auto wanted =
         on_root<Threads>(one_rank, [&](const auto& mesh) { return outputs(mesh, c, {1}).all; });
-    for (const auto& tokens : {std::vector<std::size_t>{1, 1, 1, 1, 1}, {2, 3}, {1, 4}})
-    {
-      const auto got =
-          on_root(place, [&](const auto& mesh) { return outputs(mesh, c, parts, tokens).all; });
-      REQUIRE(got.size() == wanted.size());
-      for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
-    }
+    const auto got = on_root(place, [&](const auto& mesh) {
+      return outputs(mesh, c, parts, {1, 3, 1}).all;
+    });
+    REQUIRE(got.size() == wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
   }
 }
 
