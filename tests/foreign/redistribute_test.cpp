@@ -286,6 +286,41 @@ TEMPLATE_TEST_CASE("a block-cyclic matrix becomes a DistMatrix and returns, bit 
   }));
 }
 
+TEST_CASE("many transfers between the same two ranks and rectangles arrive in their places")
+{
+  // Ranks 0 and 2 have 24 strips of columns each, alternately, which all go to one rectangle of
+  // rank 1. Counted sends them in one message of each rank.
+  if (!fits<Counted>(3)) return;
+  constexpr std::size_t strips = 48;
+  const Shape shape{3, 2 * strips};
+  require_clear(on_ranks<Counted>(3, [&](auto& world) {
+    std::vector<RankRectangle> all;
+    for (std::size_t k = 0; k < strips; ++k) all.push_back({k % 2 == 0 ? 0 : 2, 0, 2 * k, {3, 2}});
+    const auto element = [](std::size_t i, std::size_t j) { return double(100 * i + j); };
+    std::vector<std::vector<double>> mine;
+    std::vector<LocalArray<const double>> arrays;
+    for (const RankRectangle& r : all)
+      if (r.rank == world.rank())
+      {
+        auto& strip = mine.emplace_back();
+        for (std::size_t i = 0; i < 3; ++i)
+          for (std::size_t j = 0; j < 2; ++j) strip.push_back(element(i, r.j + j));
+      }
+    for (const auto& strip : mine) arrays.push_back({strip.data(), 2});
+    std::vector<double> target(world.rank() == 1 ? shape.size() : 0);
+    std::vector<LocalArray<double>> to;
+    if (world.rank() == 1) to.push_back({target.data(), shape.cols});
+    redistribute(world, ForeignMatrix<const double>{world, Distribution{shape, all}, arrays},
+                 ForeignMatrix<double>{world, Distribution{shape, {{1, 0, 0, shape}}}, to});
+    Findings found;
+    found.check(mine.size() == (world.rank() == 1 ? 0 : strips / 2), mine.size(), " strips");
+    for (std::size_t k = 0; k < target.size(); ++k)
+      found.check(target[k] == element(k / shape.cols, k % shape.cols), "element ", k, " is ",
+                  target[k]);
+    return found;
+  }));
+}
+
 TEST_CASE("a conversion on shared memory sends no message")
 {
   if (!fits(4) || !exposes<TestBackend>()) return;
