@@ -53,27 +53,37 @@ std::string_view setting()
   return value;
 }
 
+/// A variable that has a number, if it is set.
+std::optional<double> number_of(const char* variable)
+{
+  const char* const text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return {};
+  char* end = nullptr;
+  const double number = std::strtod(text, &end);
+  if (*end == '\0' && number >= 0) return number;
+  std::fprintf(stderr,
+               "cubist: got %s=%s, which is no number from 0 on, so it cannot be obeyed; give a "
+               "number, or unset the variable\n",
+               variable, text);
+  end_job();
+}
+
 }  // namespace
 
 bool is_off() { return setting() == "off"; }
 bool is_verbose() { return setting() == "verbose"; }
 
+std::optional<double> kept_fraction()
+{
+  static const auto fraction = number_of("CUBIST_PBLAS_KEEP");
+  return fraction;
+}
+
 std::optional<std::chrono::duration<double>> time_limit()
 {
-  using Seconds = std::chrono::duration<double>;
-  static const auto limit = []() -> std::optional<Seconds> {
-    const char* const text = std::getenv("CUBIST_PBLAS_TIME_LIMIT");
-    if (text == nullptr || *text == '\0') return {};
-    char* end = nullptr;
-    const double seconds = std::strtod(text, &end);
-    if (*end == '\0' && seconds > 0) return Seconds{seconds};
-    std::fprintf(stderr,
-                 "cubist: got CUBIST_PBLAS_TIME_LIMIT=%s, which is no positive number of seconds, "
-                 "so no wait could be limited; give a number such as 600\n",
-                 text);
-    end_job();
-  }();
-  return limit;
+  static const auto seconds = number_of("CUBIST_PBLAS_TIME_LIMIT");
+  if (!seconds) return {};
+  return std::chrono::duration<double>{*seconds};
 }
 
 void* next_routine(const char* name)

@@ -6,6 +6,7 @@
 //
 //   CUBIST_PBLAS=off        every call goes to ScaLAPACK's own routine
 //   CUBIST_PBLAS=verbose    process (0, 0) prints what each call has computed, how, and its time
+//   CUBIST_PBLAS_KEEP=0.5   how much workspace is kept between calls, as a fraction of the matrices
 //   CUBIST_PBLAS_TIME_LIMIT=SECONDS
 //                           the first call on a context waits no longer for other processes
 
@@ -22,6 +23,8 @@ namespace cubist_pblas
 /// Whether CUBIST_PBLAS is off, and whether it is verbose.
 [[nodiscard]] bool is_off();
 [[nodiscard]] bool is_verbose();
+/// CUBIST_PBLAS_KEEP: PgemmOptions::kept.
+[[nodiscard]] std::optional<double> kept_fraction();
 /// CUBIST_PBLAS_TIME_LIMIT.
 [[nodiscard]] std::optional<std::chrono::duration<double>> time_limit();
 

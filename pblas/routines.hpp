@@ -65,25 +65,14 @@ inline cubist::Shape shape_of(int m, int n)
   return {static_cast<std::size_t>(m), static_cast<std::size_t>(n)};
 }
 
-/// C = beta C for this process's elements: alpha is 0, and nothing is exchanged.
-template <class T>
-void scale(T beta, const MatrixArgument<T>& c, const ContextGrid& grid, cubist::Shape shape)
-{
-  if (beta == T{1}) return;
-  const auto matrix = c.on(grid);
-  const int rank = matrix.place.layout.grid.rank(grid.row, grid.col);
-  cubist::detail::scale_local(beta, cubist::detail::local_part(matrix.place, shape, rank),
-                              matrix.local());
-}
-
-/// Runs f(communicator, report), and prints the report if that is wanted.
+/// Runs f(report), and prints the report if that is wanted.
 template <class F>
 void compute(const ContextGrid& grid, const char* routine, const std::string& what, F f)
 try
 {
   const auto begin = std::chrono::steady_clock::now();
   cubist::PgemmReport report;
-  f(communicator_of(grid.context), report);
+  f(report);
   if (!is_verbose() || grid.row != 0 || grid.col != 0) return;
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   std::fprintf(stderr, "cubist: %s %s on %d x %d processes: %s%s%.6f s\n", routine, what.c_str(),
@@ -93,6 +82,21 @@ try
 catch (const std::exception& e)
 {
   fail(grid.context, routine, e.what());
+}
+
+/// C = beta C for this process's elements: alpha is 0, and nothing is exchanged.
+template <class T>
+void scale(const char* routine, const std::string& what, T beta, const MatrixArgument<T>& c,
+           const ContextGrid& grid, cubist::Shape shape)
+{
+  compute(grid, routine, what, [&](cubist::PgemmReport& report) {
+    report.chosen = "only scales C";
+    if (beta == T{1}) return;
+    const auto matrix = c.on(grid);
+    const int rank = matrix.place.layout.grid.rank(grid.row, grid.col);
+    cubist::detail::scale_local(beta, cubist::detail::local_part(matrix.place, shape, rank),
+                                matrix.local());
+  });
 }
 
 template <class T>
@@ -119,18 +123,17 @@ void gemm(const char* routine, const char* trans_a, const char* trans_b, const i
   }
   if (checks.info() != 0) return report(grid.context, routine, checks);
   if (*m == 0 || *n == 0) return;
-  if (*alpha == T{} || *k == 0) return scale(*beta, c, grid, shape_of(*m, *n));
-
   std::string what;
   if (is_verbose())
     what = std::string{op_a, op_b} + ' ' + std::to_string(*m) + " x " + std::to_string(*n) + " x " +
            std::to_string(*k);
-  compute(grid, routine, what,
-          [&](const boost::mpi::communicator& comm, cubist::PgemmReport& report) {
-            const auto size = [](const int* number) { return static_cast<std::size_t>(*number); };
-            cubist::pgemm<T>(comm, op_of(op_a), op_of(op_b), {size(m), size(n), size(k)}, *alpha,
-                             a.on(grid), b.on(grid), *beta, c.on(grid), {.report = &report});
-          });
+  if (*alpha == T{} || *k == 0) return scale(routine, what, *beta, c, grid, shape_of(*m, *n));
+  compute(grid, routine, what, [&](cubist::PgemmReport& report) {
+    const auto size = [](const int* number) { return static_cast<std::size_t>(*number); };
+    cubist::pgemm<T>(communicator_of(grid.context), op_of(op_a), op_of(op_b),
+                     {size(m), size(n), size(k)}, *alpha, a.on(grid), b.on(grid), *beta, c.on(grid),
+                     {.kept = kept_fraction(), .report = &report});
+  });
 }
 
 /// C = alpha op(A) + beta C, or a trapezoid of it, for an `op` that is known.
@@ -157,17 +160,20 @@ struct Sum
                  at_a, "A");
     checks.check(rows, cols, c.row, c.col, c.descriptor, at_a + 5, "C");
     if (checks.info() != 0) return report(grid.context, routine, checks);
-    if (*m == 0 || *n == 0 || (*alpha == T{} && *beta == T{1})) return;
+    if (*m == 0 || *n == 0) return;
     const auto shape = shape_of(*m, *n);
-    if (*alpha == T{} && trapezoid == nullptr) return scale(*beta, c, grid, shape);
-
     const std::string what =
         std::string{op} + ' ' + std::to_string(*m) + " x " + std::to_string(*n);
-    compute(grid, routine, what, [&](const boost::mpi::communicator& comm, cubist::PgemmReport&) {
+    if (*alpha == T{} && (trapezoid == nullptr || *beta == T{1}))
+      return scale(routine, what, *beta, c, grid, shape);
+
+    compute(grid, routine, what, [&](cubist::PgemmReport& report) {
+      if (*alpha == T{}) report.chosen = "only scales C";
       const auto part = trapezoid == nullptr           ? cubist::MatrixPart::all
                         : upper_case(trapezoid) == 'U' ? cubist::MatrixPart::upper
                                                        : cubist::MatrixPart::lower;
-      cubist::padd<T>(comm, op_of(op), shape, *alpha, a.on(grid), *beta, c.on(grid), part);
+      cubist::padd<T>(communicator_of(grid.context), op_of(op), shape, *alpha, a.on(grid), *beta,
+                      c.on(grid), part);
     });
   }
 };

@@ -11,7 +11,9 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <mpi.h>
+#include <sys/stat.h>
 
+#include "cubist/memory/shared_arena.hpp"
 #include "cubist/pblas/padd.hpp"
 #include "cubist/pblas/pgemm.hpp"
 
@@ -269,6 +271,133 @@ TEST_CASE("a product in shared memory that is cut, and in slabs of K as well, su
   })));
 }
 
+namespace
+{
+
+/// Whether f throws an error that mentions a text on all ranks, on a communicator of its own: an
+/// error ends the products of a communicator.
+template <class F>
+bool throws_everywhere(const std::string& text, F f)
+{
+  const boost::mpi::communicator all;
+  const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
+  std::string message;
+  try
+  {
+    f(world);
+  }
+  catch (const Error& e)
+  {
+    message = e.what();
+  }
+  const bool found = message.find(text) != std::string::npos;
+  if (!found) UNSCOPED_INFO("rank " << all.rank() << " has '" << message << "'");
+  return everywhere(found);
+}
+
+std::size_t sum_of_ranks(std::size_t n)
+{
+  auto sum = static_cast<unsigned long>(n);
+  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
+  return sum;
+}
+
+/// Bytes of memory that the arenas of all ranks have from the system.
+std::size_t arena_bytes()
+{
+  struct stat file
+  {
+  };
+  fstat(SharedArena::mine().name().file, &file);
+  auto bytes = static_cast<unsigned long>(file.st_blocks) * 512;
+  MPI_Barrier(MPI_COMM_WORLD);  // the last rank has ended the product
+  MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
+  return bytes;
+}
+
+/// Multiplies matrices of n x n; returns the bytes of the three on all ranks.
+std::size_t multiply(const boost::mpi::communicator& world, std::size_t n, PgemmOptions options)
+{
+  const SubMatrixPlace place{
+      {.shape = {n, n}, .block = {16, 16}, .grid = {1, boost::mpi::communicator{}.size()}}};
+  LocalMatrix<double> a{place, 1};
+  LocalMatrix<double> c{place, 3};
+  pgemm(world, Op::none, Op::none, {n, n, n}, 1.0, a.matrix(), a.matrix(), 0.0, c.matrix(),
+        options);
+  return 3 * n * n * sizeof(double);
+}
+
+}  // namespace
+
+TEST_CASE("workspace that pgemm keeps between calls is bounded, counted and freed")
+{
+  const boost::mpi::communicator all;
+  const auto ranks = static_cast<std::size_t>(all.size());
+  const std::size_t slack = ranks * 100'000;  // pages that are partly used, and flags of ranks
+  Mpi::options.share_memory = false;          // of the communicators that are made now
+  const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
+  const std::size_t before = arena_bytes();
+  PgemmReport report;
+  std::size_t largest = 0;
+  for (std::size_t n = 300; n < 320; n += 4)
+    largest = std::max(largest, multiply(world, n, {.report = &report}));
+  CHECK(arena_bytes() - before <= largest / 2 + slack);
+  CHECK(everywhere(report.kept * ranks <= largest / 2));
+  CHECK(sum_of_ranks(report.kept) > largest / 8);
+  CHECK_THAT(report.chosen, Catch::Matchers::ContainsSubstring("kept for later calls"));
+  multiply(world, 300, {.kept = 100, .report = &report});
+  CHECK(sum_of_ranks(report.kept) > largest / 2);
+  multiply(world, 300, {.kept = 0, .report = &report});
+  CHECK(everywhere(report.kept == 0));
+  CHECK(arena_bytes() - before <= slack);
+  Mpi::options.share_memory = true;
+
+  if (!test::one_node()) return;
+  const boost::mpi::communicator sharing{all, boost::mpi::comm_duplicate};
+  const std::size_t larger = multiply(sharing, 400, {.report = &report});
+  CHECK(everywhere(report.kept <= larger && report.kept >= larger / 2));
+  CHECK(arena_bytes() - before <= larger + slack);
+  multiply(sharing, 40, {.kept = 0.25, .report = &report});
+  CHECK(everywhere(report.kept == larger / 4));
+  CHECK(arena_bytes() - before <= larger / 4 + slack);
+  multiply(sharing, 400, {.kept = 0, .report = &report});
+  CHECK(everywhere(report.kept == 0));
+  CHECK(throws_everywhere("as the fraction of workspace that is kept",
+                          [](const auto& w) { multiply(w, 40, {.kept = -1.0}); }));
+}
+
+TEST_CASE("pgemm whose K is cut adds up columns of more than 512 elements")
+{
+  const boost::mpi::communicator world;
+  const ProcessGrid grid{1, world.size()};
+  const ProductSize size{1100, 4, 6000};
+  const auto place = [&](Shape shape) {
+    return SubMatrixPlace{{.shape = shape, .block = {1100, 1}, .grid = grid}};
+  };
+  LocalMatrix<float> a{place({size.m, size.k}), 1};
+  LocalMatrix<float> b{place({size.k, size.n}), 2};
+  LocalMatrix<float> c{place({size.m, size.n}), 3};
+  PgemmReport report;
+  pgemm(world, Op::none, Op::none, size, 1.0F, a.matrix(), b.matrix(), 2.0F, c.matrix(),
+        {.report = &report});
+  // Elements repeat with period 7, and the sums are integers.
+  CHECK(everywhere(is_right(c, {size.m, size.n}, [&](std::size_t i, std::size_t j, float x) {
+    float period = 0;
+    float rest = 0;
+    for (std::size_t l = 0; l < 7; ++l)
+    {
+      const float term = element<float>(i, l, 1) * element<float>(l, j, 2);
+      period += term;
+      if (l < size.k % 7) rest += term;
+    }
+    return static_cast<float>(size.k / 7) * period + rest + 2 * x;
+  })));
+  if (!test::one_node() || world.size() == 1) return;
+  const auto parts = report.chosen.find(" parts");
+  REQUIRE(parts != std::string::npos);
+  CHECK(report.chosen.substr(parts - 4, 4) != " x 1");  // K is cut
+}
+
 TEST_CASE("with alpha 0 or without inner indices pgemm scales C, and reads neither A nor B")
 {
   const boost::mpi::communicator world;
@@ -309,32 +438,6 @@ TEST_CASE("padd adds op of a sub-matrix, or one trapezoid of it")
           })));
         }
 }
-
-namespace
-{
-
-/// Whether f throws an error that mentions a text on all ranks, on a communicator of its own: an
-/// error ends the products of a communicator.
-template <class F>
-bool throws_everywhere(const std::string& text, F f)
-{
-  const boost::mpi::communicator all;
-  const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
-  std::string message;
-  try
-  {
-    f(world);
-  }
-  catch (const Error& e)
-  {
-    message = e.what();
-  }
-  const bool found = message.find(text) != std::string::npos;
-  if (!found) UNSCOPED_INFO("rank " << all.rank() << " has '" << message << "'");
-  return everywhere(found);
-}
-
-}  // namespace
 
 TEST_CASE("a wrong argument is an error on all ranks that names it, even if one rank knows it")
 {

@@ -6,6 +6,8 @@
 // It sees this rank's padded blocks only. Its type depends on nothing but the scalar, so DistMatMul
 // is compiled without the code of the algorithm.
 
+#include <cstddef>
+
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
@@ -57,6 +59,11 @@ class ProductPlan
 
   /// Computes dW as `backward` does, without dX.
   virtual void backward_weight(In x, In dy, Out dw, T beta) { grad_weight(T{1}, x, dy, beta, dw); }
+
+  /// Bytes of this rank's workspace, which the first call of each product allocates.
+  [[nodiscard]] virtual std::size_t workspace_bytes() const { return 0; }
+  /// Frees the workspace, with the gathered operands that it keeps; the next call allocates it.
+  virtual void release_workspace() {}
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -12,6 +12,7 @@
 //
 // Words: those of the scheme (see its header), or none if ranks read each other's memory.
 
+#include <cstddef>
 #include <memory>
 #include <type_traits>
 
@@ -75,8 +76,8 @@ MadePlan<T> make_product_plan(const AxisMesh<typename S::Axes, B>& mesh, Product
 }  // namespace detail
 
 /// A plan for products of one size: it owns its workspace, and allocates nothing after the first
-/// call. Every rank of the mesh makes the plan and calls it, from one thread at a time. A result
-/// may not be an operand as well; X, W and Y must not share memory.
+/// call of each product. Every rank of the mesh makes the plan and calls it, from one thread at a
+/// time. A result may not be an operand as well; X, W and Y must not share memory.
 /// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices of
 /// another mesh, ArgumentError for a result that is an operand, and for two calls at once
 /// @tparam op_x, op_w how X and W follow from the matrices that are passed
@@ -118,6 +119,12 @@ class DistMatMul
   /// Whether each rank's block of Y is the product of its own blocks of X and W, so that `forward`
   /// sends nothing.
   [[nodiscard]] bool is_local() const { return is_local_; }
+
+  /// Bytes of this rank's workspace, beside X, W and Y.
+  [[nodiscard]] std::size_t workspace_bytes() const { return plan_->workspace_bytes(); }
+  /// Frees the workspace, with the gathered operands that Gathered::kept keeps, until the next
+  /// call.
+  void release_workspace() { plan_->release_workspace(); }
 
   template <class LX, class LW, class LY>
   void require_operands(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,

@@ -102,6 +102,15 @@ class SharedArena
     free_.emplace(begin, run);
   }
 
+  /// Returns the whole pages in [p, p + bytes) to the system; their bytes become zero. The memory
+  /// is that of any arena that is mapped here, and no rank uses it meanwhile.
+  static void discard(std::byte* p, std::size_t bytes)
+  {
+    const std::size_t page = mine().page_;
+    const auto gap = (page - reinterpret_cast<std::uintptr_t>(p) % page) % page;
+    if (bytes >= gap + page) madvise(p + gap, (bytes - gap) / page * page, MADV_REMOVE);
+  }
+
   /// Maps the arena of a process of this machine; null where that fails.
   [[nodiscard]] static std::byte* of(const ArenaName& name)
   {

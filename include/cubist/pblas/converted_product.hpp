@@ -12,7 +12,7 @@
 // The planner predicts the product on every mesh; the time of the conversions, from the elements
 // that they send, is added for the fastest ones.
 //
-// Memory: X, W and Y, and what the scheme gathers.
+// Memory: X, W and Y, and what the scheme gathers. What is not kept for the next call is freed.
 // Words: those of the scheme and of the conversions.
 
 #include <algorithm>
@@ -52,6 +52,8 @@ template <Scalar T>
 class ConvertedProduct : public PlannedProduct
 {
  public:
+  static constexpr std::size_t scalar_bytes = sizeof(T);
+
   /// All ranks of the world call it; those outside of a grid have no array.
   virtual void run(MpiCommunicator& world, T alpha, LocalColumns<const T> a,
                    LocalColumns<const T> b, T beta, LocalColumns<T> c, PgemmReport& report) = 0;
@@ -65,8 +67,7 @@ class SchemeProduct final : public ConvertedProduct<T>
 
  public:
   SchemeProduct(const Mesh& mesh, const ProductArguments& call, Method method)
-      : op_a_{call.op_a}, op_b_{call.op_b}, matrices_{call}, x_{mesh, {call.size.m, call.size.k}},
-        w_{mesh, {call.size.k, call.size.n}}, y_{mesh, {call.size.m, call.size.n}}
+      : op_a_{call.op_a}, op_b_{call.op_b}, size_{call.size}, matrices_{call}, mesh_{mesh}
   {
     if (mesh.active()) product_.emplace(mesh, call.size, Gathered::again, method);
   }
@@ -74,35 +75,56 @@ class SchemeProduct final : public ConvertedProduct<T>
   void run(MpiCommunicator& world, T alpha, LocalColumns<const T> a, LocalColumns<const T> b,
            T beta, LocalColumns<T> c, PgemmReport& report) override
   {
+    if (!x_) x_.emplace(mesh_, Shape{size_.m, size_.k});
+    if (!w_) w_.emplace(mesh_, Shape{size_.k, size_.n});
+    if (!y_) y_.emplace(mesh_, Shape{size_.m, size_.n});
     time_into(report.conversion, [&] {
-      redistribute(matrices_.a.matrix(world, a), x_, ConversionOptions<T>{op_a_});
-      redistribute(matrices_.b.matrix(world, b), w_, ConversionOptions<T>{op_b_});
+      redistribute(matrices_.a.matrix(world, a), *x_, ConversionOptions<T>{op_a_});
+      redistribute(matrices_.b.matrix(world, b), *w_, ConversionOptions<T>{op_b_});
     });
-    if (product_) time_into(report.product, [&] { product_->forward(x_, w_, y_); });
+    if (product_) time_into(report.product, [&] { product_->forward(*x_, *w_, *y_); });
     time_into(report.conversion, [&] {
-      redistribute(std::as_const(y_), matrices_.c.matrix(world, c),
+      redistribute(std::as_const(*y_), matrices_.c.matrix(world, c),
                    ConversionOptions<T>{Op::none, alpha, beta});
     });
   }
 
-  [[nodiscard]] std::size_t bytes() const override
+  [[nodiscard]] std::size_t keep(std::size_t limit) override
   {
-    return (x_.block().padded().size() + w_.block().padded().size() + y_.block().padded().size()) *
-           sizeof(T);
+    std::size_t kept = 0;
+    const auto keep_or_free = [&](std::size_t bytes, auto free) {
+      if (kept + bytes > limit) return free();
+      kept += bytes;
+    };
+    keep_or_free(bytes_of(x_), [&] { x_.reset(); });
+    keep_or_free(bytes_of(w_), [&] { w_.reset(); });
+    keep_or_free(bytes_of(y_), [&] { y_.reset(); });
+    if (product_) keep_or_free(product_->workspace_bytes(), [&] { product_->release_workspace(); });
+    return kept;
   }
   [[nodiscard]] std::string text() const override
   {
-    return join({S::name, " on ", S::Axes::to_string(x_.mesh().extents()), ", ",
-                 (bytes() + (1U << 20U) - 1) >> 20U, " MiB of workspace a rank"});
+    const std::size_t bytes =
+        bytes_of(x_) + bytes_of(w_) + bytes_of(y_) + (product_ ? product_->workspace_bytes() : 0);
+    return join({S::name, " on ", S::Axes::to_string(mesh_.extents()), ", ",
+                 (bytes + (1U << 20U) - 1) >> 20U, " MiB of workspace a rank"});
   }
 
  private:
+  template <class M>
+  [[nodiscard]] static std::size_t bytes_of(const std::optional<M>& matrix)
+  {
+    return matrix ? matrix->block().padded().size() * sizeof(T) : 0;
+  }
+
   Op op_a_;
   Op op_b_;
+  ProductSize size_;
   OrderedProduct matrices_;
-  typename Matmul::Input x_;
-  typename Matmul::Weight w_;
-  typename Matmul::Output y_;
+  Mesh mesh_;
+  std::optional<typename Matmul::Input> x_;  // what is not kept is made again by the next call
+  std::optional<typename Matmul::Weight> w_;
+  std::optional<typename Matmul::Output> y_;
   std::optional<Matmul> product_;
 };
 

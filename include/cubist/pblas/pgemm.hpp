@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -49,6 +50,10 @@ struct PgemmOptions
   Method method = Method::automatic;
   /// The most bytes that A and B may take in shared memory at a time, for all ranks together.
   std::size_t shared_bytes = std::size_t{2} << 30;
+  /// The most workspace that is kept for later calls, as a fraction of A, B and C in the largest of
+  /// the last 32 different calls; the rest is freed after each call. Without a value: a half, or 1
+  /// where ranks share memory, which has A and B only once.
+  std::optional<double> kept = {};
   /// The machine's figures for the planner; the numbers of cores and of ranks on a node are found
   /// by the library.
   Machine machine = {};
@@ -68,6 +73,13 @@ namespace detail
   return machine;
 }
 
+/// Adds how much workspace is kept to a report.
+inline void report_kept(PgemmReport& report, std::size_t bytes)
+{
+  report.kept = bytes;
+  report.chosen += join({", ", (bytes + (1U << 20U) - 1) >> 20U, " MiB kept for later calls"});
+}
+
 template <Scalar T>
 void run_product(PblasSession& session, const ProductArguments& call, T alpha,
                  LocalColumns<const T> a, LocalColumns<const T> b, T beta, LocalColumns<T> c,
@@ -78,14 +90,24 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
   require<ArgumentError>(shares || options.method != Method::direct,
                          "got Method::direct for a product of ranks that cannot read each other's "
                          "memory; use Method::automatic");
+  require<ArgumentError>(!options.kept || *options.kept >= 0, "got ", options.kept.value_or(0),
+                         " as the fraction of workspace that is kept, which is no amount of "
+                         "memory; use 0 to keep nothing");
+  // In bytes, of one rank or of so many.
+  const auto most_kept = [&](double fraction, int of_ranks) {
+    const double all = options.kept.value_or(fraction) * double(session.products().operand_bytes());
+    return static_cast<std::size_t>(std::min(all * of_ranks / world.size(), 1e18));
+  };
   if (shares && options.method != Method::collectives)
   {
     auto& product = session.products().template find<SharedProduct<T>>(call, [&] {
       return std::make_unique<SharedProduct<T>>(call, world.rank(), world.size(), world.cores(),
                                                 options.shared_bytes);
     });
+    product.run(world, session.shared(), most_kept(1, world.size()), session.threads(), alpha, a, b,
+                beta, c, report);
     report.chosen = product.text();
-    return product.run(world, session.shared(), session.threads(), alpha, a, b, beta, c, report);
+    return report_kept(report, session.shared().kept());
   }
   auto& product = session.products().template find<ConvertedProduct<T>>(
       call, [&]() -> std::unique_ptr<ConvertedProduct<T>> {
@@ -100,9 +122,10 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
               return std::make_unique<SchemeProduct<S, T>>(mesh, call, options.method);
             });
       });
-  report.chosen = product.text();
   const BlasThreads of_each{session.threads()};
   product.run(world, alpha, a, b, beta, c, report);
+  report.chosen = product.text();
+  report_kept(report, session.products().keep(most_kept(0.5, 1)));
 }
 
 }  // namespace detail

@@ -3,6 +3,8 @@
 
 // The arguments of a product of block-cyclic matrices on which a plan depends.
 
+#include <cstddef>
+
 #include "cubist/core/block.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/pblas/block_cyclic_matrix.hpp"
@@ -22,6 +24,12 @@ struct ProductArguments
   SubMatrixPlace a;
   SubMatrixPlace b;
   SubMatrixPlace c;
+
+  /// The elements of the sub-matrices A, B and C.
+  [[nodiscard]] constexpr std::size_t elements() const
+  {
+    return size.m * size.k + size.k * size.n + size.m * size.n;
+  }
 
   friend constexpr bool operator==(const ProductArguments&, const ProductArguments&) = default;
 };

@@ -4,6 +4,7 @@
 // Keeps the plans of the products of a communicator for later calls with the same sizes and
 // layouts: those that were used last, up to a limit. All ranks make and drop the same plans.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <list>
@@ -24,6 +25,9 @@ struct PgemmReport
   std::string chosen;     ///< the algorithm and its workspace, as a text
   double conversion = 0;  ///< seconds in which this rank converted or copied A, B and C
   double product = 0;     ///< seconds in which it multiplied, and with a scheme also communicated
+  /// Bytes of workspace that are kept for later calls on the communicator: on this rank, or of the
+  /// memory that all ranks share.
+  std::size_t kept = 0;
 };
 
 namespace detail
@@ -42,21 +46,20 @@ class PlannedProduct
 {
  public:
   virtual ~PlannedProduct() = default;
-  /// The algorithm that was chosen, for a report to the user.
+  /// The algorithm that was chosen and its workspace, for a report to the user after a call.
   [[nodiscard]] virtual std::string text() const = 0;
-  /// Bytes of workspace that it keeps on this rank.
-  [[nodiscard]] virtual std::size_t bytes() const { return 0; }
+  /// Frees its workspace on this rank, except for at most `limit` bytes, and returns how much it
+  /// keeps.
+  [[nodiscard]] virtual std::size_t keep(std::size_t /*limit*/) { return 0; }
 };
 
 class ProductCache
 {
  public:
   static constexpr std::size_t most = 32;  ///< plans
-  /// Bytes of workspace on a rank, beside that of the last plan.
-  static constexpr std::size_t most_bytes = std::size_t{1} << 30;
 
   /// The plan of a call; `make` makes one that the cache does not have.
-  /// @tparam P a PlannedProduct; the one type of plans for its scalar
+  /// @tparam P a PlannedProduct; the one type of plans for its scalar, of P::scalar_bytes
   template <class P, class Make>
   [[nodiscard]] P& find(const ProductArguments& call, Make make)
   {
@@ -69,8 +72,8 @@ class ProductCache
         }
     std::unique_ptr<P> made = make();
     P& product = *made;
-    entries_.push_front({call, std::move(made)});
-    shrink();
+    entries_.push_front({call, std::move(made), call.elements() * P::scalar_bytes});
+    if (entries_.size() > most) entries_.pop_back();
     return product;
   }
 
@@ -84,6 +87,21 @@ class ProductCache
   }
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  /// Bytes of A, B and C in the largest of the calls, on all ranks together.
+  [[nodiscard]] std::size_t operand_bytes() const
+  {
+    std::size_t largest = 0;
+    for (const auto& entry : entries_) largest = std::max(largest, entry.operand_bytes);
+    return largest;
+  }
+  /// Keeps at most `limit` bytes of workspace on this rank, first that of the last call. Returns
+  /// how much it keeps.
+  std::size_t keep(std::size_t limit)
+  {
+    std::size_t kept = 0;
+    for (const auto& entry : entries_) kept += entry.product->keep(limit - kept);
+    return kept;
+  }
   void clear() { entries_.clear(), meshes_.clear(); }
 
  private:
@@ -91,18 +109,8 @@ class ProductCache
   {
     ProductArguments call;
     std::unique_ptr<PlannedProduct> product;
+    std::size_t operand_bytes;
   };
-
-  /// Blocks are equal on all ranks, so all ranks drop the same plans.
-  void shrink()
-  {
-    std::size_t kept = 0;
-    std::size_t bytes = 0;
-    auto entry = entries_.begin();
-    for (; entry != entries_.end() && kept < most; ++entry, ++kept)
-      if (bytes += kept == 0 ? 0 : entry->product->bytes(); bytes > most_bytes) break;
-    entries_.erase(entry, entries_.end());
-  }
 
   std::map<std::pair<std::string, std::vector<int>>, std::shared_ptr<void>> meshes_;
   std::list<Entry> entries_;  // the last one that was used first

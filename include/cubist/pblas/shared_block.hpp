@@ -2,8 +2,10 @@
 #pragma once
 
 // Memory that all ranks of a communicator map: a block of the arena of rank 0, which one product
-// after the other uses. Rank 0 frees it once all ranks have ended their last product.
+// after the other uses. The rank that ends a product last returns what is not to be kept to the
+// system. Rank 0 frees the block once all ranks have ended their last product.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -38,16 +40,26 @@ class SharedBlock
     }
     if (header_ == nullptr) return nullptr;
     ++uses_;
-    return reinterpret_cast<std::byte*>(header_) + header_bytes;
+    kept_ = std::max(kept_, bytes);
+    return data();
   }
   /// Ends the product on this rank, which uses the block no more.
-  void end() { header_->ended.fetch_add(1); }
+  /// @param most the bytes that are kept for the next product; the same on all ranks
+  void end(std::size_t most)
+  {
+    const bool is_last = header_->leaving.fetch_add(1) + 1 == uses_ * ranks_;
+    if (is_last && kept_ > most) SharedArena::discard(data() + most, kept_ - most);
+    kept_ = std::min(kept_, most);
+    header_->ended.fetch_add(1);
+  }
 
   /// Keeps the memory for ever: a rank that failed never ends its product.
   void abandon() { own_ = nullptr; }
 
   /// Bytes of the block.
   [[nodiscard]] std::size_t size() const { return header_ == nullptr ? 0 : bytes_; }
+  /// Bytes that are kept for the next product, on all ranks together.
+  [[nodiscard]] std::size_t kept() const { return kept_; }
 
  private:
   static constexpr std::size_t header_bytes = 4096;
@@ -55,9 +67,17 @@ class SharedBlock
   /// The beginning of the block itself.
   struct Header
   {
-    std::atomic<std::uint64_t> ended{0};  // the number of ended products, counted on each rank
+    // The numbers of products that ended, counted on each rank: before and after what is not kept
+    // is returned.
+    std::atomic<std::uint64_t> leaving{0};
+    std::atomic<std::uint64_t> ended{0};
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+  [[nodiscard]] std::byte* data() const
+  {
+    return reinterpret_cast<std::byte*>(header_) + header_bytes;
+  }
 
   void allocate(MpiCommunicator& world, std::size_t bytes)
   {
@@ -92,10 +112,12 @@ class SharedBlock
     }
     own_ = nullptr;
     header_ = nullptr;
+    kept_ = 0;
   }
 
   Header* header_ = nullptr;
   std::size_t bytes_ = 0;
+  std::size_t kept_ = 0;  // the first bytes of the block, which products have written
   std::uint64_t uses_ = 0;
   std::uint64_t ranks_ = 1;
   void* own_ = nullptr;  // on rank 0

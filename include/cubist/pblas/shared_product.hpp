@@ -189,6 +189,8 @@ template <Scalar T>
 class SharedProduct final : public PlannedProduct
 {
  public:
+  static constexpr std::size_t scalar_bytes = sizeof(T);
+
   /// @param ranks of the communicator  @param cores that they share
   /// @param limit bytes of the panels, on all ranks together
   SharedProduct(const ProductArguments& call, int rank, int ranks, int cores, std::size_t limit)
@@ -247,8 +249,9 @@ class SharedProduct final : public PlannedProduct
 
   /// All ranks of the world call it; those outside of a grid have no array.
   /// @param threads of BLAS for each rank, while all of them compute
+  /// @param kept the most bytes that the block keeps for later products
   /// @throws CommunicationError, on all ranks, where the system has not so much shared memory
-  void run(MpiCommunicator& world, SharedBlock& block, int threads, T alpha,
+  void run(MpiCommunicator& world, SharedBlock& block, std::size_t kept, int threads, T alpha,
            LocalColumns<const T> a, LocalColumns<const T> b, T beta, LocalColumns<T> c,
            PgemmReport& report) const
   {
@@ -281,7 +284,7 @@ class SharedProduct final : public PlannedProduct
       world.barrier();
       time_into(report.conversion, [&] { add_up(shared + c_.offset, alpha, beta, c); });
     }
-    block.end();
+    block.end(kept);
   }
 
  private:

@@ -155,6 +155,15 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
     finish(xs, dys, dws);
   }
 
+  [[nodiscard]] std::size_t workspace_bytes() const override
+  {
+    return x_.bytes() + w_.bytes() + y_.bytes() + dx_.bytes() + dw_.bytes();
+  }
+  void release_workspace() override
+  {
+    for (Matrix* const matrix : {&x_, &w_, &y_, &dx_, &dw_}) matrix->release();
+  }
+
  private:
   using Gather = GatherBlocks<T, C>;
   using Scatter = ScatterSum<T, C, E>;

@@ -27,9 +27,7 @@ class GatheredMatrix
  public:
   /// @param block of op(A)
   GatheredMatrix(const Blocks<C>& blocks, Op op, Shape block)
-      : blocks_{blocks}, op_{op}, block_{block}, stored_{op_shape(op, block)},
-        all_(rows_in(Scatter::part_blocks(blocks)) * stored_.cols),
-        sum_(rows_in(Scatter::sum_blocks(blocks)) * stored_.cols)
+      : blocks_{blocks}, op_{op}, block_{block}, stored_{op_shape(op, block)}
   {
   }
 
@@ -47,23 +45,32 @@ class GatheredMatrix
   [[nodiscard]] Gather kept(In mine) { return {blocks_, gathered_, {mine, op_}, In{all()}}; }
   [[nodiscard]] Scatter scatter(const E& engine, T beta, Out mine)
   {
-    const Out sum{sum_.data(), {rows_in(Scatter::sum_blocks(blocks_)), stored_.cols}};
-    return {blocks_, scattered_, engine, all(), sum, beta, {mine, op_}};
+    return {blocks_, scattered_, engine, all(), blocks_in(sum_, Scatter::sum_blocks(blocks_)),
+            beta,    {mine, op_}};
   }
 
+  /// Bytes that are allocated.
+  [[nodiscard]] std::size_t bytes() const { return (all_.size() + sum_.size()) * sizeof(T); }
+  void release() { all_ = Buffer(0), sum_ = Buffer(0); }
+
  private:
-  [[nodiscard]] std::size_t rows_in(std::size_t blocks) const { return blocks * stored_.rows; }
-  [[nodiscard]] Out all()
+  using Buffer = typename E::template Buffer<T>;
+
+  [[nodiscard]] Out all() { return blocks_in(all_, Scatter::part_blocks(blocks_)); }
+  /// Blocks one below the other in a buffer, which the first call allocates.
+  [[nodiscard]] Out blocks_in(Buffer& buffer, std::size_t blocks) const
   {
-    return {all_.data(), {rows_in(Scatter::part_blocks(blocks_)), stored_.cols}};
+    const Shape shape{blocks * stored_.rows, stored_.cols};
+    if (buffer.size() == 0) buffer = Buffer(shape.size());
+    return {buffer.data(), shape};
   }
 
   Blocks<C> blocks_;
   Op op_;
   Shape block_;
   Shape stored_;
-  typename E::template Buffer<T> all_;
-  typename E::template Buffer<T> sum_;
+  Buffer all_ = Buffer(0);
+  Buffer sum_ = Buffer(0);
   Requests<C> gathered_;
   Requests<C> scattered_;
 };

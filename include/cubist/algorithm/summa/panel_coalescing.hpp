@@ -38,10 +38,7 @@ class PanelCoalescing
   PanelCoalescing() = default;
   /// @param product the shape of the results  @param depth of the panels together; 0: none are
   /// added
-  PanelCoalescing(Shape product, std::size_t depth)
-      : depth_{depth}, p_buffer_(product.rows * depth), q_buffer_(depth * product.cols)
-  {
-  }
+  PanelCoalescing(Shape product, std::size_t depth) : product_{product}, depth_{depth} {}
 
   [[nodiscard]] bool is_used() const { return depth_ > 0; }
   [[nodiscard]] bool is_full() const { return full_; }
@@ -58,6 +55,8 @@ class PanelCoalescing
   void add(const E& engine, Operand<const T> p_t, Operand<const T> q_t)
   {
     const std::size_t depth = p_t.cols();
+    if (p_buffer_.size() == 0) p_buffer_ = Buffer(product_.rows * depth_);
+    if (q_buffer_.size() == 0) q_buffer_ = Buffer(depth_ * product_.cols);
     const auto p = matrix_like(p_t, p_buffer_, {p_t.rows(), depth_});
     const auto q = matrix_like(q_t, q_buffer_, {depth_, q_t.cols()});
     engine.copy(p_t.stored(), p.block(0, used_, p_t.shape()).stored());
@@ -67,6 +66,13 @@ class PanelCoalescing
     q_ = q.block(0, 0, {used_, q_t.cols()});
     full_ = used_ + depth > depth_;
   }
+
+  /// Bytes that are allocated.
+  [[nodiscard]] std::size_t bytes() const
+  {
+    return (p_buffer_.size() + q_buffer_.size()) * sizeof(T);
+  }
+  void release() { p_buffer_ = Buffer(0), q_buffer_ = Buffer(0); }
 
   /// C = alpha [P …] [Q …] + beta C, after which there are no panels.
   void multiply(const E& engine, T alpha, T beta, Operand<T> c)
@@ -82,6 +88,7 @@ class PanelCoalescing
     return panel.with(MatrixView<T>{buffer.data(), op_shape(panel.transposed(), shape)});
   }
 
+  Shape product_;
   std::size_t depth_ = 0;
   Buffer p_buffer_ = Buffer(0);
   Buffer q_buffer_ = Buffer(0);

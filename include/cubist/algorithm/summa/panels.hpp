@@ -83,7 +83,8 @@ class PanelBuffers
   static constexpr std::size_t most = 32;
 
   /// @throws ArgumentError for none, or for more than `most`
-  PanelBuffers(Shape largest, std::size_t count) : data_(count, Buffer(largest.size()))
+  PanelBuffers(Shape largest, std::size_t count)
+      : elements_{largest.size()}, data_(count, Buffer(0))
   {
     require<ArgumentError>(count >= 1 && count <= most, "got ", count,
                            " buffers for panels, but 1 to ", most,
@@ -91,14 +92,29 @@ class PanelBuffers
   }
 
   [[nodiscard]] std::size_t count() const { return data_.size(); }
-  /// The buffer of panel t.
+  /// The buffer of panel t, which the first call allocates.
   [[nodiscard]] MatrixView<T> buffer(std::size_t t, Shape panel)
   {
-    return {data_[t % count()].data(), panel};
+    Buffer& data = data_[t % count()];
+    if (data.size() == 0) data = Buffer(elements_);
+    return {data.data(), panel};
+  }
+
+  /// Bytes that are allocated.
+  [[nodiscard]] std::size_t bytes() const
+  {
+    std::size_t sum = 0;
+    for (const Buffer& data : data_) sum += data.size() * sizeof(T);
+    return sum;
+  }
+  void release()
+  {
+    for (Buffer& data : data_) data = Buffer(0);
   }
 
  private:
   using Buffer = typename E::template Buffer<T>;
+  std::size_t elements_;
   std::vector<Buffer> data_;
 };
 

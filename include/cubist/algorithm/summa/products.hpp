@@ -44,6 +44,9 @@ struct FactorBuffers
   PanelBuffers<T, E> p;
   PanelBuffers<T, E> q;
   PanelCoalescing<T, E> coalesced = {};
+
+  [[nodiscard]] std::size_t bytes() const { return p.bytes() + q.bytes() + coalesced.bytes(); }
+  void release() { p.release(), q.release(), coalesced.release(); }
 };
 
 /// Buffers for the panels of one factor, and for parts and sums of the result.
@@ -53,6 +56,9 @@ struct SumBuffers
   PanelBuffers<T, E> factor;
   PanelBuffers<T, E> parts;
   PanelBuffers<T, E> sums;
+
+  [[nodiscard]] std::size_t bytes() const { return factor.bytes() + parts.bytes() + sums.bytes(); }
+  void release() { factor.release(), parts.release(), sums.release(); }
 };
 
 /// R = alpha P Q + beta R

@@ -109,6 +109,15 @@ class SummaPlan final : public ProductPlan<T>
     });
   }
 
+  [[nodiscard]] std::size_t workspace_bytes() const override
+  {
+    return r_buffers_.bytes() + p_buffers_.bytes() + q_buffers_.bytes();
+  }
+  void release_workspace() override
+  {
+    r_buffers_.release(), p_buffers_.release(), q_buffers_.release();
+  }
+
  private:
   using Read = Operand<const T>;
   using Write = Operand<T>;
