@@ -17,6 +17,7 @@
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
+#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/training/clip_gradients.hpp"
