@@ -49,7 +49,7 @@ namespace cubist::CUBIST_ABI
 #ifdef CUBIST_INSTALLED_MACHINES
   folders.emplace_back(CUBIST_INSTALLED_MACHINES);
 #endif
-  add_around(fs::path{__FILE__}.parent_path(), true);
+  add_around(fs::path{__FILE__}.lexically_normal().parent_path(), true);
   return folders;
 }
 
