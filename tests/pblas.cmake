@@ -20,6 +20,11 @@ add_test(NAME "pblas: a C that has elements of A ends the job" COMMAND
 set_tests_properties("pblas: a C that has elements of A ends the job" PROPERTIES
   LABELS mpi TIMEOUT 60 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}"
   PASS_REGULAR_EXPRESSION "cubist: PDGEMM on process [^\n]*got a C that has elements of A")
+add_test(NAME "pblas: a call that only scales C says so" COMMAND
+  ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 1 $<TARGET_FILE:cubist_pblas_laws> scale)
+set_tests_properties("pblas: a call that only scales C says so" PROPERTIES
+  LABELS mpi TIMEOUT 60 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT};CUBIST_PBLAS=verbose"
+  PASS_REGULAR_EXPRESSION "cubist: PDGEMM NN 4 x 4 x 4 on 1 x 1 processes: only scales C, ")
 add_executable(cubist_pblas_program "${PROJECT_SOURCE_DIR}/examples/blacs/multiply.cpp")
 target_link_libraries(cubist_pblas_program PRIVATE "${CUBIST_SCALAPACK_LIBRARY}" MPI::MPI_CXX)
 add_test(NAME "pblas: the library in some processes only" COMMAND

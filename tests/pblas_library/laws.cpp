@@ -4,7 +4,8 @@
 // the order of sums. Both libraries get the same random layouts, sub-matrices and factors, NaNs
 // where nothing may be read, and every wrong argument that has a code.
 //
-// cubist_pblas_laws 5: fewer cases. cubist_pblas_laws overlap: a call that must end the job.
+// cubist_pblas_laws 5: fewer cases. cubist_pblas_laws overlap: a call that must end the job. scale:
+// a call that only scales C.
 
 #include <algorithm>
 #include <array>
@@ -621,8 +622,9 @@ void solve(const Grid& grid)
     check(std::abs(b[static_cast<std::size_t>(i)] - 1) < 1e-10, "the solution is all ones");
 }
 
-/// Multiplies into an array that has A, which the library refuses: the job ends.
-void overlap()
+/// Multiplies into an array that has A, which the library refuses: the job ends. With alpha 0 it
+/// only scales that array.
+void overlap(double alpha)
 {
   int processes = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &processes);
@@ -632,8 +634,8 @@ void overlap()
   const double one = 1;
   const auto& i = x.indices;
   const Gemm<double> gemm{"pdgemm"};
-  gemm.ours("N", "N", &x.m, &x.n, &x.k, &one, array.data(), &i[0], &i[1], x.a.data(), array.data(),
-            &i[2], &i[3], x.b.data(), &one, array.data(), &i[4], &i[5], x.c.data());
+  gemm.ours("N", "N", &x.m, &x.n, &x.k, &alpha, array.data(), &i[0], &i[1], x.a.data(),
+            array.data(), &i[2], &i[3], x.b.data(), &one, array.data(), &i[4], &i[5], x.c.data());
 }
 
 template <class T>
@@ -649,7 +651,12 @@ void compare_all(Random& random, const Grid& grid, int cases)
 int main(int argc, char** argv)
 {
   MPI_Init(&argc, &argv);
-  if (argc > 1 && std::strcmp(argv[1], "overlap") == 0) overlap();
+  if (argc > 1 && std::strcmp(argv[1], "overlap") == 0) overlap(1);
+  if (argc > 1 && std::strcmp(argv[1], "scale") == 0)
+  {
+    overlap(0);
+    return MPI_Finalize();
+  }
   const int cases = argc > 1 ? std::atoi(argv[1]) : 20;
   int processes = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &processes);
