@@ -57,19 +57,13 @@ class MpiGroup
   using Member = MpiPendingCall;
 
   /// @param id the number of the communicator in its launch
+  /// @param on_one_node whether all ranks are known to be on one node
   MpiGroup(std::shared_ptr<MpiProgress> progress, boost::mpi::communicator comm,
-           const MpiOptions& options, std::uint64_t id = 1)
+           const MpiOptions& options, std::uint64_t id = 1, bool on_one_node = false)
       : progress_{std::move(progress)}, comm_{std::move(comm)}, options_{options},
         counts_{progress_->call_counts(id)}
   {
-    MPI_Comm node = MPI_COMM_NULL;
-    mpi_check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
-              "MPI_Comm_split_type", "the creation of a communicator");
-    int node_size = 0;
-    MPI_Comm_size(node, &node_size);
-    remote_ = node_size < comm_.size();
-    const auto topology = remote_ ? make_topology(node) : nullptr;
-    MPI_Comm_free(&node);
+    const auto topology = on_one_node ? nullptr : find_nodes();
 
     const std::size_t longest =
         remote_ ? options.remote_message_bytes : options.local_message_bytes;
@@ -133,11 +127,25 @@ class MpiGroup
   {
     return progress_->call_blocking_mpi("split", [&] {
       return std::make_shared<MpiGroup>(progress_, comm_.split(colour, key), options_,
-                                        communicator_id(context_.id, ++splits_, colour));
+                                        communicator_id(context_.id, ++splits_, colour), !remote_);
     });
   }
 
  private:
+  /// Sets `remote_`, and returns the topology if the ranks are on several nodes.
+  [[nodiscard]] std::shared_ptr<const MpiTopology> find_nodes()
+  {
+    MPI_Comm node = MPI_COMM_NULL;
+    mpi_check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+              "MPI_Comm_split_type", "the creation of a communicator");
+    int node_size = 0;
+    MPI_Comm_size(node, &node_size);
+    remote_ = node_size < comm_.size();
+    auto topology = remote_ ? make_topology(node) : nullptr;
+    MPI_Comm_free(&node);
+    return topology;
+  }
+
   /// Gives each node the number of its lowest rank.
   [[nodiscard]] std::shared_ptr<const MpiTopology> make_topology(MPI_Comm node) const
   {
