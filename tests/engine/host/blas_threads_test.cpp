@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <optional>
+#include <memory>
 
 #include "cubist/engine/host/blas_threads.hpp"
 
@@ -36,13 +36,11 @@ TEST_CASE("BLAS threads are set for a scope, and restored")
 TEST_CASE("BLAS threads are restored where scopes of two threads overlap")
 {
   const int before = blas_threads();
-  std::optional<BlasThreads> first;
-  std::optional<BlasThreads> second;
-  first.emplace(before + 1);
-  second.emplace(before + 2);
+  auto first = std::make_unique<BlasThreads>(before + 1);
+  auto second = std::make_unique<BlasThreads>(before + 2);
   first.reset();
   CHECK(blas_threads() == (settable() ? before + 2 : 0));
-  first.emplace(before + 3);
+  first = std::make_unique<BlasThreads>(before + 3);
   second.reset();
   CHECK(blas_threads() == (settable() ? before + 3 : 0));
   first.reset();
