@@ -60,9 +60,10 @@ class ProductPlan
   /// Computes dW as `backward` does, without dX.
   virtual void backward_weight(In x, In dy, Out dw, T beta) { grad_weight(T{1}, x, dy, beta, dw); }
 
-  /// Bytes of this rank's workspace, which the first call of each product allocates.
+  /// Bytes of this rank's workspace.
   [[nodiscard]] virtual std::size_t workspace_bytes() const { return 0; }
-  /// Frees the workspace, with the gathered operands that it keeps; the next call allocates it.
+  /// Frees the workspace, with the gathered operands that it keeps. A later call allocates what it
+  /// needs of it.
   virtual void release_workspace() {}
 };
 

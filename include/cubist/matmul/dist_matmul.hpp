@@ -76,7 +76,7 @@ MadePlan<T> make_product_plan(const AxisMesh<typename S::Axes, B>& mesh, Product
 }  // namespace detail
 
 /// A plan for products of one size: it owns its workspace, and allocates nothing after the first
-/// call of each product. Every rank of the mesh makes the plan and calls it, from one thread at a
+/// call. Every rank of the mesh makes the plan and calls it, from one thread at a
 /// time. A result may not be an operand as well; X, W and Y must not share memory.
 /// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices of
 /// another mesh, ArgumentError for a result that is an operand, and for two calls at once

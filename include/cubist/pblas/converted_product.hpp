@@ -69,7 +69,9 @@ class SchemeProduct final : public ConvertedProduct<T>
   SchemeProduct(const Mesh& mesh, const ProductArguments& call, Method method)
       : op_a_{call.op_a}, op_b_{call.op_b}, size_{call.size}, matrices_{call}, mesh_{mesh}
   {
-    if (mesh.active()) product_.emplace(mesh, call.size, Gathered::again, method);
+    if (!mesh.active()) return;
+    product_.emplace(mesh, call.size, Gathered::again, method);
+    product_->release_workspace();  // the buffers of gradients are never used
   }
 
   void run(MpiCommunicator& world, T alpha, LocalColumns<const T> a, LocalColumns<const T> b,

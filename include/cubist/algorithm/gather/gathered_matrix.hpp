@@ -27,7 +27,9 @@ class GatheredMatrix
  public:
   /// @param block of op(A)
   GatheredMatrix(const Blocks<C>& blocks, Op op, Shape block)
-      : blocks_{blocks}, op_{op}, block_{block}, stored_{op_shape(op, block)}
+      : blocks_{blocks}, op_{op}, block_{block}, stored_{op_shape(op, block)},
+        all_(Scatter::part_blocks(blocks) * stored_.size()),
+        sum_(Scatter::sum_blocks(blocks) * stored_.size())
   {
   }
 
@@ -57,7 +59,7 @@ class GatheredMatrix
   using Buffer = typename E::template Buffer<T>;
 
   [[nodiscard]] Out all() { return blocks_in(all_, Scatter::part_blocks(blocks_)); }
-  /// Blocks one below the other in a buffer, which the first call allocates.
+  /// Blocks one below the other in a buffer; after `release` the next call allocates it.
   [[nodiscard]] Out blocks_in(Buffer& buffer, std::size_t blocks) const
   {
     const Shape shape{blocks * stored_.rows, stored_.cols};

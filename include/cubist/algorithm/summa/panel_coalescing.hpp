@@ -38,7 +38,11 @@ class PanelCoalescing
   PanelCoalescing() = default;
   /// @param product the shape of the results  @param depth of the panels together; 0: none are
   /// added
-  PanelCoalescing(Shape product, std::size_t depth) : product_{product}, depth_{depth} {}
+  PanelCoalescing(Shape product, std::size_t depth)
+      : product_{product}, depth_{depth}, p_buffer_(product.rows * depth),
+        q_buffer_(depth * product.cols)
+  {
+  }
 
   [[nodiscard]] bool is_used() const { return depth_ > 0; }
   [[nodiscard]] bool is_full() const { return full_; }

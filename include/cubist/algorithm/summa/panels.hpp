@@ -84,7 +84,7 @@ class PanelBuffers
 
   /// @throws ArgumentError for none, or for more than `most`
   PanelBuffers(Shape largest, std::size_t count)
-      : elements_{largest.size()}, data_(count, Buffer(0))
+      : elements_{largest.size()}, data_(count, Buffer(largest.size()))
   {
     require<ArgumentError>(count >= 1 && count <= most, "got ", count,
                            " buffers for panels, but 1 to ", most,
@@ -92,7 +92,7 @@ class PanelBuffers
   }
 
   [[nodiscard]] std::size_t count() const { return data_.size(); }
-  /// The buffer of panel t, which the first call allocates.
+  /// The buffer of panel t; after `release` the next call allocates it.
   [[nodiscard]] MatrixView<T> buffer(std::size_t t, Shape panel)
   {
     Buffer& data = data_[t % count()];
