@@ -42,6 +42,7 @@ struct Box
     int x;
   };
   static Axes::Array extents(const Extents& e, int) { return {e.y, e.z, e.x}; }
+  static bool fits(const Axes::Array&) { return true; }
   static std::size_t quantum(const Axes::Array& e)
   {
     return static_cast<std::size_t>(Axes::ranks(e));

@@ -43,6 +43,7 @@ struct ColumnsFirst
     int x;
   };
   static Axes::Array extents(const Extents& e, int) { return {e.y, e.z, e.x}; }
+  static bool fits(const Axes::Array&) { return true; }
   static std::size_t quantum(const Axes::Array& e)
   {
     return static_cast<std::size_t>(std::lcm(e[0], e[2]));

@@ -25,6 +25,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 
 #include "cubist/algorithm/gather/gathered_matrix.hpp"
