@@ -1,6 +1,6 @@
 // expect: no xtensor expression.*no layout
 // SPDX-License-Identifier: BSD-3-Clause
-// What is scattered has rows and columns, and its layout is one of a scheme's.
+// scatter takes a matrix with rows and columns, and a layout of a scheme.
 #include <vector>
 
 #include "cubist/backend/threads.hpp"

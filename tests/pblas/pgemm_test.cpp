@@ -274,7 +274,7 @@ TEST_CASE("a product in shared memory that is cut, and in slabs of K as well, su
 namespace
 {
 
-/// Whether f throws an error that mentions a text on all ranks, on a communicator of its own: an
+/// Whether f throws an error that mentions a text on all ranks, on a new communicator: an
 /// error ends the products of a communicator.
 template <class F>
 bool throws_everywhere(const std::string& text, F f)

@@ -105,7 +105,7 @@ template <SchemeType S>
              })
       .front();
 }
-/// What it is.
+/// The elements of this product.
 inline const xt::xtensor<double, 2> small_product_by_hand{{19, 22}, {43, 50}};
 
 template <class Sub>

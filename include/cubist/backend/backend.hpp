@@ -83,7 +83,7 @@ class BodyScope
 template <class B>
 concept BackendType = Communicator<typename B::Communicator> && Engine<typename B::Engine>;
 
-// Backends with a header of their own that cubist.hpp does not include.
+// Backends whose headers cubist.hpp does not include.
 struct Mpi;        // backend/mpi.hpp
 struct Simulated;  // backend/simulated.hpp
 template <BackendType Host>

@@ -94,7 +94,7 @@ struct PipelineChoice
 pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOptions& options)
 {
   const std::size_t sequences = step.batch.sequences;
-  // Of a batch of more than 4096^2 sequences not all divisors are tried.
+  // Some divisors of a batch of more than 4096^2 sequences are not tried.
   constexpr std::size_t most = 4096;
   std::vector<std::size_t> numbers;
   const std::size_t fixed = options.micro_batches;

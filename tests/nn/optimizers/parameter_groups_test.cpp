@@ -39,7 +39,7 @@ TEST_CASE("parameters that are updated in the same way make a set")
     const auto nameless = refused({{.names = {"a.*"}}, {.learning_rate = 1.0}});
     found.check(mentions(nameless, "a group of parameters without names", "give it names"),
                 nameless);
-    // What is frozen may be all of a group.
+    // All parameters of a group may be frozen.
     found.check(refused({{.names = {"c.w*"}}, {.names = {"c.*"}}}).empty(), "a frozen group");
 
     const std::vector<ParameterGroup> two{{.names = {"b.*"}}, {.names = {"*.weight"}}};

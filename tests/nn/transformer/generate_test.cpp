@@ -367,7 +367,7 @@ TEST_CASE("tokens are handed out as they come, on every rank")
     const Prompts prompts{{1, 2, 3}, {4, 5}};
     const auto texts = generate(model, prompts, options);
     const bool same = texts == handed;
-    // The second prompt in a call of its own: a sequence's number is that in the call.
+    // A separate call continues the second prompt, whose number is that in the call.
     handed = Prompts(2);
     options.first_sequence = 1;
     const auto second = generate(model, {prompts[1]}, options);

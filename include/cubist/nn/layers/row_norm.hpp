@@ -160,7 +160,7 @@ class RowNorm
     const MatrixView<T> product = shared.mine(dx.valid());
     engine.map_rows(product, times_normalized(kept), slopes, in);
     shared.complete();
-    sum_columns(shared, dx, dy, kept);
+    compute_weight_gradients(shared, dx, dy, kept);
     sum_gradients(pass);
     if (!wants_dx) return nullptr;
     write_input_gradient(in, slopes, product, kept);
@@ -223,8 +223,8 @@ class RowNorm
 
   /// dw and db of this rank's rows: the sums of the columns of `product`, dY xhat, and of dY. Where
   /// replicas share the work, each sums its columns over the rows of all.
-  void sum_columns(SharedRows<T, L, Mesh>& shared, const Input& product, const Output& dy,
-                   Kept& kept)
+  void compute_weight_gradients(SharedRows<T, L, Mesh>& shared, const Input& product,
+                                const Output& dy, Kept& kept)
   {
     const auto& engine = mesh_.engine();
     const bool has_db = centred && !bias_is_frozen_;

@@ -472,7 +472,8 @@ inline constexpr auto refused_keys = std::to_array<RefusedKey>({
     {"quantization_config", quantized},
     {"compression_config", quantized},
     {"quantization", quantized},
-    {"auto_map", "so it has code of its own, which cubist does not run; use a model of a family"},
+    {"auto_map",
+     "so the model brings its own code, which cubist does not run; use a model of a family"},
 });
 
 /// Whether a configuration of this family may have the key.
