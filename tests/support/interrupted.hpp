@@ -24,7 +24,7 @@ enum class Interruption
   error   ///< any call that changes a file fails
 };
 
-namespace detail
+namespace interruption
 {
 
 template <class F>
@@ -35,7 +35,7 @@ template <class F>
   return reinterpret_cast<F*>(found);
 }
 
-}  // namespace detail
+}  // namespace interruption
 
 /// For each system call of `save`, calls it in a child process that is interrupted there, and then
 /// `check(was_interrupted)`, false where the save ended without an error. The last time nothing is
@@ -44,8 +44,8 @@ template <class F>
 template <class Prepare, class Save, class Check>
 int interrupt_each_call(Interruption how, Prepare prepare, Save save, Check check)
 {
-  auto* const interrupt = detail::shim<void(long, bool, bool)>("cubist_durable_interrupt");
-  auto* const interrupted_call = detail::shim<const char*()>("cubist_durable_interrupted");
+  auto* const interrupt = interruption::shim<void(long, bool, bool)>("cubist_durable_interrupt");
+  auto* const interrupted_call = interruption::shim<const char*()>("cubist_durable_interrupted");
   interrupt(-1, false, false);  // from now on the shim does not wait for the disk
   constexpr int complete = 10, reported = 11, silent = 12, stayed = 13, died = 98;
   for (int call = 0;; ++call)

@@ -25,7 +25,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <initializer_list>
 #include <memory>
 
 #include "cubist/algorithm/gather/gathered_matrix.hpp"
@@ -162,7 +161,7 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
   }
   void release_workspace() override
   {
-    for (Matrix* const matrix : {&x_, &w_, &y_, &dx_, &dw_}) matrix->release();
+    x_.release(), w_.release(), y_.release(), dx_.release(), dw_.release();
   }
 
  private:
