@@ -345,6 +345,12 @@ TEST_CASE("workspace that pgemm keeps between calls is bounded, counted and free
   CHECK(everywhere(report.kept * ranks <= largest / 2));
   CHECK(sum_of_ranks(report.kept) > largest / 8);
   CHECK_THAT(report.chosen, Catch::Matchers::ContainsSubstring("kept for later calls"));
+  // A loop keeps what it needs, until there is a call that was not there before.
+  multiply(world, 300, {.report = &report});
+  CHECK(sum_of_ranks(report.kept) > largest / 2);
+  CHECK(arena_bytes() - before <= 3 * largest + slack);
+  multiply(world, 320, {.report = &report});
+  CHECK(everywhere(report.kept * ranks <= largest));
   multiply(world, 300, {.kept = 100, .report = &report});
   CHECK(sum_of_ranks(report.kept) > largest / 2);
   multiply(world, 300, {.kept = 0, .report = &report});

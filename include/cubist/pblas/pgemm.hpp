@@ -51,8 +51,9 @@ struct PgemmOptions
   /// The most bytes that A and B may take in shared memory at a time, for all ranks together.
   std::size_t shared_bytes = std::size_t{2} << 30;
   /// The most workspace that is kept for later calls, as a fraction of A, B and C in the largest of
-  /// the last 32 different calls; the rest is freed after each call. Without a value: a half, or 1
-  /// where ranks share memory, which has A and B only once.
+  /// the last 32 different calls; the rest is freed after each call. Without a value it is 1 where
+  /// ranks share memory, which has A and B only once. Elsewhere it is a half, and 3 after a call
+  /// that repeats an earlier one, because new memory would cost more time than the product.
   std::optional<double> kept = {};
   /// The machine's figures for the planner; the numbers of cores and of ranks on a node are found
   /// by the library.
@@ -125,7 +126,8 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
   const BlasThreads of_each{session.threads()};
   product.run(world, alpha, a, b, beta, c, report);
   report.chosen = product.text();
-  report_kept(report, session.products().keep(most_kept(0.5, 1)));
+  const double fraction = session.products().repeats() ? 3 : 0.5;
+  report_kept(report, session.products().keep(most_kept(fraction, 1)));
 }
 
 }  // namespace detail

@@ -68,11 +68,12 @@ class ProductCache
         if (auto* const product = dynamic_cast<P*>(entry->product.get()))
         {
           entries_.splice(entries_.begin(), entries_, entry);
+          entry->repeats = true;
           return *product;
         }
     std::unique_ptr<P> made = make();
     P& product = *made;
-    entries_.push_front({call, std::move(made), call.elements() * P::scalar_bytes});
+    entries_.push_front({call, std::move(made), call.elements() * P::scalar_bytes, false});
     if (entries_.size() > most) entries_.pop_back();
     return product;
   }
@@ -94,6 +95,8 @@ class ProductCache
     for (const auto& entry : entries_) largest = std::max(largest, entry.operand_bytes);
     return largest;
   }
+  /// Whether the last call was not the first one of its plan.
+  [[nodiscard]] bool repeats() const { return !entries_.empty() && entries_.front().repeats; }
   /// Keeps at most `limit` bytes of workspace on this rank, first that of the last call. Returns
   /// how much it keeps.
   std::size_t keep(std::size_t limit)
@@ -110,6 +113,7 @@ class ProductCache
     ProductArguments call;
     std::unique_ptr<PlannedProduct> product;
     std::size_t operand_bytes;
+    bool repeats;  // whether it was called more than once
   };
 
   std::map<std::pair<std::string, std::vector<int>>, std::shared_ptr<void>> meshes_;
