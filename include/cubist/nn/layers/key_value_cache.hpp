@@ -38,15 +38,15 @@ class KeyValueCache
   void append(const E& engine, const AttentionShape& s, std::size_t position, std::size_t sequences,
               MatrixView<const T> qkv)
   {
+    require<ArgumentError>(
+        position + s.queries <= capacity_, "got tokens up to position ", position + s.queries,
+        " for a cache of ", capacity_,
+        " tokens, so earlier ones would be overwritten; make it larger with use_cache");
     if (position == 0) sequences_ = sequences;
     require<ArgumentError>(sequences == sequences_ && position <= length_,
                            "got tokens at position ", position, " of ", sequences,
                            " sequences for a cache that has ", length_, " tokens of ", sequences_,
                            ", so earlier ones are missing; give the tokens that follow, or all");
-    require<ArgumentError>(
-        position + s.queries <= capacity_, "got tokens up to position ", position + s.queries,
-        " for a cache of ", capacity_,
-        " tokens, so earlier ones would be overwritten; make it larger with use_cache");
     length_ = position + s.queries;
     const std::size_t heads = s.heads / s.group;
     all_ = {s.sequences * capacity_, heads * s.head_size};
