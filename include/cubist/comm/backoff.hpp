@@ -14,9 +14,6 @@ namespace cubist::CUBIST_ABI::detail
 
 /// Pauses between polls: the first 15 only yield, each later one sleeps a quarter of the time
 /// waited so far. There may be more ranks than cores, and a poll may be a call of MPI.
-///
-/// Where other processes are busy, a yield costs a time slice of each, but a thread that sleeps
-/// runs soon after it is woken. So after a yield that took long a thread sleeps in its next pauses.
 class Backoff
 {
  public:
@@ -32,24 +29,14 @@ class Backoff
     using namespace std::chrono_literals;
     return pause([](Clock::duration d) { std::this_thread::sleep_for(d); }, 2us, 500us);
   }
-  /// Pauses by a given `sleep`, within the given bounds, or by `yield`, which returns how long it
-  /// took.
-  template <class F, class Y = Clock::duration (*)()>
-  Clock::duration pause(F sleep, Clock::duration shortest, Clock::duration longest,
-                        Y yield = timed_yield)
+  /// Pauses by a given `sleep`, within the given bounds.
+  template <class F>
+  Clock::duration pause(F sleep, Clock::duration shortest, Clock::duration longest)
   {
-    using namespace std::chrono_literals;
-    // For ranks that only wait for each other a yield takes some microseconds.
-    constexpr int next_pauses = 200;
-    int& sleeps = sleeps_instead();
     if (++polls_ < 16 || (yields_ > Clock::duration{} && waited() < yields_))
     {
-      if (sleeps == 0)
-      {
-        if (yield() > 200us) sleeps = next_pauses;
-        return {};
-      }
-      --sleeps;
+      std::this_thread::yield();
+      return {};
     }
     const auto so_far = waited();
     sleep(std::clamp<Clock::duration>(so_far / 4, shortest, longest));
@@ -58,20 +45,6 @@ class Backoff
   [[nodiscard]] Clock::duration waited() const { return Clock::now() - start_; }
 
  private:
-  static Clock::duration timed_yield()
-  {
-    const auto before = Clock::now();
-    std::this_thread::yield();
-    return Clock::now() - before;
-  }
-
-  /// How many pauses of this thread sleep instead of yielding.
-  static int& sleeps_instead()
-  {
-    static thread_local int pauses = 0;
-    return pauses;
-  }
-
   Clock::duration yields_{};
   Clock::time_point start_ = Clock::now();
   int polls_ = 0;
