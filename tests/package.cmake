@@ -56,7 +56,7 @@ endforeach()
 
 # The preset that the README names installs without a build.
 add_test(NAME "package: install preset"
-  COMMAND "${CMAKE_COMMAND}" "-DWORK_DIR=${PROJECT_BINARY_DIR}/package/preset" "-DCOMPILER=${CMAKE_CXX_COMPILER}"
+  COMMAND "${CMAKE_COMMAND}" "-DCOMPILER=${CMAKE_CXX_COMPILER}"
     "-DPREFIX_PATH=${CMAKE_PREFIX_PATH}" -P "${CMAKE_CURRENT_LIST_DIR}/package/preset.cmake"
   WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
 set_tests_properties("package: install preset" PROPERTIES LABELS package TIMEOUT 60)

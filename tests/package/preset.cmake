@@ -1,6 +1,7 @@
 # Run with -P in cubist's folder; see ../package.cmake. The folders are absolute, and not all below the prefix, as Nix has them.
 cmake_minimum_required(VERSION 3.24)
-file(REMOVE_RECURSE "${WORK_DIR}")
+# Not in the build folder: CMake refuses absolute folders of headers that are below the source's.
+execute_process(COMMAND mktemp -d OUTPUT_VARIABLE WORK_DIR OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 set(prefix "${WORK_DIR}/prefix")
 execute_process(
   COMMAND "${CMAKE_COMMAND}" --preset install -B "${WORK_DIR}/build" -DCUBIST_WITH_MPI=OFF -DCUBIST_WITH_NCCL=OFF
@@ -55,3 +56,4 @@ foreach(components IN ITEMS compiled "core;mpi" abacus)
     message(FATAL_ERROR "the component ${component} is not named:\n${errors}")
   endif()
 endforeach()
+file(REMOVE_RECURSE "${WORK_DIR}")
