@@ -21,7 +21,7 @@ namespace cubist
 namespace strict_options
 {
 
-/// What is wrong with a value of an option, or nothing.
+/// Says what is wrong with a value of an option; empty if nothing is.
 /// @param type  as CLI11 names it: UINT, INT, FLOAT or TEXT
 [[nodiscard]] inline std::string error_in_value(const std::string& type, const std::string& value)
 {
