@@ -33,6 +33,11 @@ TEST_CASE("a foreign matrix refuses arrays that are missing, or whose lines woul
     const auto nothing =
         message_of<ShapeError>([&] { (void)ForeignMatrix<double>(world, small, nullptr, 1); });
     found.check(nothing.empty() == (world.rank() != 0), "null where there are no elements");
+    const Distribution block{{{.shape = {8, 6}, .block = {2, 2}, .grid = {2, 2}}, 4, 1}, {2, 1}};
+    const auto elsewhere =
+        message_of<ShapeError>([&] { (void)ForeignMatrix<double>(world, block, nullptr, 4); });
+    found.check(elsewhere.empty() == (world.rank() != 0),
+                "null where there are no elements of the sub-matrix");
 
     const Distribution list{{2, 2}, {{1, 0, 0, {1, 2}}, {1, 1, 0, {1, 2}}}};
     const auto arrays = message_of<ShapeError>([&] {

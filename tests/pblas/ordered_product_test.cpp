@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
 #include <cstddef>
+#include <vector>
 
 #include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/pblas/ordered_product.hpp"
@@ -14,25 +15,38 @@ namespace pblas_ordered_product_test
 
 using namespace cubist;
 using detail::OrderedProduct;
-using detail::SubMatrixDimension;
 
 namespace
 {
 
-/// The part that has an index of a sub-matrix, by definition.
-int owner_of(const SubMatrixDimension& d, std::size_t i)
+/// A dimension of a sub-matrix.
+struct Dimension
 {
-  const std::size_t at = d.begin + i;
-  const auto& [first, block, source, parts, _] = d.whole;
-  const std::size_t of_block = at < first ? 0 : 1 + (at - first) / block;
-  return static_cast<int>((static_cast<std::size_t>(source) + of_block) %
-                          static_cast<std::size_t>(parts));
-}
+  std::size_t first;
+  std::size_t block;
+  int source;
+  int parts;
+  std::size_t begin;
 
-SubMatrixDimension some_dimension(test::Dice& dice)
+  /// The part that has an index, by definition.
+  [[nodiscard]] int owner_of(std::size_t i) const
+  {
+    const std::size_t at = begin + i;
+    const std::size_t of_block = at < first ? 0 : 1 + (at - first) / block;
+    return static_cast<int>((static_cast<std::size_t>(source) + of_block) %
+                            static_cast<std::size_t>(parts));
+  }
+  [[nodiscard]] std::vector<detail::IndexSet> sets(std::size_t size) const
+  {
+    return detail::windows(detail::cyclic_sets(begin + size + 5, first, block, source, parts),
+                           begin, size);
+  }
+};
+
+Dimension some_dimension(test::Dice& dice)
 {
   const int parts = 1 + dice.integer(3);
-  return {{1 + dice(4), 1 + dice(3), dice.integer(parts), parts}, dice(12)};
+  return {1 + dice(4), 1 + dice(3), dice.integer(parts), parts, dice(12)};
 }
 
 /// The elements that conversions of A, B and C send for Summa2D on r x c.
@@ -45,14 +59,9 @@ std::array<std::size_t, 3> sent(const detail::ProductArguments& call, int r, int
     return Distribution::of<L, Summa2D::Axes>(shape, extents, quanta);
   };
   const OrderedProduct ordered{call};
-  return {
-      conversion_cost(ordered.a.distribution(), on_mesh.operator()<Summa2D::Input>({m, k}),
-                      call.op_a)
-          .total,
-      conversion_cost(ordered.b.distribution(), on_mesh.operator()<Summa2D::Weight>({k, n}),
-                      call.op_b)
-          .total,
-      conversion_cost(on_mesh.operator()<Summa2D::Output>({m, n}), ordered.c.distribution()).total};
+  return {conversion_cost(ordered.a, on_mesh.operator()<Summa2D::Input>({m, k}), call.op_a).total,
+          conversion_cost(ordered.b, on_mesh.operator()<Summa2D::Weight>({k, n}), call.op_b).total,
+          conversion_cost(on_mesh.operator()<Summa2D::Output>({m, n}), ordered.c).total};
 }
 
 }  // namespace
@@ -66,25 +75,26 @@ TEST_CASE("dimensions have the same parts if each index has the same owner in bo
     const auto a = some_dimension(dice);
     const auto b = some_dimension(dice);
     const std::size_t size = dice(9);
-    bool equal = a.whole.parts == b.whole.parts;
-    for (std::size_t i = 0; i < size; ++i) equal = equal && owner_of(a, i) == owner_of(b, i);
+    bool equal = a.parts == b.parts;
+    for (std::size_t i = 0; i < size; ++i) equal = equal && a.owner_of(i) == b.owner_of(i);
     CAPTURE(run, size);
-    CHECK(detail::have_same_parts(a, b, size) == equal);
-    same += equal && size > 1 && a.whole.parts > 1 ? 1 : 0;
+    CHECK(detail::have_same_parts(a.sets(size), b.sets(size)) == equal);
+    same += equal && size > 1 && a.parts > 1 ? 1 : 0;
   }
   CHECK(same > 40);
-  const SubMatrixDimension replicated{{2, 2, -1, 2}, 0};
-  CHECK_FALSE(detail::have_same_parts(replicated, replicated, 5));
+  const auto replicated = detail::cyclic_sets(5, 2, 2, -1, 2);
+  CHECK_FALSE(detail::have_same_parts(replicated, detail::cyclic_sets(5, 2, 2, 0, 2)));
+  CHECK((detail::ordered_by_part(replicated) == replicated));
 }
 
 TEST_CASE("by part each part has an interval")
 {
   // Part 1 has 0 and 1 of the matrix, then 4 and 5; the sub-matrix begins at 1.
-  const SubMatrixDimension d{{2, 2, 1, 2}, 1};
-  const auto sets = d.sets_by_part(6);
+  const auto sets =
+      detail::ordered_by_part(detail::windows(detail::cyclic_sets(9, 2, 2, 1, 2), 1, 6));
   REQUIRE(sets.size() == 2);
-  CHECK((sets[0].begin() == 0 && sets[0].size() == 3));  // 2 3 6
-  CHECK((sets[1].begin() == 3 && sets[1].size() == 3));  // 1 4 5
+  CHECK((sets[0] == detail::IndexSet::interval(0, 3)));     // 2 3 6
+  CHECK((sets[1] == detail::IndexSet::interval(3, 3, 1)));  // 1 4 5, where 0 is in front of them
 }
 
 TEST_CASE("matrices of one layout on a square grid are not converted between ranks")

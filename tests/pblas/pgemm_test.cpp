@@ -258,7 +258,7 @@ TEST_CASE("a product in shared memory that is cut, and in slabs of K as well, su
   CHECK(product.slabs() == 4);
   auto& session = detail::PblasSession::of(world);
   const auto array_of = [](const LocalMatrix<double>& x) {
-    return detail::LocalColumns<const double>{x.array.data(), x.ld};
+    return LocalArray<const double>{x.array.data(), x.ld};
   };
   PgemmReport report;
   product.run(session.world(), session.shared(), 0, 1, 1.0, array_of(a), array_of(b), 2.0,
@@ -477,21 +477,58 @@ TEST_CASE("a wrong argument is an error on all ranks that names it, even if one 
     }
     return each;
   };
-  CHECK(fails("got the sub-matrix of $ of (8, 8) from (1, 0) on", [](auto& x) { x.place.i = 1; }));
-  CHECK(fails("got the sub-matrix of $ of", [](auto& x) { x.place.layout.shape.cols = 7; }));
+  CHECK(
+      fails("got a sub-matrix of (8, 8) at (1, 0) of $ of (8, 8)", [](auto& x) { x.place.i = 1; }));
+  CHECK(fails("at (0, 0) of $ of (8, 7)", [](auto& x) { x.place.layout.shape.cols = 7; }));
   CHECK(fails(" for $, which hold nothing", [](auto& x) { x.place.layout.block.rows = 0; }));
   CHECK(fails("got $ with its first block on process (1, 0)",
               [](auto& x) { x.place.layout.row_source = 1; }));
-  CHECK(fails(" processes for $, but the communicator has",
+  CHECK(fails("got $ of " + std::to_string(3 * all.size()) + " ranks on a communicator of",
               [](auto& x) { x.place.layout.grid.rows = 3; }));
+  CHECK(fails(" processes for $, so no", [](auto& x) { x.place.layout.grid.rows = 0; }));
   CHECK(fails("got $ with row-major arrays",
               [](auto& x) { x.place.layout.order = StorageOrder::row_major; }));
-  CHECK(fails("got a leading dimension of 7 for $", [&](auto& x) {
+  CHECK(fails("local array of $ with a leading dimension of 7", [&](auto& x) {
     if (all.rank() == all.size() - 1) x.ld = 7;
   }));
-  CHECK(fails("got no array for $", [&](auto& x) {
+  CHECK(fails(" elements of $, so there is nothing to read", [&](auto& x) {
     if (all.rank() == 0) x.data = nullptr;
   }));
+}
+
+TEST_CASE("a rank that has no elements of the sub-matrices needs no arrays")
+{
+  const boost::mpi::communicator all;
+  const ProcessGrid grid{all.size(), 1};
+  // The sub-matrices are a block of the last process.
+  const std::size_t first = 8 * (static_cast<std::size_t>(all.size()) - 1);
+  const SubMatrixPlace place{{.shape = {first + 8, 8}, .block = {8, 8}, .grid = grid}, first, 0};
+  LocalMatrix<double> a{place, 1}, c{place, 3};
+  const auto array = [&](LocalMatrix<double>& x) {
+    auto matrix = x.matrix();
+    if (all.rank() < all.size() - 1) matrix.data = nullptr;
+    return matrix;
+  };
+  const auto is_product = [&](double alpha, double beta) {
+    return everywhere(is_right(c, {8, 8}, [&](std::size_t i, std::size_t j, double x) {
+      double sum = 0;
+      for (std::size_t l = 0; l < 8; ++l)
+        sum += element<double>(first + i, l, 1) * element<double>(first + l, j, 1);
+      return alpha * sum + beta * x;
+    }));
+  };
+  for (const Method method : {Method::automatic, Method::collectives})
+  {
+    c = {place, 3};
+    pgemm(all, Op::none, Op::none, {8, 8, 8}, 2.0, array(a), array(a), 3.0, array(c),
+          {.method = method});
+    CHECK(is_product(2, 3));
+  }
+  c = {place, 3};
+  padd(all, Op::none, {8, 8}, 2.0, array(a), 3.0, array(c));
+  CHECK(everywhere(is_right(c, {8, 8}, [&](std::size_t i, std::size_t j, double x) {
+    return 2 * element<double>(first + i, j, 1) + 3 * x;
+  })));
 }
 
 TEST_CASE("sub-matrices of one array are multiplied, unless C has elements of A or B")

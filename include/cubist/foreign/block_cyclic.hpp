@@ -17,8 +17,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "cubist/core/block.hpp"
+#include "cubist/foreign/index_set.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -77,6 +79,17 @@ struct BlockCyclic
   friend constexpr bool operator==(const BlockCyclic&, const BlockCyclic&) = default;
 };
 
+/// The place of a sub-matrix in a block-cyclic matrix: it begins at row i and column j, which count
+/// from 0.
+struct SubMatrixPlace
+{
+  BlockCyclic layout;  ///< the layout of the whole matrix
+  std::size_t i = 0;   ///< the first row
+  std::size_t j = 0;   ///< the first column
+
+  friend constexpr bool operator==(const SubMatrixPlace&, const SubMatrixPlace&) = default;
+};
+
 /// One rectangle a rank, as on MPI's Cartesian grids: blocks of ceil(M / P) x ceil(N / Q), in the
 /// order of the grid. The last ranks of a row or column of the grid may have less, or nothing.
 [[nodiscard]] constexpr BlockCyclic one_block_a_rank(Shape shape, const ProcessGrid& grid,
@@ -88,5 +101,46 @@ struct BlockCyclic
   };
   return {shape, {part(shape.rows, grid.rows), part(shape.cols, grid.cols)}, grid, 0, 0, {}, order};
 }
+
+namespace detail
+{
+
+/// The indices of a dimension that each part of a grid holds, or one set if every part holds all.
+[[nodiscard]] inline std::vector<IndexSet> cyclic_sets(std::size_t n, std::size_t first,
+                                                       std::size_t block, int source, int parts)
+{
+  if (source < 0) return {IndexSet::interval(0, n)};
+  std::vector<IndexSet> sets;
+  for (int part = 0; part < parts; ++part)
+    sets.push_back(IndexSet::cyclic(n, first > 0 ? first : block, block,
+                                    static_cast<std::size_t>((part - source + parts) % parts),
+                                    static_cast<std::size_t>(parts)));
+  return sets;
+}
+
+/// The rows that each row of the grid holds, or one set if every row holds all.
+[[nodiscard]] inline std::vector<IndexSet> row_sets(const BlockCyclic& a)
+{
+  return cyclic_sets(a.shape.rows, a.first_block.rows, a.block.rows, a.row_source, a.grid.rows);
+}
+/// The columns that each column of the grid holds, or one set if every column holds all.
+[[nodiscard]] inline std::vector<IndexSet> col_sets(const BlockCyclic& a)
+{
+  return cyclic_sets(a.shape.cols, a.first_block.cols, a.block.cols, a.col_source, a.grid.cols);
+}
+/// The sets of a sub-matrix.
+[[nodiscard]] inline std::vector<IndexSet> windows(std::vector<IndexSet> sets, std::size_t begin,
+                                                   std::size_t size)
+{
+  for (IndexSet& set : sets) set = set.window(begin, size);
+  return sets;
+}
+/// The set of one part.
+[[nodiscard]] inline const IndexSet& set_of(const std::vector<IndexSet>& sets, int part)
+{
+  return sets[sets.size() == 1 ? 0 : static_cast<std::size_t>(part)];
+}
+
+}  // namespace detail
 
 }  // namespace cubist::CUBIST_ABI

@@ -162,7 +162,11 @@ class Conversion
   }
   [[nodiscard]] CommonBlocks blocks(const PatchPair& t) const
   {
-    return {plan_, t.source, t.target};
+    const auto sets = [](const Patches& patches, std::size_t index) -> StoredSets {
+      const Patch& p = patches.all[index];
+      return {patches.rows(p), patches.cols(p), p.row_major};
+    };
+    return {sets(plan_.from, t.source), sets(plan_.to, t.target), plan_.part};
   }
 
   void copy_local() const

@@ -219,20 +219,41 @@ struct SourceArray
   }
 };
 
-/// The elements that a source patch and a target patch have in common, so that the target is stored
+/// Some rows times some columns in one array.
+struct StoredSets
+{
+  const IndexSet& rows;
+  const IndexSet& cols;
+  bool row_major = true;
+};
+
+/// Those of a column-major array.
+[[nodiscard]] inline StoredSets columns_of(const IndexSet& rows, const IndexSet& cols)
+{
+  return {rows, cols, false};
+}
+
+/// Indices that follow each other in two arrays.
+struct CommonRun
+{
+  std::size_t begin = 0;  ///< the first index, where only a part of the matrix is copied
+  std::size_t size = 0;
+  std::size_t source = 0;  ///< its position in the source
+  std::size_t target = 0;  ///< its position in the target
+};
+
+/// The elements that a source array and a target array have in common, so that the target is stored
 /// by rows.
 class CommonBlocks
 {
  public:
-  CommonBlocks(const ConversionPlan& plan, std::size_t source, std::size_t target)
-      : part_{plan.part}
+  CommonBlocks(const StoredSets& source, const StoredSets& target,
+               MatrixPart part = MatrixPart::all)
+      : part_{part}, by_rows_{source.row_major == target.row_major}
   {
-    const Patch& s = plan.from.all[source];
-    const Patch& t = plan.to.all[target];
-    by_rows_ = s.row_major == t.row_major;
-    rows_ = common_runs(plan.from.rows(s), plan.to.rows(t));
-    cols_ = common_runs(plan.from.cols(s), plan.to.cols(t));
-    if (t.row_major) return;
+    rows_ = common_runs(source.rows, target.rows);
+    cols_ = common_runs(source.cols, target.cols);
+    if (target.row_major) return;
     std::swap(rows_, cols_);
     part_ = transposed(part_);
   }
@@ -243,11 +264,11 @@ class CommonBlocks
   {
     const SourceArray<T> source{x, x_ld, by_rows_};
     if (is_scattered())
-      return copy_elements(x, offsets(rows_, &Run::source, by_rows_ ? x_ld : 1),
-                           offsets(cols_, &Run::source, by_rows_ ? 1 : x_ld), y,
-                           offsets(rows_, &Run::target, y_ld), offsets(cols_, &Run::target, 1),
-                           assign);
-    for_each([&](const Run& r, const Run& c) {
+      return copy_elements(x, offsets(rows_, &CommonRun::source, by_rows_ ? x_ld : 1),
+                           offsets(cols_, &CommonRun::source, by_rows_ ? 1 : x_ld), y,
+                           offsets(rows_, &CommonRun::target, y_ld),
+                           offsets(cols_, &CommonRun::target, 1), assign);
+    for_each([&](const CommonRun& r, const CommonRun& c) {
       source.copy(source.at(r.source, c.source), y + r.target * y_ld + c.target, y_ld, r.size,
                   c.size, assign);
     });
@@ -259,13 +280,13 @@ class CommonBlocks
     const SourceArray<T> source{x, x_ld, by_rows_};
     if (is_scattered())
     {
-      const auto rows = offsets(rows_, &Run::source, by_rows_ ? x_ld : 1);
-      const auto cols = offsets(cols_, &Run::source, by_rows_ ? 1 : x_ld);
+      const auto rows = offsets(rows_, &CommonRun::source, by_rows_ ? x_ld : 1);
+      const auto cols = offsets(cols_, &CommonRun::source, by_rows_ ? 1 : x_ld);
       copy_elements(x, rows, cols, message, multiples(rows.size(), cols.size()),
                     multiples(cols.size(), 1), CopyElement{});
       return message + rows.size() * cols.size();
     }
-    for_each([&](const Run& r, const Run& c) {
+    for_each([&](const CommonRun& r, const CommonRun& c) {
       source.copy(source.at(r.source, c.source), message, c.size, r.size, c.size, CopyElement{});
       message += r.size * c.size;
     });
@@ -277,35 +298,48 @@ class CommonBlocks
   {
     if (is_scattered())
     {
-      const auto rows = offsets(rows_, &Run::target, y_ld);
-      const auto cols = offsets(cols_, &Run::target, 1);
+      const auto rows = offsets(rows_, &CommonRun::target, y_ld);
+      const auto cols = offsets(cols_, &CommonRun::target, 1);
       copy_elements(message, multiples(rows.size(), cols.size()), multiples(cols.size(), 1), y,
                     rows, cols, assign);
       return message + rows.size() * cols.size();
     }
-    for_each([&](const Run& r, const Run& c) {
+    for_each([&](const CommonRun& r, const CommonRun& c) {
       copy_rows(message, c.size, y + r.target * y_ld + c.target, y_ld, r.size, c.size, assign);
       message += r.size * c.size;
     });
     return message;
   }
 
- private:
-  struct Run
+  /// Calls f(rows, columns) for each block; for those that the diagonal cuts, row by row.
+  template <class F>
+  void for_each(F f) const
   {
-    std::size_t begin;
-    std::size_t size;
-    std::size_t source;
-    std::size_t target;
-  };
-  using Runs = std::vector<Run>;
+    for (const CommonRun& r : rows_)
+      for (const CommonRun& c : cols_)
+        if (part_ == MatrixPart::all)
+          f(r, c);
+        else
+          for_each_row_in_part(r, c, f);
+  }
+
+ private:
+  using Runs = std::vector<CommonRun>;
   using Offsets = std::vector<std::size_t>;
 
-  [[nodiscard]] static Runs common_runs(const IndexSet& source, const IndexSet& target)
+  /// Runs that follow each other in both arrays are one.
+  [[nodiscard]] Runs common_runs(const IndexSet& source, const IndexSet& target) const
   {
     Runs runs;
     for_each_common_run(source, target,
                         [&](std::size_t i, std::size_t size, std::size_t s, std::size_t t) {
+                          if (part_ == MatrixPart::all && !runs.empty())
+                            if (CommonRun& last = runs.back();
+                                last.source + last.size == s && last.target + last.size == t)
+                            {
+                              last.size += size;
+                              return;
+                            }
                           runs.push_back({i, size, s, t});
                         });
     return runs;
@@ -313,7 +347,7 @@ class CommonBlocks
   [[nodiscard]] static std::size_t size(const Runs& runs)
   {
     std::size_t n = 0;
-    for (const Run& r : runs) n += r.size;
+    for (const CommonRun& r : runs) n += r.size;
     return n;
   }
 
@@ -327,12 +361,12 @@ class CommonBlocks
            rows_.size() * cols_.size() > 1;
   }
   /// Returns where the elements of each row or column begin.
-  [[nodiscard]] static Offsets offsets(const Runs& runs, std::size_t Run::*position,
+  [[nodiscard]] static Offsets offsets(const Runs& runs, std::size_t CommonRun::*position,
                                        std::size_t stride)
   {
     Offsets all;
     all.reserve(size(runs));
-    for (const Run& r : runs)
+    for (const CommonRun& r : runs)
       for (std::size_t k = 0; k < r.size; ++k) all.push_back((r.*position + k) * stride);
     return all;
   }
@@ -367,19 +401,8 @@ class CommonBlocks
       assign.with_assignment(copy);
   }
 
-  /// Calls f(rows, columns) for each block; for those that the diagonal cuts, row by row.
   template <class F>
-  void for_each(F f) const
-  {
-    for (const Run& r : rows_)
-      for (const Run& c : cols_)
-        if (part_ == MatrixPart::all)
-          f(r, c);
-        else
-          for_each_row_in_part(r, c, f);
-  }
-  template <class F>
-  void for_each_row_in_part(const Run& rows, const Run& cols, F f) const
+  void for_each_row_in_part(const CommonRun& rows, const CommonRun& cols, F f) const
   {
     if (size_in(part_, rows.begin, cols.begin, {rows.size, cols.size}) == rows.size * cols.size)
       return f(rows, cols);
@@ -388,15 +411,15 @@ class CommonBlocks
       const ColumnRange c = columns_in(part_, rows.begin + k, cols.begin, cols.size);
       const std::size_t before = c.begin - cols.begin;
       if (c.begin < c.end)
-        f(Run{rows.begin + k, 1, rows.source + k, rows.target + k},
-          Run{c.begin, c.end - c.begin, cols.source + before, cols.target + before});
+        f(CommonRun{rows.begin + k, 1, rows.source + k, rows.target + k},
+          CommonRun{c.begin, c.end - c.begin, cols.source + before, cols.target + before});
     }
   }
 
   Runs rows_;
   Runs cols_;
   MatrixPart part_;
-  bool by_rows_ = true;  // whether the source is stored by rows
+  bool by_rows_;  // whether the source is stored by rows
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

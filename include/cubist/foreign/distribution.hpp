@@ -5,7 +5,7 @@
 // formula of a block-cyclic layout, a program's list of rectangles, or the blocks of a DistMatrix.
 // A window on it makes it the distribution of a sub-matrix.
 //
-//   Distribution{BlockCyclic{…}}                      nothing is stored but the integers
+//   Distribution{BlockCyclic{…}}                      a formula for each row and column of the grid
 //   Distribution{shape, rectangles}                   every rank passes the whole list
 //   Distribution::gather(world, shape, mine)          every rank passes its own rectangles
 //   Distribution::of<Layout, Axes>(shape, extents)    the blocks of a DistMatrix, without a mesh
@@ -18,7 +18,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -50,35 +49,24 @@ struct RankRectangle
 namespace detail
 {
 
+/// @param name of the matrix, for messages
 /// @throws ArgumentError for integers that no layout has
-inline const BlockCyclic& require_valid(const BlockCyclic& a)
+inline const BlockCyclic& require_valid(const BlockCyclic& a, const char* name)
 {
+  require<ArgumentError>(a.block.rows > 0 && a.block.cols > 0, "got blocks of ", a.block.rows,
+                         " x ", a.block.cols, " elements for ", name,
+                         ", which hold nothing; use positive numbers of rows and columns");
+  require<ArgumentError>(a.grid.rows > 0 && a.grid.cols > 0, "got a grid of ", a.grid.rows, " x ",
+                         a.grid.cols, " processes for ", name,
+                         ", so no process would hold it; use positive numbers");
   require<ArgumentError>(
-      a.block.rows > 0 && a.block.cols > 0, "got blocks of ", a.block.rows, " x ", a.block.cols,
-      " elements for a block-cyclic matrix, which hold nothing; use positive numbers of rows and "
-      "columns");
-  require<ArgumentError>(
-      a.grid.rows > 0 && a.grid.cols > 0, "got a grid of ", a.grid.rows, " x ", a.grid.cols,
-      " processes for a block-cyclic matrix, so no process would hold it; use positive numbers");
-  require<ArgumentError>(a.row_source >= -1 && a.row_source < a.grid.rows && a.col_source >= -1 &&
-                             a.col_source < a.grid.cols,
-                         "got process (", a.row_source, ", ", a.col_source,
-                         ") as the source of a block-cyclic matrix on a grid of ", a.grid.rows,
-                         " x ", a.grid.cols,
-                         ", which has no such process; count from 0, or use -1 for a matrix that "
-                         "is replicated");
+      a.row_source >= -1 && a.row_source < a.grid.rows && a.col_source >= -1 &&
+          a.col_source < a.grid.cols,
+      "got ", name, " with its first block on process (", a.row_source, ", ", a.col_source,
+      ") of a grid of ", a.grid.rows, " x ", a.grid.cols,
+      ", which has no such process; count from 0, or use -1 for a matrix that is replicated");
   require_countable(a.shape, 1);
   return a;
-}
-
-/// The indices that a row, or a column, of the grid holds.
-[[nodiscard]] inline IndexSet cyclic_set(std::size_t n, std::size_t first, std::size_t block,
-                                         int source, int place, int parts)
-{
-  if (source < 0) return IndexSet::interval(0, n);
-  return IndexSet::cyclic(n, first > 0 ? first : block, block,
-                          static_cast<std::size_t>((place - source + parts) % parts),
-                          static_cast<std::size_t>(parts));
 }
 
 /// Rectangles that have an element, in the order of a sweep over the rows.
@@ -158,24 +146,31 @@ class Distribution
   Distribution() : list_{std::make_shared<const List>()} {}
 
   /// A block-cyclic matrix.
+  /// @param name of the matrix, for messages
   /// @throws ArgumentError for blocks of no element, a grid without processes, or a source outside
   /// of the grid
-  Distribution(const BlockCyclic& layout)
-      : cyclic_{detail::require_valid(layout)}, window_{layout.shape}
+  Distribution(const BlockCyclic& layout, const char* name = "a block-cyclic matrix")
+      : Distribution{detail::require_valid(layout, name).shape, layout.grid, layout.order,
+                     detail::row_sets(layout), detail::col_sets(layout)}
   {
   }
 
-  /// A layout like a block-cyclic one, in which sets of indices take the place of the formula: one
-  /// for each row of the grid, or one for each column, or both.
-  /// @param rows, cols without elements for those that keep the formula
-  /// @pre the sets of a dimension have each of its indices once, and it is not replicated
-  [[nodiscard]] static Distribution of_sets(const BlockCyclic& layout,
-                                            std::vector<detail::IndexSet> rows,
-                                            std::vector<detail::IndexSet> cols)
+  /// A sub-matrix of this shape of a block-cyclic matrix.
+  /// @throws as above, and ShapeError unless it lies inside
+  Distribution(const SubMatrixPlace& place, Shape shape, const char* name = "a block-cyclic matrix")
+      : Distribution{Distribution{place.layout, name}.submatrix(place.i, place.j, shape, name)}
   {
-    Distribution d{layout};
-    d.sets_ = std::make_shared<const Sets>(Sets{std::move(rows), std::move(cols)});
-    return d;
+  }
+
+  /// A matrix of which each row of a grid holds a set of rows, and each column of it a set of
+  /// columns; if there is only one set, all hold it.
+  /// @pre the sets of a dimension have each of its indices once
+  Distribution(Shape shape, const ProcessGrid& grid, StorageOrder order,
+               std::vector<detail::IndexSet> rows, std::vector<detail::IndexSet> cols)
+      : cyclic_{std::make_shared<const Cyclic>(
+            Cyclic{grid, order, std::move(rows), std::move(cols)})},
+        window_{shape}
+  {
   }
 
   /// A matrix of rectangles; the list is the same on every rank. Empty rectangles are allowed.
@@ -265,8 +260,28 @@ class Distribution
   [[nodiscard]] Shape local_shape(int rank, std::size_t index = 0) const
   {
     if (!cyclic_) return rectangle(rank, index).shape;
-    if (rank >= cyclic_->grid.size()) return {};
-    return {row_set(cyclic_->grid.row(rank)).stored(), col_set(cyclic_->grid.col(rank)).stored()};
+    const ProcessGrid& grid = cyclic_->grid;
+    if (rank >= grid.size()) return {};
+    return {detail::set_of(cyclic_->rows, grid.row(rank)).stored(),
+            detail::set_of(cyclic_->cols, grid.col(rank)).stored()};
+  }
+  /// The shape of what a local array has of the sub-matrix.
+  /// @pre index < local_arrays(rank)
+  [[nodiscard]] Shape held_shape(int rank, std::size_t index = 0) const
+  {
+    using detail::IndexSet;
+    const auto held = [&](const IndexSet& rows, const IndexSet& cols) -> Shape {
+      return {rows.window(i_, window_.rows).size(), cols.window(j_, window_.cols).size()};
+    };
+    if (!cyclic_)
+    {
+      const RankRectangle& r = rectangle(rank, index);
+      return held(IndexSet::interval(r.i, r.shape.rows), IndexSet::interval(r.j, r.shape.cols));
+    }
+    const ProcessGrid& grid = cyclic_->grid;
+    if (rank >= grid.size()) return {};
+    return held(detail::set_of(cyclic_->rows, grid.row(rank)),
+                detail::set_of(cyclic_->cols, grid.col(rank)));
   }
   /// The order of elements in a local array.
   /// @pre index < local_arrays(rank)
@@ -275,15 +290,17 @@ class Distribution
     return cyclic_ ? cyclic_->order : rectangle(rank, index).order;
   }
   /// Whether every rank has one local array.
-  [[nodiscard]] bool is_block_cyclic() const { return cyclic_.has_value(); }
+  [[nodiscard]] bool is_block_cyclic() const { return cyclic_ != nullptr; }
 
   /// Rows [i, i + rows) and columns [j, j + cols).
+  /// @param name of the matrix, for messages
   /// @throws ShapeError unless they lie inside
-  [[nodiscard]] Distribution submatrix(std::size_t i, std::size_t j, Shape shape) const
+  [[nodiscard]] Distribution submatrix(std::size_t i, std::size_t j, Shape shape,
+                                       const char* name = "a matrix") const
   {
     require<ShapeError>(i <= window_.rows && shape.rows <= window_.rows - i && j <= window_.cols &&
                             shape.cols <= window_.cols - j,
-                        "got a sub-matrix of ", shape, " at (", i, ", ", j, ") of a matrix of ",
+                        "got a sub-matrix of ", shape, " at (", i, ", ", j, ") of ", name, " of ",
                         window_,
                         ", which is not inside it; use smaller sizes, or a first row and column, "
                         "counted from 0, that leave room");
@@ -297,9 +314,11 @@ class Distribution
   /// Whether the same ranks hold the same elements by the same formula or list.
   friend bool operator==(const Distribution& a, const Distribution& b)
   {
-    return a.cyclic_ == b.cyclic_ && a.i_ == b.i_ && a.j_ == b.j_ && a.window_ == b.window_ &&
-           (a.list_ == b.list_ || (a.list_ && b.list_ && *a.list_ == *b.list_)) &&
-           (a.sets_ == b.sets_ || (a.sets_ && b.sets_ && *a.sets_ == *b.sets_));
+    const auto are_equal = [](const auto& x, const auto& y) {
+      return x == y || (x && y && *x == *y);
+    };
+    return a.i_ == b.i_ && a.j_ == b.j_ && a.window_ == b.window_ && are_equal(a.list_, b.list_) &&
+           are_equal(a.cyclic_, b.cyclic_);
   }
 
   /// The patches of all ranks, for the plan of a conversion.
@@ -351,43 +370,16 @@ class Distribution
     return range(rank).first[static_cast<std::ptrdiff_t>(index)];
   }
 
-  [[nodiscard]] detail::IndexSet row_set(int p) const
-  {
-    const BlockCyclic& a = *cyclic_;
-    if (sets_ && !sets_->rows.empty()) return sets_->rows[static_cast<std::size_t>(p)];
-    return detail::cyclic_set(a.shape.rows, a.first_block.rows, a.block.rows, a.row_source, p,
-                              a.grid.rows);
-  }
-  [[nodiscard]] detail::IndexSet col_set(int q) const
-  {
-    const BlockCyclic& a = *cyclic_;
-    if (sets_ && !sets_->cols.empty()) return sets_->cols[static_cast<std::size_t>(q)];
-    return detail::cyclic_set(a.shape.cols, a.first_block.cols, a.block.cols, a.col_source, q,
-                              a.grid.cols);
-  }
-  [[nodiscard]] detail::IndexSet row_window(const detail::IndexSet& s) const
-  {
-    return s.window(i_, window_.rows);
-  }
-  [[nodiscard]] detail::IndexSet col_window(const detail::IndexSet& s) const
-  {
-    return s.window(j_, window_.cols);
-  }
-
   void add_cyclic(detail::Patches& patches) const
   {
     const ProcessGrid& grid = cyclic_->grid;
-    const bool rows_replicated = cyclic_->row_source < 0;
-    const bool cols_replicated = cyclic_->col_source < 0;
-    for (int p = 0; p < (rows_replicated ? 1 : grid.rows); ++p)
-      patches.row_sets.push_back(row_window(row_set(p)));
-    for (int q = 0; q < (cols_replicated ? 1 : grid.cols); ++q)
-      patches.col_sets.push_back(col_window(col_set(q)));
+    patches.row_sets = detail::windows(cyclic_->rows, i_, window_.rows);
+    patches.col_sets = detail::windows(cyclic_->cols, j_, window_.cols);
     patches.groups.resize(patches.row_sets.size() * patches.col_sets.size());
     for (int rank = 0; rank < grid.size(); ++rank)
     {
-      const std::size_t p = rows_replicated ? 0 : static_cast<std::size_t>(grid.row(rank));
-      const std::size_t q = cols_replicated ? 0 : static_cast<std::size_t>(grid.col(rank));
+      const std::size_t p = patches.row_sets.size() == 1 ? 0 : std::size_t(grid.row(rank));
+      const std::size_t q = patches.col_sets.size() == 1 ? 0 : std::size_t(grid.col(rank));
       const std::size_t group = p * patches.col_sets.size() + q;
       patches.groups[group].push_back(patches.all.size());
       patches.first.push_back(patches.all.size());
@@ -416,9 +408,11 @@ class Distribution
       const auto p = rows.emplace(Interval{r.i, r.shape.rows}, rows.size()).first->second;
       const auto q = cols.emplace(Interval{r.j, r.shape.cols}, cols.size()).first->second;
       if (p == patches.row_sets.size())
-        patches.row_sets.push_back(row_window(detail::IndexSet::interval(r.i, r.shape.rows)));
+        patches.row_sets.push_back(
+            detail::IndexSet::interval(r.i, r.shape.rows).window(i_, window_.rows));
       if (q == patches.col_sets.size())
-        patches.col_sets.push_back(col_window(detail::IndexSet::interval(r.j, r.shape.cols)));
+        patches.col_sets.push_back(
+            detail::IndexSet::interval(r.j, r.shape.cols).window(j_, window_.cols));
       const auto group = groups.emplace(Interval{p, q}, groups.size()).first->second;
       if (group == patches.groups.size()) patches.groups.emplace_back();
       patches.groups[group].push_back(patches.all.size());
@@ -427,16 +421,17 @@ class Distribution
     patches.first.push_back(patches.all.size());
   }
 
-  struct Sets
+  struct Cyclic
   {
+    ProcessGrid grid;
+    StorageOrder order;
     std::vector<detail::IndexSet> rows;
     std::vector<detail::IndexSet> cols;
-    friend bool operator==(const Sets&, const Sets&) = default;
+    friend bool operator==(const Cyclic&, const Cyclic&) = default;
   };
 
-  std::optional<BlockCyclic> cyclic_;
-  std::shared_ptr<const Sets> sets_;  // in place of its formula; null without any
-  std::shared_ptr<const List> list_;  // ordered by rank; of a rank, in the order that was given
+  std::shared_ptr<const Cyclic> cyclic_;  // or else
+  std::shared_ptr<const List> list_;      // ordered by rank; of a rank, in the order that was given
   std::size_t i_ = 0;
   std::size_t j_ = 0;
   Shape window_;

@@ -48,6 +48,48 @@ namespace detail
   return s.size() == 0 ? 0 : (lines.rows - 1) * ld + lines.cols;
 }
 
+/// @throws MeshError if the ranks of the matrix `name` are not all in a communicator of `ranks`
+inline void require_ranks(const Distribution& d, int ranks, const char* name)
+{
+  require<MeshError>(d.ranks() <= ranks, "got ", name, " of ", d.ranks(),
+                     " ranks on a communicator of ", ranks,
+                     ", so ranks would be missing; use a communicator of all of them");
+}
+
+/// @throws ShapeError unless a rank has an array for each of its rectangles
+inline void require_number_of_arrays(std::size_t number, std::size_t rectangles, int rank)
+{
+  require<ShapeError>(number == rectangles, "rank ", rank, " passed ", number,
+                      " local arrays of a matrix of which it holds ", rectangles,
+                      " rectangles; pass an array for each rectangle");
+}
+
+/// @param line elements of a row or a column of the array
+/// @throws ShapeError unless lines do not overlap
+inline void require_leading_dimension(std::size_t ld, std::size_t line, int rank, const char* name)
+{
+  require<ShapeError>(
+      ld >= line, "rank ", rank, " passed a local array of ", name, " with a leading dimension of ",
+      ld, ", so its lines would overlap, since they have ", line, " elements; use at least that");
+}
+
+/// @param uses whether elements are read or written
+/// @throws ShapeError for a wrong leading dimension, or for no array where the rank has elements
+template <class T>
+void require_array(const Distribution& d, int rank, std::size_t index, const LocalArray<T>& array,
+                   const char* name, bool uses = true)
+{
+  const Shape s = d.local_shape(rank, index);
+  if (s.size() == 0) return;
+  const Shape held = d.held_shape(rank, index);
+  require<ShapeError>(!uses || held.size() == 0 || array.data != nullptr, "rank ", rank,
+                      " passed no array for its ", held, " elements of ", name,
+                      ", so there is nothing to read or write; pass the address of its first "
+                      "element");
+  const bool by_rows = d.local_order(rank, index) == StorageOrder::row_major;
+  require_leading_dimension(array.ld, by_rows ? s.cols : s.rows, rank, name);
+}
+
 }  // namespace detail
 
 /// A matrix whose elements each rank has in the program's arrays.
@@ -119,16 +161,12 @@ class ForeignMatrix
     }
     std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(world.size()));
     world.all_gather(mine, all);
-    for (std::size_t rank = 0; rank * mine.size() < all.size(); ++rank)
+    for (int rank = 0; rank < world.size(); ++rank)
     {
-      const std::uint64_t* f = all.data() + rank * mine.size();
-      require<ShapeError>(f[0] != number, "rank ", rank, " passed ", f[1],
-                          " local arrays of a matrix of which it holds ", f[2],
-                          " rectangles; pass an array for each rectangle");
-      require<ShapeError>(f[0] != leading_dimension, "rank ", rank,
-                          " passed a local array with a leading dimension of ", f[1],
-                          ", whose lines would overlap, since they have ", f[2],
-                          " elements; use at least that");
+      const std::uint64_t* f = all.data() + static_cast<std::size_t>(rank) * mine.size();
+      if (f[0] == number) detail::require_number_of_arrays(f[1], f[2], rank);
+      if (f[0] == leading_dimension)
+        detail::require_leading_dimension(f[1], f[2], rank, "a matrix");
       require<ShapeError>(f[0] != length, "rank ", rank, " passed a local array of ", f[1],
                           " elements, but its part of the matrix ends at element ", f[2],
                           ", so memory behind the array would be accessed; pass the whole array");
@@ -208,31 +246,14 @@ class ForeignMatrix
   ForeignMatrix(const C& world, Distribution distribution)
       : distribution_{std::move(distribution)}, rank_{world.rank()}, ranks_{world.size()}
   {
-    require<MeshError>(distribution_.ranks() <= ranks_, "got a matrix of ", distribution_.ranks(),
-                       " ranks on a communicator of ", ranks_,
-                       ", so ranks would be missing; use a communicator of all of them");
+    detail::require_ranks(distribution_, ranks_, "a matrix");
   }
 
   void require_arrays() const
   {
-    const std::size_t arrays = distribution_.local_arrays(rank_);
-    require<ShapeError>(arrays_.size() == arrays, "rank ", rank_, " passed ", arrays_.size(),
-                        " local arrays of a matrix of which it holds ", arrays,
-                        " rectangles; pass an array for each rectangle");
-    for (std::size_t k = 0; k < arrays; ++k)
-    {
-      const Shape s = distribution_.local_shape(rank_, k);
-      const std::size_t line =
-          distribution_.local_order(rank_, k) == StorageOrder::row_major ? s.cols : s.rows;
-      require<ShapeError>(s.size() == 0 || arrays_[k].data != nullptr, "rank ", rank_,
-                          " passed no array for its ", s,
-                          " elements of a matrix, so there is nothing to read or write; pass the "
-                          "address of its first element");
-      require<ShapeError>(s.size() == 0 || arrays_[k].ld >= line, "rank ", rank_,
-                          " passed a local array with a leading dimension of ", arrays_[k].ld,
-                          ", whose lines would overlap, since they have ", line,
-                          " elements; use at least that");
-    }
+    detail::require_number_of_arrays(arrays_.size(), distribution_.local_arrays(rank_), rank_);
+    for (std::size_t k = 0; k < arrays_.size(); ++k)
+      detail::require_array(distribution_, rank_, k, arrays_[k], "a matrix");
   }
 
   Distribution distribution_;

@@ -9,7 +9,7 @@
 //   the set     block `place`, block `place + step`, …
 //
 // A window [lo, lo + n) makes it the set of a sub-matrix: its indices count from lo, while the
-// positions in memory stay.
+// positions in memory stay. `packed` is the set in memory that has nothing else.
 
 #include <algorithm>
 #include <cstddef>
@@ -33,10 +33,13 @@ class IndexSet
   IndexSet() = default;
 
   /// The indices [begin, begin + size).
-  [[nodiscard]] static IndexSet interval(std::size_t begin, std::size_t size)
+  /// @param position of the first one in memory
+  [[nodiscard]] static IndexSet interval(std::size_t begin, std::size_t size,
+                                         std::size_t position = 0)
   {
     IndexSet s;
     s.origin_ = begin;
+    s.shift_ = position;
     s.first_ = size;
     s.end_ = s.hi_ = begin + size;
     return s;
@@ -58,12 +61,18 @@ class IndexSet
   }
 
   /// The indices of the set in [lo, lo + n), counted from lo.
-  /// @pre the set has no window yet
   [[nodiscard]] IndexSet window(std::size_t lo, std::size_t n) const
   {
     IndexSet s{*this};
-    s.lo_ = lo;
-    s.hi_ = std::min(end_, lo + n);
+    s.lo_ = lo_ + lo;
+    s.hi_ = std::min(hi_, s.lo_ + n);
+    return s;
+  }
+  /// The same indices in memory that has no others, from position 0 on.
+  [[nodiscard]] IndexSet packed() const
+  {
+    IndexSet s{*this};
+    s.shift_ -= first_position();
     return s;
   }
 
@@ -78,7 +87,7 @@ class IndexSet
     if (own != b) at = start(b = own);
     if (at >= hi_) return false;
     run = {at - lo_, std::min(start(b + 1), hi_) - lo_,
-           position_of_run((b - place_) / step_) + at - start(b)};
+           shift_ + position_of_run((b - place_) / step_) + at - start(b)};
     return true;
   }
 
@@ -90,7 +99,9 @@ class IndexSet
   /// The number of its indices.
   [[nodiscard]] std::size_t size() const { return lo_ < hi_ ? position(hi_) - position(lo_) : 0; }
   /// The number of indices that the rank stores, including those outside of the window.
-  [[nodiscard]] std::size_t stored() const { return position(end_); }
+  [[nodiscard]] std::size_t stored() const { return shift_ + position(end_); }
+  /// The position of the first of its indices, or where it would be.
+  [[nodiscard]] std::size_t first_position() const { return shift_ + position(lo_); }
   [[nodiscard]] bool is_interval() const { return place_ == 0 && end_ - origin_ <= first_; }
   /// The first index of an interval, and the index after its last.
   [[nodiscard]] std::size_t begin() const { return std::max(origin_, lo_) - lo_; }
@@ -133,6 +144,7 @@ class IndexSet
   std::size_t end_ = 0;     // the end of the dimension
   std::size_t lo_ = 0;      // the window
   std::size_t hi_ = 0;
+  std::size_t shift_ = 0;  // added to positions, modulo 2^64
 };
 
 /// Calls f(begin, size, position in a, position in b) for the runs that both sets have, in their

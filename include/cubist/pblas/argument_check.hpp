@@ -24,7 +24,6 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/foreign/block_cyclic.hpp"
-#include "cubist/pblas/cyclic_dimension.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -213,8 +212,8 @@ class ArgumentCheck
   void require_leading_dimension(const ArrayDescriptor& d, int position, const char* x)
   {
     const auto layout = d.layout({grid_.rows, grid_.cols});
-    const auto rows = CyclicDimension::rows(layout).count(grid_.row, layout.shape.rows);
-    const auto cols = CyclicDimension::cols(layout).count(grid_.col, layout.shape.cols);
+    const std::size_t rows = set_of(row_sets(layout), grid_.row).stored();
+    const std::size_t cols = set_of(col_sets(layout), grid_.col).stored();
     if (d.ld >= 1 && (cols == 0 || static_cast<std::size_t>(d.ld) >= rows)) return;
     const std::size_t least = d.ld < 1 ? 1 : std::max<std::size_t>(1, rows);
     report(entry(position, 11),

@@ -8,33 +8,10 @@
 #include <type_traits>
 
 #include "cubist/foreign/block_cyclic.hpp"
+#include "cubist/foreign/foreign_matrix.hpp"
 
 namespace cubist::CUBIST_ABI
 {
-
-namespace detail
-{
-
-/// The local array of a rank.
-template <class T>
-struct LocalColumns
-{
-  T* data = nullptr;
-  std::size_t ld = 0;  // elements from one column to the next
-};
-
-}  // namespace detail
-
-/// The place of a sub-matrix in a block-cyclic matrix: it begins at row i and column j, which count
-/// from 0.
-struct SubMatrixPlace
-{
-  BlockCyclic layout;  ///< the layout of the whole matrix
-  std::size_t i = 0;   ///< the first row
-  std::size_t j = 0;   ///< the first column
-
-  friend constexpr bool operator==(const SubMatrixPlace&, const SubMatrixPlace&) = default;
-};
 
 /// A sub-matrix of a block-cyclic matrix, of which this rank has its elements in one column-major
 /// array.
@@ -46,7 +23,7 @@ struct BlockCyclicMatrix
   T* data = nullptr;     ///< the local array of the whole matrix; may be null without elements
   std::size_t ld = 0;    ///< its leading dimension
 
-  [[nodiscard]] detail::LocalColumns<T> local() const { return {data, ld}; }
+  [[nodiscard]] LocalArray<T> local() const { return {data, ld}; }
 
   /// Refers to this matrix to read it only.
   operator BlockCyclicMatrix<const T>() const requires(!std::is_const_v<T>)

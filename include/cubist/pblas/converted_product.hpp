@@ -55,8 +55,8 @@ class ConvertedProduct : public PlannedProduct
   static constexpr std::size_t scalar_bytes = sizeof(T);
 
   /// All ranks of the world call it; those outside of a grid have no array.
-  virtual void run(MpiCommunicator& world, T alpha, LocalColumns<const T> a,
-                   LocalColumns<const T> b, T beta, LocalColumns<T> c, PgemmReport& report) = 0;
+  virtual void run(MpiCommunicator& world, T alpha, LocalArray<const T> a, LocalArray<const T> b,
+                   T beta, LocalArray<T> c, PgemmReport& report) = 0;
 };
 
 template <SchemeType S, Scalar T>
@@ -74,19 +74,21 @@ class SchemeProduct final : public ConvertedProduct<T>
     product_->release_workspace();  // the buffers of gradients are never used
   }
 
-  void run(MpiCommunicator& world, T alpha, LocalColumns<const T> a, LocalColumns<const T> b,
-           T beta, LocalColumns<T> c, PgemmReport& report) override
+  void run(MpiCommunicator& world, T alpha, LocalArray<const T> a, LocalArray<const T> b, T beta,
+           LocalArray<T> c, PgemmReport& report) override
   {
     if (!x_) x_.emplace(mesh_, Shape{size_.m, size_.k});
     if (!w_) w_.emplace(mesh_, Shape{size_.k, size_.n});
     if (!y_) y_.emplace(mesh_, Shape{size_.m, size_.n});
     time_into(report.conversion, [&] {
-      redistribute(matrices_.a.matrix(world, a), *x_, ConversionOptions<T>{op_a_});
-      redistribute(matrices_.b.matrix(world, b), *w_, ConversionOptions<T>{op_b_});
+      redistribute(ForeignMatrix<const T>{world, matrices_.a, a.data, a.ld}, *x_,
+                   ConversionOptions<T>{op_a_});
+      redistribute(ForeignMatrix<const T>{world, matrices_.b, b.data, b.ld}, *w_,
+                   ConversionOptions<T>{op_b_});
     });
     if (product_) time_into(report.product, [&] { product_->forward(*x_, *w_, *y_); });
     time_into(report.conversion, [&] {
-      redistribute(std::as_const(*y_), matrices_.c.matrix(world, c),
+      redistribute(std::as_const(*y_), ForeignMatrix<T>{world, matrices_.c, c.data, c.ld},
                    ConversionOptions<T>{Op::none, alpha, beta});
     });
   }
@@ -152,9 +154,8 @@ template <SchemeType S>
     return on_link(1, machine.inside().bandwidth) +
            on_link(machine.on_a_node(ranks), machine.across().bandwidth);
   };
-  return seconds(matrices.a.distribution(), x, call.op_a) +
-         seconds(matrices.b.distribution(), w, call.op_b) +
-         seconds(y, matrices.c.distribution(), Op::none);
+  return seconds(matrices.a, x, call.op_a) + seconds(matrices.b, w, call.op_b) +
+         seconds(y, matrices.c, Op::none);
 }
 
 /// A plan of the product, and the seconds of its conversions.

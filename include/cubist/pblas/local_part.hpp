@@ -8,18 +8,18 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/comm/mpi/communicator.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/shapes.hpp"
+#include "cubist/foreign/block_cyclic.hpp"
 #include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/foreign/copy_blocks.hpp"
 #include "cubist/foreign/distribution.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
+#include "cubist/foreign/index_set.hpp"
 #include "cubist/pblas/block_cyclic_matrix.hpp"
-#include "cubist/pblas/cyclic_dimension.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -32,76 +32,62 @@ struct LocalPart
   Shape shape;
 };
 
-[[nodiscard]] inline LocalPart local_part(const SubMatrixPlace& x, Shape shape, int rank)
+/// The rows and the columns of a sub-matrix that a process of the grid has.
+[[nodiscard]] inline std::pair<IndexSet, IndexSet> local_sets(const SubMatrixPlace& x, Shape shape,
+                                                              int rank)
 {
   const auto& grid = x.layout.grid;
-  if (rank >= grid.size()) return {};
-  const auto rows = CyclicDimension::rows(x.layout);
-  const auto cols = CyclicDimension::cols(x.layout);
-  const int p = grid.row(rank);
-  const int q = grid.col(rank);
-  const std::size_t row = rows.count(p, x.i);
-  const std::size_t col = cols.count(q, x.j);
-  return {row, col, {rows.count(p, x.i + shape.rows) - row, cols.count(q, x.j + shape.cols) - col}};
+  return {set_of(row_sets(x.layout), grid.row(rank)).window(x.i, shape.rows),
+          set_of(col_sets(x.layout), grid.col(rank)).window(x.j, shape.cols)};
+}
+
+/// The indices of a sub-matrix that a part of the grid copies: those that it has, or its share of
+/// them if every part has all.
+[[nodiscard]] inline IndexSet share_of(const std::vector<IndexSet>& sets, int part, int parts,
+                                       std::size_t begin, std::size_t size)
+{
+  const IndexSet mine = set_of(sets, part).window(begin, size);
+  if (sets.size() > 1 || parts == 1) return mine;
+  const auto count = static_cast<std::size_t>(parts);
+  const Range r = block_range(size, pad(size, count), count, static_cast<std::size_t>(part));
+  return IndexSet::interval(r.offset, r.valid, mine.first_position() + r.offset);
+}
+
+[[nodiscard]] inline LocalPart local_part(const SubMatrixPlace& x, Shape shape, int rank)
+{
+  if (rank >= x.layout.grid.size()) return {};
+  const auto [rows, cols] = local_sets(x, shape, rank);
+  return {rows.first_position(), cols.first_position(), {rows.size(), cols.size()}};
 }
 
 /// The rows and columns of the sub-matrix that a part of the local array has, which count from 0.
 [[nodiscard]] inline std::pair<std::vector<std::size_t>, std::vector<std::size_t>>
 indices_of(const SubMatrixPlace& x, Shape shape, const LocalPart& part, int rank)
 {
-  const auto indices = [](const CyclicDimension& d, int place, std::size_t begin, std::size_t size,
-                          std::size_t first, std::size_t count) {
+  const auto indices = [](const IndexSet& set, std::size_t first, std::size_t count) {
     std::vector<std::size_t> all;
-    d.for_each_run(place, begin, begin + size,
-                   [&](std::size_t at, std::size_t local, std::size_t n) {
-                     for (std::size_t k = 0; k < n; ++k)
-                       if (local + k >= first && all.size() < count) all.push_back(at - begin + k);
-                   });
+    IndexRun run;
+    for (std::size_t at = 0; set.next(at, run); at = run.end)
+      for (std::size_t k = 0; k < run.end - run.begin; ++k)
+        if (run.position + k >= first && all.size() < count) all.push_back(run.begin + k);
     return all;
   };
-  const auto& grid = x.layout.grid;
-  return {indices(CyclicDimension::rows(x.layout), grid.row(rank), x.i, shape.rows, part.row,
-                  part.shape.rows),
-          indices(CyclicDimension::cols(x.layout), grid.col(rank), x.j, shape.cols, part.col,
-                  part.shape.cols)};
+  const auto [rows, cols] = local_sets(x, shape, rank);
+  return {indices(rows, part.row, part.shape.rows), indices(cols, part.col, part.shape.cols)};
 }
 
 /// @param uses whether the elements are read or written
-/// @throws ArgumentError, ShapeError unless the matrix is a right one, on this rank alone for what
-/// it alone knows
+/// @throws ArgumentError, MeshError, ShapeError unless the matrix is a right one, on this rank
+/// alone for what it alone knows
 template <class T>
 void require_block_cyclic(const char* name, const BlockCyclicMatrix<T>& x, Shape shape, bool uses,
                           int rank, int ranks)
 {
-  const auto& [place, data, ld] = x;
-  const auto& at = place.layout;
-  require<ArgumentError>(at.grid.rows >= 1 && at.grid.cols >= 1 && at.grid.size() <= ranks,
-                         "got a grid of ", at.grid.rows, " x ", at.grid.cols, " processes for ",
-                         name, ", but the communicator has ", ranks,
-                         ", so some would be missing; use a smaller grid");
-  require<ArgumentError>(at.block.rows >= 1 && at.block.cols >= 1, "got blocks of ", at.block,
-                         " for ", name, ", which hold nothing; use positive sizes");
-  require<ArgumentError>(at.row_source >= -1 && at.row_source < at.grid.rows &&
-                             at.col_source >= -1 && at.col_source < at.grid.cols,
-                         "got ", name, " with its first block on process (", at.row_source, ", ",
-                         at.col_source, ") of a grid of ", at.grid.rows, " x ", at.grid.cols,
-                         ", which is outside of it; use a process of the grid, or -1 for all");
-  require<ArgumentError>(at.order == StorageOrder::column_major, "got ", name,
+  const Distribution d{x.place, shape, name};
+  require_ranks(d, ranks, name);
+  require<ArgumentError>(x.place.layout.order == StorageOrder::column_major, "got ", name,
                          " with row-major arrays, which are not ScaLAPACK's; pass the transposes");
-  require<ShapeError>(place.i <= at.shape.rows && shape.rows <= at.shape.rows - place.i &&
-                          place.j <= at.shape.cols && shape.cols <= at.shape.cols - place.j,
-                      "got the sub-matrix of ", name, " of ", shape, " from (", place.i, ", ",
-                      place.j, ") on, which is outside of its ", at.shape,
-                      "; use indices and sizes that lie inside");
-  const auto whole = local_part({at}, at.shape, rank).shape;
-  if (whole.size() == 0) return;
-  require<ShapeError>(ld >= whole.rows, "got a leading dimension of ", ld, " for ", name,
-                      ", of which this rank has ", whole.rows,
-                      " rows, so columns would overlap; use at least that");
-  const auto part = local_part(place, shape, rank).shape;
-  require<ShapeError>(data != nullptr || !uses || part.size() == 0, "got no array for ", name,
-                      ", of whose sub-matrix this rank has ", part,
-                      " elements; pass its local array");
+  require_array(d, rank, 0, x.local(), name, uses);
 }
 
 /// The elements of an array that belong to both parts.
@@ -174,23 +160,11 @@ void require_apart_in_sum(Op op, MatrixPart which, const BlockCyclicMatrix<const
 
 /// C = beta C
 template <Scalar T>
-void scale_local(T beta, const LocalPart& part, LocalColumns<T> c)
+void scale_local(T beta, const LocalPart& part, LocalArray<T> c)
 {
   const Combine<T> combine{T{}, false, beta};
   for (std::size_t j = 0; j < part.shape.cols; ++j)
     combine.scale(c.data + part.row + (part.col + j) * c.ld, part.shape.rows);
-}
-
-/// A sub-matrix as the conversions take it.
-template <class T>
-[[nodiscard]] ForeignMatrix<T> foreign_matrix(const MpiCommunicator& world,
-                                              const SubMatrixPlace& place, Shape shape,
-                                              LocalColumns<T> local)
-{
-  const bool holds = world.rank() < place.layout.grid.size();
-  return ForeignMatrix<T>{world, Distribution{place.layout}, holds ? local.data : nullptr,
-                          holds ? local.ld : 1}
-      .submatrix(place.i, place.j, shape);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -16,6 +16,8 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/shapes.hpp"
 #include "cubist/foreign/add.hpp"
+#include "cubist/foreign/distribution.hpp"
+#include "cubist/foreign/foreign_matrix.hpp"
 #include "cubist/pblas/block_cyclic_matrix.hpp"
 #include "cubist/pblas/local_part.hpp"
 #include "cubist/pblas/session.hpp"
@@ -30,8 +32,8 @@ namespace cubist::CUBIST_ABI
 /// @pre C shares no memory with A, or both are sub-matrices of one array, which has no element that
 /// is read and written; elements that depend on themselves alone may be both, but in a trapezoid
 /// only if beta is 1
-/// @throws ArgumentError, ShapeError for wrong arguments; PeerFailed on the other ranks if one has
-/// thrown
+/// @throws ArgumentError, MeshError, ShapeError for wrong arguments; PeerFailed on the other ranks
+/// if one has thrown
 template <Scalar T>
 void padd(const boost::mpi::communicator& comm, Op op, Shape shape, T alpha,
           const BlockCyclicMatrix<const std::type_identity_t<T>>& a, std::type_identity_t<T> beta,
@@ -45,11 +47,11 @@ void padd(const boost::mpi::communicator& comm, Op op, Shape shape, T alpha,
     detail::require_block_cyclic("C", c, shape, true, world.rank(), world.size());
     if (shape.size() == 0) return;
     if (alpha != T{}) detail::require_apart_in_sum<T>(op, part, a, beta, c, shape, world.rank());
-    const auto to = detail::foreign_matrix<T>(world, c.place, shape, c.local());
+    const ForeignMatrix<T> to{world, Distribution{c.place, shape}, c.data, c.ld};
     // If A is not read, it may have no array.
-    const auto from = alpha == T{}
-                          ? ForeignMatrix<const T>{to}
-                          : detail::foreign_matrix<const T>(world, a.place, stored, a.local());
+    const ForeignMatrix<const T> from =
+        alpha == T{} ? to
+                     : ForeignMatrix<const T>{world, Distribution{a.place, stored}, a.data, a.ld};
     add(world, from, to, ConversionOptions<T>{alpha == T{} ? Op::none : op, alpha, beta}, part);
   });
 }

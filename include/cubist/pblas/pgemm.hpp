@@ -83,7 +83,7 @@ inline void report_kept(PgemmReport& report, std::size_t bytes)
 
 template <Scalar T>
 void run_product(PblasSession& session, const ProductArguments& call, T alpha,
-                 LocalColumns<const T> a, LocalColumns<const T> b, T beta, LocalColumns<T> c,
+                 LocalArray<const T> a, LocalArray<const T> b, T beta, LocalArray<T> c,
                  const PgemmOptions& options, PgemmReport& report)
 {
   auto& world = session.world();
@@ -136,8 +136,8 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
 /// except the arrays and leading dimensions.
 /// @param size m, n and k
 /// @pre C shares no memory with A or B
-/// @throws ArgumentError, ShapeError for wrong arguments; CommunicationError where ranks cannot
-/// exchange data, PeerFailed on the other ranks if one has thrown
+/// @throws ArgumentError, MeshError, ShapeError for wrong arguments; CommunicationError where ranks
+/// cannot exchange data, PeerFailed on the other ranks if one has thrown
 template <Scalar T>
 void pgemm(const boost::mpi::communicator& comm, Op op_a, Op op_b, ProductSize size, T alpha,
            const BlockCyclicMatrix<const std::type_identity_t<T>>& a,

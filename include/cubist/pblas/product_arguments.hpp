@@ -7,7 +7,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/pblas/block_cyclic_matrix.hpp"
+#include "cubist/foreign/block_cyclic.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -40,10 +40,13 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/engine.hpp"
+#include "cubist/foreign/block_cyclic.hpp"
 #include "cubist/foreign/copy_blocks.hpp"
+#include "cubist/foreign/foreign_matrix.hpp"
+#include "cubist/foreign/index_set.hpp"
 #include "cubist/machine/gemm_rates.hpp"
 #include "cubist/memory/leading_dimension.hpp"
-#include "cubist/pblas/cyclic_dimension.hpp"
+#include "cubist/pblas/local_part.hpp"
 #include "cubist/pblas/product_arguments.hpp"
 #include "cubist/pblas/product_cache.hpp"
 #include "cubist/pblas/shared_block.hpp"
@@ -51,139 +54,36 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Consecutive indices of a local array, and where the first of them lies in shared memory.
-struct CopyRun
+/// The indices of a dimension of C in groups, each of which is packed.
+using IndexGroups = std::vector<IndexSet>;
+
+/// Groups the indices of a sub-matrix by the part of the grid that has them, in its local order.
+[[nodiscard]] inline IndexGroups groups_by_part(IndexGroups sets, std::size_t begin,
+                                                std::size_t size)
 {
-  std::size_t local = 0;
-  std::size_t shared = 0;  // an offset in elements
-  std::size_t length = 0;
-};
-
-/// How the indices of a dimension of C are grouped.
-class IndexGroups
-{
- public:
-  /// Groups indices by the part of the grid that has them, in its local order.
-  IndexGroups(const CyclicDimension& d, std::size_t begin, std::size_t size)
-      : dimension_{d}, begin_{begin}, size_{size}, count_{d.replicated()
-                                                              ? std::size_t{1}
-                                                              : static_cast<std::size_t>(d.parts)}
-  {
-    for (std::size_t g = 0; g < count_; ++g) largest_ = std::max(largest_, group_size(g));
-  }
-  /// Groups indices in equal ranges.
-  IndexGroups(std::size_t size, std::size_t count)
-      : size_{size}, count_{count}, largest_{ceil_div(size, count)}
-  {
-  }
-
-  [[nodiscard]] std::size_t count() const { return count_; }
-  /// The size of the largest group.
-  [[nodiscard]] std::size_t largest() const { return largest_; }
-  [[nodiscard]] std::size_t group_size(std::size_t g) const
-  {
-    if (!by_part()) return std::min(largest_, size_ - std::min(size_, g * largest_));
-    const int part = static_cast<int>(g);
-    return dimension_.count(part, begin_ + size_) - dimension_.count(part, begin_);
-  }
-  /// The group of the indices that a part of the grid has.
-  [[nodiscard]] std::size_t group_of_part(int part) const
-  {
-    return count_ == 1 ? 0 : static_cast<std::size_t>(part);
-  }
-
-  /// Calls f(index, group, place in the group, length) for pieces of [begin, end).
-  template <class F>
-  void for_each_piece(std::size_t begin, std::size_t end, F f) const
-  {
-    while (begin < end)
-    {
-      std::size_t group = 0;
-      std::size_t place = begin;
-      std::size_t stop = end;
-      if (by_part() && count_ > 1)
-      {
-        const int part = dimension_.owner(begin_ + begin);
-        group = static_cast<std::size_t>(part);
-        place = dimension_.count(part, begin_ + begin) - dimension_.count(part, begin_);
-        stop = std::min(end, dimension_.end_of_block(begin_ + begin) - begin_);
-      }
-      else if (!by_part())
-      {
-        group = begin / largest_;
-        place = begin % largest_;
-        stop = std::min(end, (group + 1) * largest_);
-      }
-      f(begin, group, place, stop - begin);
-      begin = stop;
-    }
-  }
-
- private:
-  [[nodiscard]] bool by_part() const { return dimension_.parts > 0; }
-
-  CyclicDimension dimension_{1, 1, 0, 0};
-  std::size_t begin_ = 0;
-  std::size_t size_ = 0;
-  std::size_t count_ = 1;
-  std::size_t largest_ = 0;
-};
-
-/// Adds a run, or lengthens the last one.
-inline void add_run(std::vector<CopyRun>& runs, CopyRun next, std::size_t stride)
-{
-  if (next.length == 0) return;
-  if (!runs.empty())
-  {
-    auto& last = runs.back();
-    if (last.local + last.length == next.local && last.shared + last.length * stride == next.shared)
-    {
-      last.length += next.length;
-      return;
-    }
-  }
-  runs.push_back(next);
+  for (IndexSet& set : sets) set = set.window(begin, size).packed();
+  return sets;
 }
 
-/// Where a part's indices of a grouped dimension go.
-/// @param stride, group_stride the distances of two indices, and of two groups
-[[nodiscard]] inline std::vector<CopyRun> grouped_runs(const CyclicDimension& d, int part,
-                                                       std::size_t begin, std::size_t size,
-                                                       const IndexGroups& groups,
-                                                       std::size_t stride, std::size_t group_stride)
+/// Groups indices in equal ranges.
+[[nodiscard]] inline IndexGroups equal_groups(std::size_t size, std::size_t count)
 {
-  std::vector<CopyRun> runs;
-  d.for_each_run(part, begin, begin + size, [&](std::size_t at, std::size_t local, std::size_t n) {
-    groups.for_each_piece(
-        at - begin, at - begin + n,
-        [&](std::size_t i, std::size_t group, std::size_t place, std::size_t l) {
-          add_run(runs, {local + (i - (at - begin)), group * group_stride + place * stride, l},
-                  stride);
-        });
-  });
-  return runs;
+  IndexGroups groups;
+  for (std::size_t g = 0; g < count; ++g)
+  {
+    const Range r = block_range(size, pad(size, count), count, g);
+    groups.push_back(IndexSet::interval(r.offset, r.valid));
+  }
+  return groups;
 }
 
-/// Returns the runs of the indices [from, to) of the sub-matrix, in their order.
-[[nodiscard]] inline std::vector<CopyRun> ordered_runs(const CyclicDimension& d, int part,
-                                                       std::size_t begin, std::size_t from,
-                                                       std::size_t to, std::size_t stride)
+/// The size of the largest group.
+[[nodiscard]] inline std::size_t largest(const IndexGroups& groups)
 {
-  std::vector<CopyRun> runs;
-  d.for_each_run(part, begin + from, begin + to,
-                 [&](std::size_t at, std::size_t local, std::size_t n) {
-                   add_run(runs, {local, (at - begin - from) * stride, n}, stride);
-                 });
-  return runs;
+  std::size_t most = 0;
+  for (const IndexSet& group : groups) most = std::max(most, group.size());
+  return most;
 }
-
-/// The panels of one operand in shared memory.
-struct OperandPanels
-{
-  std::size_t offset = 0;  // the offset of the first panel
-  std::size_t panel = 0;   // elements from one panel to the next
-  std::size_t ld = 0;      // of the array of a panel, which is column-major as the matrix is
-};
 
 template <Scalar T>
 class SharedProduct final : public PlannedProduct
@@ -197,12 +97,12 @@ class SharedProduct final : public PlannedProduct
       : op_a_{call.op_a}, op_b_{call.op_b}, size_{call.size}, rank_{rank}
   {
     const auto& grid = call.c.layout.grid;
-    const auto rows = CyclicDimension::rows(call.c.layout);
-    const auto cols = CyclicDimension::cols(call.c.layout);
-    choose_way({rows, call.c.i, size_.m}, {cols, call.c.j, size_.n}, grid.size(), ranks, cores);
+    choose_way(groups_by_part(row_sets(call.c.layout), call.c.i, size_.m),
+               groups_by_part(col_sets(call.c.layout), call.c.j, size_.n), grid.size(), ranks,
+               cores);
 
     const std::size_t per_index =
-        row_groups_.count() * row_groups_.largest() + col_groups_.count() * col_groups_.largest();
+        row_groups_.size() * largest(row_groups_) + col_groups_.size() * largest(col_groups_);
     const std::size_t deepest = std::max(least_depth, limit / sizeof(T) / per_index);
     depth_ = ceil_div(size_.k, ceil_div(size_.k, deepest));
 
@@ -212,25 +112,25 @@ class SharedProduct final : public PlannedProduct
 
     if (cut_)
     {
-      c_.ld = padded_leading_dimension<T>(row_groups_.largest());
-      c_.panel = c_.ld * col_groups_.largest();
+      c_.ld = padded_leading_dimension<T>(largest(row_groups_));
+      c_.panel = c_.ld * largest(col_groups_);
       c_.offset = elements_;
       elements_ += c_.panel * cut_->workers();
     }
     if (rank >= grid.size()) return;
-    const int row = grid.row(rank);
-    const int col = grid.col(rank);
+    const auto [rows, cols] = local_sets(call.c, {size_.m, size_.n}, rank);
     if (cut_)
     {
-      c_rows_ = grouped_runs(rows, row, call.c.i, size_.m, row_groups_, 1, c_.panel);
-      c_cols_ = grouped_runs(cols, col, call.c.j, size_.n, col_groups_, c_.ld, c_.panel * cut_->m);
+      for (const IndexSet& j : col_groups_)
+        for (const IndexSet& i : row_groups_)
+          c_blocks_.emplace_back(columns_of(i, j), columns_of(rows, cols));
       return;
     }
-    const std::size_t i = row_groups_.group_of_part(row);
-    const std::size_t j = col_groups_.group_of_part(col);
-    own_ = {i, j, {row_groups_.group_size(i), col_groups_.group_size(j)}};
-    own_row_ = rows.count(row, call.c.i);
-    own_col_ = cols.count(col, call.c.j);
+    own_ = {row_groups_.size() == 1 ? 0 : static_cast<std::size_t>(grid.row(rank)),
+            col_groups_.size() == 1 ? 0 : static_cast<std::size_t>(grid.col(rank)),
+            {rows.size(), cols.size()}};
+    own_row_ = rows.first_position();
+    own_col_ = cols.first_position();
   }
 
   /// Bytes of shared memory that a call uses, on all ranks together; the plan keeps none.
@@ -252,7 +152,7 @@ class SharedProduct final : public PlannedProduct
   /// @param kept the most bytes that the block keeps for later products
   /// @throws CommunicationError, on all ranks, where the system has not so much shared memory
   void run(MpiCommunicator& world, SharedBlock& block, std::size_t kept, int threads, T alpha,
-           LocalColumns<const T> a, LocalColumns<const T> b, T beta, LocalColumns<T> c,
+           LocalArray<const T> a, LocalArray<const T> b, T beta, LocalArray<T> c,
            PgemmReport& report) const
   {
     T* const shared = reinterpret_cast<T*>(block.begin(world, shared_bytes()));
@@ -266,8 +166,8 @@ class SharedProduct final : public PlannedProduct
     {
       world.barrier();  // no rank reads the panels of the last slab, or product, any more
       time_into(report.conversion, [&] {
-        copy_in(slab.a_rows, slab.a_cols, a, shared + a_.offset, a_.ld);
-        copy_in(slab.b_rows, slab.b_cols, b, shared + b_.offset, b_.ld);
+        copy_in(slab.a, a, shared, a_);
+        copy_in(slab.b, b, shared, b_);
       });
       world.barrier();
       time_into(report.product, [&] {
@@ -300,10 +200,8 @@ class SharedProduct final : public PlannedProduct
   struct Slab
   {
     std::size_t depth = 0;
-    std::vector<CopyRun> a_rows;  // the rows of A as it is stored
-    std::vector<CopyRun> a_cols;
-    std::vector<CopyRun> b_rows;
-    std::vector<CopyRun> b_cols;
+    std::vector<CommonBlocks> a;  // for each panel
+    std::vector<CommonBlocks> b;
   };
 
   struct Depths
@@ -324,15 +222,15 @@ class SharedProduct final : public PlannedProduct
     };
     double longest = 0;
     double total = 0;
-    for (std::size_t i = 0; i < rows.count(); ++i)
-      for (std::size_t j = 0; j < cols.count(); ++j)
+    for (const IndexSet& i : rows)
+      for (const IndexSet& j : cols)
       {
-        const ProductSize size{rows.group_size(i), cols.group_size(j), size_.k};
+        const ProductSize size{i.size(), j.size(), size_.k};
         if (size.m == 0 || size.n == 0) continue;
         longest = std::max(longest, product_time(size));
         total += product_time(size);
       }
-    total *= double(holders) / double(rows.count() * cols.count());  // replicas compute it, too
+    total *= double(holders) / double(rows.size() * cols.size());  // replicas compute it, too
     double least = std::max(longest, total / std::min(holders, cores));
     const auto consider = [&](int workers) {
       const double turns = std::max(1.0, double(workers) / cores);
@@ -351,61 +249,48 @@ class SharedProduct final : public PlannedProduct
     };
     if (ranks > 1) consider(ranks);
     if (ranks > cores) consider(cores);
-    row_groups_ = cut_ ? IndexGroups{size_.m, cut_->m} : rows;
-    col_groups_ = cut_ ? IndexGroups{size_.n, cut_->n} : cols;
+    row_groups_ = cut_ ? equal_groups(size_.m, cut_->m) : std::move(rows);
+    col_groups_ = cut_ ? equal_groups(size_.n, cut_->n) : std::move(cols);
   }
 
   /// @param groups_in_columns whether a column of the stored matrix has the grouped indices
   [[nodiscard]] Panels place_panels(bool groups_in_columns, const IndexGroups& groups)
   {
-    const std::size_t in_column = groups_in_columns ? groups.largest() : depth_;
-    const std::size_t columns = groups_in_columns ? depth_ : groups.largest();
+    const std::size_t in_column = groups_in_columns ? largest(groups) : depth_;
+    const std::size_t columns = groups_in_columns ? depth_ : largest(groups);
     const std::size_t ld = padded_leading_dimension<T>(in_column);
     const std::size_t panel = pad(ld * columns, 4096 / sizeof(T));
     const std::size_t offset = elements_;
-    elements_ += panel * groups.count();
+    elements_ += panel * groups.size();
     return {offset, panel, ld};
   }
 
   [[nodiscard]] Slab make_slab(const ProductArguments& call, std::size_t k) const
   {
-    Slab slab;
-    const std::size_t to = std::min(k + depth_, size_.k);
-    slab.depth = to - k;
-    const auto add = [&](const SubMatrixPlace& x, bool groups_in_columns, std::size_t size,
-                         const IndexGroups& groups, const Panels& p, auto& rows, auto& cols) {
+    const IndexSet depth = IndexSet::interval(k, std::min(depth_, size_.k - k));
+    const auto blocks = [&](const SubMatrixPlace& x, bool groups_in_columns,
+                            const IndexGroups& groups, std::size_t size) {
+      std::vector<CommonBlocks> of_panels;
       const auto& grid = x.layout.grid;
-      if (rank_ >= grid.size()) return;
-      const auto of_rows = shared_reading(CyclicDimension::rows(x.layout));
-      const auto of_cols = shared_reading(CyclicDimension::cols(x.layout));
-      const int row = grid.row(rank_);
-      const int col = grid.col(rank_);
-      if (groups_in_columns)
-      {
-        rows = grouped_runs(of_rows, row, x.i, size, groups, 1, p.panel);
-        cols = ordered_runs(of_cols, col, x.j, k, to, p.ld);
-      }
-      else
-      {
-        rows = ordered_runs(of_rows, row, x.i, k, to, 1);
-        cols = grouped_runs(of_cols, col, x.j, size, groups, p.ld, p.panel);
-      }
+      if (rank_ >= grid.size()) return of_panels;
+      const auto [m, n] = groups_in_columns ? Shape{size, size_.k} : Shape{size_.k, size};
+      const IndexSet rows = share_of(row_sets(x.layout), grid.row(rank_), grid.rows, x.i, m);
+      const IndexSet cols = share_of(col_sets(x.layout), grid.col(rank_), grid.cols, x.j, n);
+      for (const IndexSet& group : groups)
+        of_panels.emplace_back(columns_of(rows, cols), groups_in_columns
+                                                           ? columns_of(group, depth)
+                                                           : columns_of(depth, group));
+      return of_panels;
     };
-    add(call.a, op_a_ == Op::none, size_.m, row_groups_, a_, slab.a_rows, slab.a_cols);
-    add(call.b, op_b_ != Op::none, size_.n, col_groups_, b_, slab.b_rows, slab.b_cols);
-    return slab;
+    return {depth.size(), blocks(call.a, op_a_ == Op::none, row_groups_, size_.m),
+            blocks(call.b, op_b_ != Op::none, col_groups_, size_.n)};
   }
 
-  static void copy_in(const std::vector<CopyRun>& rows, const std::vector<CopyRun>& cols,
-                      LocalColumns<const T> from, T* to, std::size_t ld)
+  static void copy_in(const std::vector<CommonBlocks>& blocks, LocalArray<const T> from, T* shared,
+                      const Panels& to)
   {
-    for (const auto& col : cols)
-      for (std::size_t c = 0; c < col.length; ++c)
-      {
-        const T* const in = from.data + (col.local + c) * from.ld;
-        T* const out = to + col.shared + c * ld;
-        for (const auto& row : rows) std::copy_n(in + row.local, row.length, out + row.shared);
-      }
+    for (std::size_t g = 0; g < blocks.size(); ++g)
+      blocks[g].copy(from.data, from.ld, shared + to.offset + g * to.panel, to.ld, CopyElement{});
   }
 
   /// C^T (columns of group j, rows of group i) = alpha op(B)^T op(A)^T + beta C^T, summed over some
@@ -432,23 +317,26 @@ class SharedProduct final : public PlannedProduct
     const std::size_t j = worker / cut_->m % cut_->n;
     const Range k = block_range(depth, pad(depth, cut_->k), cut_->k, worker / cut_->m / cut_->n);
     multiply(i, j, {k.offset, k.valid}, shared, T{1}, first ? T{} : T{1},
-             {shared + c_.offset + worker * c_.panel, col_groups_.group_size(j),
-              row_groups_.group_size(i), c_.ld});
+             {shared + c_.offset + worker * c_.panel, col_groups_[j].size(), row_groups_[i].size(),
+              c_.ld});
   }
 
   /// C = alpha (the sum of its parts) + beta C, for the elements of this rank.
-  void add_up(const T* parts, T alpha, T beta, LocalColumns<T> c) const
+  void add_up(const T* parts, T alpha, T beta, LocalArray<T> c) const
   {
     const Combine<T> combine{alpha, false, beta};
-    for (const auto& col : c_cols_)
-      for (std::size_t at = 0; at < col.length; ++at)
-        for (const auto& row : c_rows_)
-          add_up(parts + col.shared + at * c_.ld + row.shared,
-                 c.data + (col.local + at) * c.ld + row.local, row.length, combine);
+    for (std::size_t g = 0; g < c_blocks_.size(); ++g, parts += c_.panel)
+      if (cut_->k == 1)
+        c_blocks_[g].copy(parts, c_.ld, c.data, c.ld, combine);
+      else
+        c_blocks_[g].for_each([&](const CommonRun& cols, const CommonRun& rows) {
+          for (std::size_t j = 0; j < cols.size; ++j)
+            add_up(parts + (cols.source + j) * c_.ld + rows.source,
+                   c.data + (cols.target + j) * c.ld + rows.target, rows.size, combine);
+        });
   }
   void add_up(const T* part, T* out, std::size_t n, const Combine<T>& combine) const
   {
-    if (cut_->k == 1) return copy_rows(part, 0, out, 0, 1, n, combine);
     const std::size_t next_part = c_.panel * cut_->m * cut_->n;
     constexpr std::size_t most = 512;  // sums in the first cache
     std::array<T, most> sums;
@@ -470,16 +358,15 @@ class SharedProduct final : public PlannedProduct
   ProductSize size_;
   int rank_;
   std::optional<WorkCut> cut_;
-  IndexGroups row_groups_{1, 1};
-  IndexGroups col_groups_{1, 1};
+  IndexGroups row_groups_;
+  IndexGroups col_groups_;
   std::size_t depth_ = 0;  // the depth of a slab
   std::vector<Slab> slabs_;
   Panels a_;
   Panels b_;
-  Panels c_;                  // the panels of a cut
-  std::size_t elements_ = 0;  // elements in shared memory
-  std::vector<CopyRun> c_rows_;
-  std::vector<CopyRun> c_cols_;
+  Panels c_;                            // the panels of a cut
+  std::size_t elements_ = 0;            // elements in shared memory
+  std::vector<CommonBlocks> c_blocks_;  // of each m x n part of a cut
   Rectangle own_;  // without a cut: the groups of this rank's part of C, and its shape
   std::size_t own_row_ = 0;
   std::size_t own_col_ = 0;
