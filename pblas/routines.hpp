@@ -95,7 +95,7 @@ void scale(const char* routine, const std::string& what, T beta, const MatrixArg
     const auto matrix = c.on(grid);
     const int rank = matrix.place.layout.grid.rank(grid.row, grid.col);
     cubist::detail::scale_local(beta, cubist::detail::local_part(matrix.place, shape, rank),
-                                matrix.local());
+                                cubist::LocalArray<T>{matrix.data, matrix.ld});
   });
 }
 

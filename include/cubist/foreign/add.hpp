@@ -15,6 +15,7 @@
 #include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/foreign/convert.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
+#include "cubist/foreign/matrix_part.hpp"
 
 namespace cubist::CUBIST_ABI
 {

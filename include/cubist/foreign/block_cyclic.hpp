@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "cubist/core/block.hpp"
@@ -88,6 +89,22 @@ struct SubMatrixPlace
   std::size_t j = 0;   ///< the first column
 
   friend constexpr bool operator==(const SubMatrixPlace&, const SubMatrixPlace&) = default;
+};
+
+/// A sub-matrix of a block-cyclic matrix, of which this rank has its elements in one array.
+/// @tparam T const for a matrix that is only read
+template <class T>
+struct BlockCyclicMatrix
+{
+  SubMatrixPlace place;  ///< where the sub-matrix lies
+  T* data = nullptr;     ///< the local array of the whole matrix; may be null without elements
+  std::size_t ld = 0;    ///< its leading dimension
+
+  /// Refers to this matrix to read it only.
+  operator BlockCyclicMatrix<const T>() const requires(!std::is_const_v<T>)
+  {
+    return {place, data, ld};
+  }
 };
 
 /// One rectangle a rank, as on MPI's Cartesian grids: blocks of ceil(M / P) x ceil(N / Q), in the

@@ -30,6 +30,7 @@
 #include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/foreign/copy_blocks.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
+#include "cubist/foreign/matrix_part.hpp"
 #include "cubist/memory/huge_pages.hpp"
 #include "cubist/memory/shared_arena.hpp"
 

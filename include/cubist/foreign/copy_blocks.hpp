@@ -21,8 +21,8 @@
 
 #include "cubist/core/complex.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/foreign/index_set.hpp"
+#include "cubist/foreign/matrix_part.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -24,6 +24,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/engine.hpp"
+#include "cubist/foreign/block_cyclic.hpp"
 #include "cubist/foreign/distribution.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -115,6 +116,14 @@ class ForeignMatrix
     if (distribution_.local_arrays(rank_) == 0) return;
     arrays_ = {{data, ld}};
     require_arrays();
+  }
+
+  /// A sub-matrix of this shape of a block-cyclic matrix. Sends nothing.
+  /// @throws as above, and as the constructor of Distribution
+  template <Communicator C>
+  ForeignMatrix(const C& world, const BlockCyclicMatrix<T>& matrix, Shape shape)
+      : ForeignMatrix{world, Distribution{matrix.place, shape}, matrix.data, matrix.ld}
+  {
   }
 
   /// A matrix with a local array for each of this rank's rectangles, in the order of the list.

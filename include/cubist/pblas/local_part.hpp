@@ -14,12 +14,11 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/shapes.hpp"
 #include "cubist/foreign/block_cyclic.hpp"
-#include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/foreign/copy_blocks.hpp"
 #include "cubist/foreign/distribution.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
 #include "cubist/foreign/index_set.hpp"
-#include "cubist/pblas/block_cyclic_matrix.hpp"
+#include "cubist/foreign/matrix_part.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -87,7 +86,7 @@ void require_block_cyclic(const char* name, const BlockCyclicMatrix<T>& x, Shape
   require_ranks(d, ranks, name);
   require<ArgumentError>(x.place.layout.order == StorageOrder::column_major, "got ", name,
                          " with row-major arrays, which are not ScaLAPACK's; pass the transposes");
-  require_array(d, rank, 0, x.local(), name, uses);
+  require_array(d, rank, 0, LocalArray<T>{x.data, x.ld}, name, uses);
 }
 
 /// The elements of an array that belong to both parts.

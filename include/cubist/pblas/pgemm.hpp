@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// ScaLAPACK's product of block-cyclic matrices:
-//
-//   C (m, n) = alpha op(A) op(B) + beta C,   op(A) (m, k), op(B) (k, n)
-//
-//   using cubist::pgemm, cubist::Op;
-//   cubist::BlockCyclic layout{.shape = {n, n}, .block = {64, 64}, .grid = {2, 2}};
-//   pgemm<double>(comm, Op::none, Op::transpose, {n, n, n}, 1.0, {{layout}, a, ld},
-//                 {{layout}, b, ld}, 0.0, {{layout}, c, ld});
+// Products of block-cyclic matrices (foreign/pgemm.hpp).
 //
 // If all ranks of the communicator share memory, they copy A and B there and multiply
 // (shared_product.hpp). Otherwise A and B are converted to the scheme and mesh that the planner
-// predicts to be the fastest, and the result is converted back (converted_product.hpp). As in BLAS,
-// A and B are not read if alpha is 0, and C is not read if beta is 0.
+// predicts to be the fastest, and the result is converted back (converted_product.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -30,9 +22,11 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/shapes.hpp"
+#include "cubist/foreign/block_cyclic.hpp"
+#include "cubist/foreign/foreign_matrix.hpp"
+#include "cubist/foreign/pgemm.hpp"
 #include "cubist/machine/machine.hpp"
 #include "cubist/matmul/options.hpp"
-#include "cubist/pblas/block_cyclic_matrix.hpp"
 #include "cubist/pblas/converted_product.hpp"
 #include "cubist/pblas/local_part.hpp"
 #include "cubist/pblas/product_arguments.hpp"
@@ -41,26 +35,6 @@
 
 namespace cubist::CUBIST_ABI
 {
-
-/// How a product of block-cyclic matrices is computed; the same on all ranks.
-struct PgemmOptions
-{
-  /// Method::direct uses shared memory, and is an ArgumentError if ranks do not share any.
-  /// Method::collectives uses a scheme with conversions.
-  Method method = Method::automatic;
-  /// The most bytes that A and B may take in shared memory at a time, for all ranks together.
-  std::size_t shared_bytes = std::size_t{2} << 30;
-  /// The most workspace that is kept for later calls, as a fraction of A, B and C in the largest of
-  /// the last 32 different calls; the rest is freed after each call. Without a value it is 1 where
-  /// ranks share memory, which has A and B only once. Elsewhere it is a half, and 3 after a call
-  /// that repeats an earlier one, because new memory would cost more time than the product.
-  std::optional<double> kept = {};
-  /// The machine's figures for the planner; the numbers of cores and of ranks on a node are found
-  /// by the library.
-  Machine machine = {};
-  /// If it is not null, it receives a report on how the call was computed.
-  PgemmReport* report = nullptr;
-};
 
 namespace detail
 {
@@ -81,7 +55,7 @@ inline void report_kept(PgemmReport& report, std::size_t bytes)
   report.chosen += join({", ", (bytes + (1U << 20U) - 1) >> 20U, " MiB kept for later calls"});
 }
 
-template <Scalar T>
+template <PblasScalar T>
 void run_product(PblasSession& session, const ProductArguments& call, T alpha,
                  LocalArray<const T> a, LocalArray<const T> b, T beta, LocalArray<T> c,
                  const PgemmOptions& options, PgemmReport& report)
@@ -132,17 +106,11 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
 
 }  // namespace detail
 
-/// C = alpha op(A) op(B) + beta C. All ranks of the communicator call it with the same arguments,
-/// except the arrays and leading dimensions.
-/// @param size m, n and k
-/// @pre C shares no memory with A or B
-/// @throws ArgumentError, MeshError, ShapeError for wrong arguments; CommunicationError where ranks
-/// cannot exchange data, PeerFailed on the other ranks if one has thrown
-template <Scalar T>
+template <PblasScalar T>
 void pgemm(const boost::mpi::communicator& comm, Op op_a, Op op_b, ProductSize size, T alpha,
            const BlockCyclicMatrix<const std::type_identity_t<T>>& a,
            const BlockCyclicMatrix<const std::type_identity_t<T>>& b, std::type_identity_t<T> beta,
-           const BlockCyclicMatrix<std::type_identity_t<T>>& c, const PgemmOptions& options = {})
+           const BlockCyclicMatrix<std::type_identity_t<T>>& c, const PgemmOptions& options)
 {
   auto& session = detail::PblasSession::of(comm);
   session.run([&] {
@@ -157,7 +125,7 @@ void pgemm(const boost::mpi::communicator& comm, Op op_a, Op op_b, ProductSize s
     if (!reads || k == 0)
     {
       if (beta != T{1})
-        detail::scale_local(beta, detail::local_part(c.place, {m, n}, rank), c.local());
+        detail::scale_local(beta, detail::local_part(c.place, {m, n}, rank), {c.data, c.ld});
       return;
     }
     detail::require_apart("A", a, op_shape(op_a, {m, k}), c, {m, n}, rank);
@@ -165,8 +133,8 @@ void pgemm(const boost::mpi::communicator& comm, Op op_a, Op op_b, ProductSize s
     PgemmReport unused;
     PgemmReport& report = options.report != nullptr ? *options.report : unused;
     report = {};
-    detail::run_product<T>(session, {op_a, op_b, size, a.place, b.place, c.place}, alpha, a.local(),
-                           b.local(), beta, c.local(), options, report);
+    detail::run_product<T>(session, {op_a, op_b, size, a.place, b.place, c.place}, alpha,
+                           {a.data, a.ld}, {b.data, b.ld}, beta, {c.data, c.ld}, options, report);
   });
 }
 

@@ -9,10 +9,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/foreign/block_cyclic.hpp"
 
-namespace cubist::CUBIST_ABI
-{
-
-namespace detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// C (m, n) = op(A) op(B), of scalars of one type.
@@ -34,6 +31,4 @@ struct ProductArguments
   friend constexpr bool operator==(const ProductArguments&, const ProductArguments&) = default;
 };
 
-}  // namespace detail
-
-}  // namespace cubist::CUBIST_ABI
+}  // namespace cubist::CUBIST_ABI::detail

@@ -16,21 +16,7 @@
 
 #include "cubist/pblas/product_arguments.hpp"
 
-namespace cubist::CUBIST_ABI
-{
-
-/// How one call of a product was computed, on this rank.
-struct PgemmReport
-{
-  std::string chosen;     ///< the algorithm and its workspace, as a text
-  double conversion = 0;  ///< seconds in which this rank converted or copied A, B and C
-  double product = 0;     ///< seconds in which it multiplied, and with a scheme also communicated
-  /// Bytes of workspace that are kept for later calls on the communicator: on this rank, or of the
-  /// memory that all ranks share.
-  std::size_t kept = 0;
-};
-
-namespace detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// Adds the seconds that f takes.
@@ -120,6 +106,4 @@ class ProductCache
   std::list<Entry> entries_;  // the last one that was used first
 };
 
-}  // namespace detail
-
-}  // namespace cubist::CUBIST_ABI
+}  // namespace cubist::CUBIST_ABI::detail

@@ -44,6 +44,7 @@
 #include "cubist/foreign/copy_blocks.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
 #include "cubist/foreign/index_set.hpp"
+#include "cubist/foreign/pgemm.hpp"
 #include "cubist/machine/gemm_rates.hpp"
 #include "cubist/memory/leading_dimension.hpp"
 #include "cubist/pblas/local_part.hpp"

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// ScaLAPACK's products and sums of block-cyclic matrices:
+//
+//   pgemm    C (m, n) = alpha op(A) op(B) + beta C,   op(A) (m, k), op(B) (k, n)
+//   padd     C (m, n) = alpha op(A) + beta C, or that in one trapezoid of C
+//
+//   using cubist::pgemm, cubist::Op;
+//   cubist::BlockCyclic layout{.shape = {n, n}, .block = {64, 64}, .grid = {2, 2}};
+//   pgemm<double>(comm, Op::none, Op::transpose, {n, n, n}, 1.0, {{layout}, a, ld},
+//                 {{layout}, b, ld}, 0.0, {{layout}, c, ld});
+//
+// They are compiled: a program links cubist::pblas, which is libcubist_pblas. As in BLAS, A and B
+// are not read if alpha is 0, and C is not read if beta is 0.
+//
+// Words: those of the conversions (foreign/convert.hpp), and of the scheme that a product uses
+// where ranks do not share memory.
+
+#include <complex>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include <boost/mpi/communicator.hpp>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/foreign/block_cyclic.hpp"
+#include "cubist/foreign/matrix_part.hpp"
+#include "cubist/machine/machine.hpp"
+#include "cubist/matmul/options.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The scalars of ScaLAPACK's matrices: float, double, and complex numbers of these.
+template <class T>
+concept PblasScalar = Scalar<T> && !ShortReal<T>;
+
+/// How one call of a product was computed, on this rank.
+struct PgemmReport
+{
+  std::string chosen;     ///< the algorithm and its workspace, as a text
+  double conversion = 0;  ///< seconds in which this rank converted or copied A, B and C
+  double product = 0;     ///< seconds in which it multiplied, and with a scheme also communicated
+  /// Bytes of workspace that are kept for later calls on the communicator: on this rank, or of the
+  /// memory that all ranks share.
+  std::size_t kept = 0;
+};
+
+/// How a product of block-cyclic matrices is computed; the same on all ranks.
+struct PgemmOptions
+{
+  /// Method::direct uses shared memory, and is an ArgumentError if ranks do not share any.
+  /// Method::collectives uses a scheme with conversions.
+  Method method = Method::automatic;
+  /// The most bytes that A and B may take in shared memory at a time, for all ranks together.
+  std::size_t shared_bytes = std::size_t{2} << 30;
+  /// The most workspace that is kept for later calls, as a fraction of A, B and C in the largest of
+  /// the last 32 different calls; the rest is freed after each call. Without a value it is 1 where
+  /// ranks share memory, which has A and B only once. Elsewhere it is a half, and 3 after a call
+  /// that repeats an earlier one, because new memory would cost more time than the product.
+  std::optional<double> kept = {};
+  /// The machine's figures for the planner; the numbers of cores and of ranks on a node are found
+  /// by the library.
+  Machine machine = {};
+  /// If it is not null, it receives a report on how the call was computed.
+  PgemmReport* report = nullptr;
+};
+
+/// C = alpha op(A) op(B) + beta C. All ranks of the communicator call it with the same arguments,
+/// except the arrays and leading dimensions.
+/// @param size m, n and k
+/// @pre C shares no memory with A or B
+/// @throws ArgumentError, MeshError, ShapeError for wrong arguments; CommunicationError where ranks
+/// cannot exchange data, PeerFailed on the other ranks if one has thrown
+template <PblasScalar T>
+[[gnu::visibility("default")]] void
+pgemm(const boost::mpi::communicator& comm, Op op_a, Op op_b, ProductSize size, T alpha,
+      const BlockCyclicMatrix<const std::type_identity_t<T>>& a,
+      const BlockCyclicMatrix<const std::type_identity_t<T>>& b, std::type_identity_t<T> beta,
+      const BlockCyclicMatrix<std::type_identity_t<T>>& c, const PgemmOptions& options = {});
+
+/// C = alpha op(A) + beta C. All ranks of the communicator call it with the same arguments, except
+/// the arrays and leading dimensions. With a trapezoid as `part`, the other elements of C do not
+/// change, and those of op(A) have no influence.
+/// @param shape of C
+/// @pre C shares no memory with A, or both are sub-matrices of one array, which has no element that
+/// is read and written; elements that depend on themselves alone may be both, but in a trapezoid
+/// only if beta is 1
+/// @throws ArgumentError, MeshError, ShapeError for wrong arguments; PeerFailed on the other ranks
+/// if one has thrown
+template <PblasScalar T>
+[[gnu::visibility("default")]] void
+padd(const boost::mpi::communicator& comm, Op op, Shape shape, T alpha,
+     const BlockCyclicMatrix<const std::type_identity_t<T>>& a, std::type_identity_t<T> beta,
+     const BlockCyclicMatrix<std::type_identity_t<T>>& c, MatrixPart part = MatrixPart::all);
+
+}  // namespace cubist::CUBIST_ABI
