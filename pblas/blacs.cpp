@@ -15,10 +15,10 @@
 #include "blacs.hpp"
 
 // ScaLAPACK and BLACS have no headers. PB_Cwarn and PB_Cabort are C functions of ScaLAPACK, which a
-// program that has only BLACS lacks.
+// program that has only BLACS lacks. A C++ program may have neither.
 extern "C" {
-void blacs_get_(const int* context, const int* what, int* value);
-void blacs_gridinfo_(const int* context, int* rows, int* cols, int* row, int* col);
+[[gnu::weak]] void blacs_get_(const int* context, const int* what, int* value);
+[[gnu::weak]] void blacs_gridinfo_(const int* context, int* rows, int* cols, int* row, int* col);
 [[gnu::weak]] void PB_Cwarn(int context, int line, const char* routine, const char* format, ...);
 [[gnu::weak]] void PB_Cabort(int context, const char* routine, int info);
 }
@@ -34,6 +34,20 @@ namespace
   std::fflush(nullptr);
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();
+}
+
+/// A routine of the program's BLACS, which may have been loaded after this library. A program that
+/// calls cubist::pgemm alone needs none.
+template <class F>
+F* blacs_routine(F* linked, const char* name)
+{
+  if (linked != nullptr) return linked;
+  if (void* const found = dlsym(RTLD_DEFAULT, name)) return reinterpret_cast<F*>(found);
+  std::fprintf(stderr,
+               "cubist: got a call of a PBLAS routine in a program that has no %s, so its process "
+               "grid is unknown; link BLACS, which ScaLAPACK contains\n",
+               name);
+  end_job();
 }
 
 /// CUBIST_PBLAS. An unknown value is an error, since it may be a misspelt "off".
@@ -102,16 +116,18 @@ void* next_routine(const char* name)
 
 cubist::detail::ContextGrid grid_of(int context)
 {
+  static auto* const gridinfo = blacs_routine(blacs_gridinfo_, "blacs_gridinfo_");
   cubist::detail::ContextGrid grid{.context = context};
-  blacs_gridinfo_(&context, &grid.rows, &grid.cols, &grid.row, &grid.col);
+  gridinfo(&context, &grid.rows, &grid.cols, &grid.row, &grid.col);
   return grid;
 }
 
 boost::mpi::communicator communicator_of(int context)
 {
+  static auto* const get = blacs_routine(blacs_get_, "blacs_get_");
   constexpr int of_context = 10;  // SGET_BLACSCONTXT
   int handle = 0;
-  blacs_get_(&context, &of_context, &handle);
+  get(&context, &of_context, &handle);
   return {MPI_Comm_f2c(handle), boost::mpi::comm_attach};
 }
 
