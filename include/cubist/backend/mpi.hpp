@@ -99,8 +99,8 @@ struct Mpi
   using Engine = SharedEngine;
   static constexpr bool ranks_are_processes = true;
 
-  /// Read by `launch`; the same on all ranks.
-  static inline MpiOptions options = {};
+  /// Read by `launch`; the same on all ranks. Libraries that hide their names have the program's.
+  [[gnu::visibility("default")]] static inline MpiOptions options = {};
 
   /// Whether mpiexec, srun or their like started this process.
   [[nodiscard]] static bool started() { return detail::started_by_process_manager(); }
