@@ -12,7 +12,7 @@
 #include <mpi.h>
 
 #include <cubist/backend/mpi.hpp>
-#include <cubist/pblas/pgemm.hpp>
+#include <cubist/foreign/pgemm.hpp>
 
 #include "all_cores.hpp"
 #include "meter.hpp"

@@ -52,6 +52,22 @@ if(TARGET cubist_nccl)
     COMPONENT nccl)
 endif()
 
+# Where it is built for programs of this project alone, it is installed only if its component is named.
+if(TARGET cubist_pblas)
+  set(CUBIST_PBLAS_INSTALL COMPONENT pblas)
+  if(NOT CUBIST_BUILD_PBLAS)
+    list(APPEND CUBIST_PBLAS_INSTALL EXCLUDE_FROM_ALL)
+  endif()
+  install(TARGETS cubist_pblas EXPORT cubist-pblas
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${CUBIST_PBLAS_INSTALL} NAMELINK_COMPONENT pblas)
+  install(EXPORT cubist-pblas
+    FILE cubist-pblas-targets.cmake
+    NAMESPACE cubist::
+    DESTINATION "${CUBIST_CMAKE_DIR}"
+    ${CUBIST_PBLAS_INSTALL})
+  install(FILES "${CMAKE_CURRENT_LIST_DIR}/cubist-pblas.cmake" DESTINATION "${CUBIST_CMAKE_DIR}" ${CUBIST_PBLAS_INSTALL})
+endif()
+
 include(CubistPkgConfig)
 if(PROJECT_IS_TOP_LEVEL)
   include(CubistPackage)

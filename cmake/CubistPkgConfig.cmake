@@ -1,10 +1,11 @@
-# cubist_pkgconfig(<component> NAME <name> DESCRIPTION <text> [REQUIRES <name>...] [DEFINITIONS <macro>...] INCLUDES <folder>... LIBRARIES <library>...)
+# cubist_pkgconfig(<component> [EXCLUDE_FROM_ALL] NAME <name> DESCRIPTION <text> [REQUIRES <name>...] [DEFINITIONS <macro>...]
+#   INCLUDES <folder>... LIBRARIES <library>...)
 #
 # <name>.pc of a component, for builds without CMake. Of the folders and libraries that were found those are written which
 # compilers do not search anyway. The prefix is where the file lies, so what is installed may be moved, but for folders that
 # were configured with absolute paths.
 function(cubist_pkgconfig component)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;DESCRIPTION" "REQUIRES;DEFINITIONS;INCLUDES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "EXCLUDE_FROM_ALL" "NAME;DESCRIPTION" "REQUIRES;DEFINITIONS;INCLUDES;LIBRARIES")
 
   set(cflags "-I\${includedir}")
   foreach(folder IN LISTS arg_INCLUDES)
@@ -58,7 +59,11 @@ Version: @PROJECT_VERSION@
 @requires@Cflags: @cflags@
 Libs: @libs@
 ")
-  install(FILES "${PROJECT_BINARY_DIR}/${arg_NAME}.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig" COMPONENT ${component})
+  set(exclude)
+  if(arg_EXCLUDE_FROM_ALL)
+    set(exclude EXCLUDE_FROM_ALL)
+  endif()
+  install(FILES "${PROJECT_BINARY_DIR}/${arg_NAME}.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig" COMPONENT ${component} ${exclude})
 endfunction()
 
 # cubist_target_includes(<variable> <target>...): the include directories of those targets that exist.
@@ -88,6 +93,15 @@ if(TARGET cubist_mpi)
     REQUIRES cubist
     INCLUDES ${includes}
     LIBRARIES ${boost_mpi} ${boost_serialization} ${MPI_CXX_LIBRARIES})
+endif()
+
+if(TARGET cubist_pblas)
+  list(REMOVE_ITEM CUBIST_PBLAS_INSTALL COMPONENT pblas)
+  cubist_pkgconfig(pblas ${CUBIST_PBLAS_INSTALL} NAME cubist-pblas
+    DESCRIPTION "cubist's products and sums of ScaLAPACK's matrices"
+    REQUIRES cubist-mpi
+    INCLUDES ""
+    LIBRARIES "-L\${libdir}" -lcubist_pblas)
 endif()
 
 if(TARGET cubist_nccl)

@@ -15,7 +15,7 @@
 
 #include <boost/mpi/communicator.hpp>
 
-#include <cubist/pblas/argument_check.hpp>
+#include "argument_check.hpp"
 
 namespace cubist_pblas
 {

@@ -4,6 +4,8 @@
 
 #include "routines.hpp"
 
+CUBIST_PBLAS_FUNCTIONS(std::complex<double>)
+
 extern "C" {
 CUBIST_PBLAS_GEMM(std::complex<double>, pzgemm, PZGEMM)
 CUBIST_PBLAS_TRAN(std::complex<double>, pztranu, PZTRANU, 'T')

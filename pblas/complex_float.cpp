@@ -4,6 +4,8 @@
 
 #include "routines.hpp"
 
+CUBIST_PBLAS_FUNCTIONS(std::complex<float>)
+
 extern "C" {
 CUBIST_PBLAS_GEMM(std::complex<float>, pcgemm, PCGEMM)
 CUBIST_PBLAS_TRAN(std::complex<float>, pctranu, PCTRANU, 'T')

@@ -2,6 +2,8 @@
 
 #include "routines.hpp"
 
+CUBIST_PBLAS_FUNCTIONS(double)
+
 extern "C" {
 CUBIST_PBLAS_GEMM(double, pdgemm, PDGEMM)
 CUBIST_PBLAS_TRAN(double, pdtran, PDTRAN, 'T')

@@ -2,6 +2,8 @@
 
 #include "routines.hpp"
 
+CUBIST_PBLAS_FUNCTIONS(float)
+
 extern "C" {
 CUBIST_PBLAS_GEMM(float, psgemm, PSGEMM)
 CUBIST_PBLAS_TRAN(float, pstran, PSTRAN, 'T')

@@ -16,11 +16,12 @@
 #include <string>
 
 #include <cubist/core/scalar.hpp>
-#include <cubist/pblas/padd.hpp>
-#include <cubist/pblas/pgemm.hpp>
 
 #include "agreement.hpp"
 #include "blacs.hpp"
+#include "local_part.hpp"
+#include "padd.hpp"
+#include "pgemm.hpp"
 
 namespace cubist_pblas
 {
@@ -243,6 +244,16 @@ template <class T, class... Sizes>
 }
 
 }  // namespace cubist_pblas
+
+// cubist::pgemm and cubist::padd for C++ programs.
+#define CUBIST_PBLAS_FUNCTIONS(T)                                                                  \
+  template void cubist::pgemm<T>(                                                                  \
+      const boost::mpi::communicator&, cubist::Op, cubist::Op, cubist::ProductSize, T,             \
+      const cubist::BlockCyclicMatrix<const T>&, const cubist::BlockCyclicMatrix<const T>&, T,     \
+      const cubist::BlockCyclicMatrix<T>&, const cubist::PgemmOptions&);                           \
+  template void cubist::padd<T>(const boost::mpi::communicator&, cubist::Op, cubist::Shape, T,     \
+                                const cubist::BlockCyclicMatrix<const T>&, T,                      \
+                                const cubist::BlockCyclicMatrix<T>&, cubist::MatrixPart);
 
 // The symbols of a routine under the names that Fortran compilers give it. `lower` and `upper` are
 // its name.

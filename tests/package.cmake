@@ -44,6 +44,7 @@ foreach(way IN LISTS ways)
       "-DWORK_DIR=${PROJECT_BINARY_DIR}/package/${way}"
       "-DMPI=${mpi}"
       "-DNCCL=${nccl}"
+      "-DPBLAS=$<$<TARGET_EXISTS:cubist_pblas>:$<TARGET_FILE:cubist_pblas>>"
       "-DGENERATOR=${CMAKE_GENERATOR}"
       "-DCOMPILER=${CMAKE_CXX_COMPILER}"
       "-DFLAGS=${CMAKE_CXX_FLAGS}"

@@ -64,7 +64,6 @@ layer(dataset io)
 layer(training nn/transformer nn/optimizers)
 layer(compiled_loops.hpp engine/host nn/functions)
 layer(compiled.hpp compiled_loops.hpp nn/networks)
-layer(pblas backend foreign)
 layer(testing backend)
 layer(trace backend dist)
 

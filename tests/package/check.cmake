@@ -3,10 +3,15 @@
 cmake_minimum_required(VERSION 3.24)
 file(REMOVE_RECURSE "${WORK_DIR}")
 
+set(pblas OFF)
 if(WAY STREQUAL find_package)
   set(prefix "${WORK_DIR}/prefix")
-  execute_process(COMMAND "${CMAKE_COMMAND}" --install "${CUBIST_BINARY_DIR}" --prefix "${prefix}"
-    OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  set(install "${CMAKE_COMMAND}" --install "${CUBIST_BINARY_DIR}" --prefix "${prefix}")
+  execute_process(COMMAND ${install} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  if(EXISTS "${PBLAS}")
+    set(pblas ON)
+    execute_process(COMMAND ${install} --component pblas OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  endif()
   # A machine that lies nowhere else: the folders around these programs have cubist's machines, too.
   set(machine "${prefix}/share/cubist/machines/of_this_prefix.json")
   file(WRITE "${machine}" "{}")
@@ -30,6 +35,12 @@ if(WAY STREQUAL find_package)
       list(APPEND modules cubist-nccl)
     endif()
     set(ENV{PKG_CONFIG_PATH} "${prefix}/share/pkgconfig")
+    if(pblas)
+      list(APPEND modules cubist-pblas)
+      execute_process(COMMAND "${pkg_config}" --variable=libdir cubist-pblas OUTPUT_VARIABLE libdir
+        OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+      set(ENV{LD_LIBRARY_PATH} "${libdir}:$ENV{LD_LIBRARY_PATH}")
+    endif()
     foreach(module IN LISTS modules)
       execute_process(COMMAND "${pkg_config}" --modversion ${module} OUTPUT_VARIABLE version COMMAND_ERROR_IS_FATAL ANY)
       execute_process(COMMAND "${pkg_config}" --cflags --libs ${module} OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
@@ -69,7 +80,7 @@ endif()
 execute_process(
   COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -B "${WORK_DIR}/build" -G "${GENERATOR}"
     "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${FLAGS}" "-DCUBIST_MPI=${MPI}"
-    "-DCUBIST_NCCL=${NCCL}" ${how}
+    "-DCUBIST_NCCL=${NCCL}" "-DCUBIST_PBLAS=${pblas}" ${how}
   COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK_DIR}/build" COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${WORK_DIR}/build/${program}" COMMAND_ERROR_IS_FATAL ANY)
@@ -77,6 +88,9 @@ if(MPI)
   set(ENV{OMPI_ALLOW_RUN_AS_ROOT} 1)
   set(ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} 1)
   execute_process(COMMAND "${WORK_DIR}/build/mpi_consumer" COMMAND_ERROR_IS_FATAL ANY)
+endif()
+if(pblas)
+  execute_process(COMMAND "${WORK_DIR}/build/pblas_consumer" COMMAND_ERROR_IS_FATAL ANY)
 endif()
 if(NCCL)
   execute_process(COMMAND "${WORK_DIR}/build/nccl_consumer" COMMAND_ERROR_IS_FATAL ANY)

@@ -60,5 +60,6 @@ if(PBLAS)
   check_package(libcubist-pblas
     FIELDS "Section: libs" "Depends: .*libboost-mpi[0-9.]+ .*libopenblas0" "Depends: .*libopenmpi"
     PATHS "lib/([^/]+/)?libcubist_pblas\\.so\\.${VERSION}" share/doc/libcubist-pblas/copyright
+      share/cmake/cubist/cubist-pblas-targets.cmake share/pkgconfig/cubist-pblas.pc
     ABSENT include cubistConfig)
 endif()

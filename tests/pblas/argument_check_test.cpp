@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cubist/pblas/argument_check.hpp"
-
+#include "argument_check.hpp"
 #include "catch.hpp"
 
 using cubist::detail::ArgumentCheck;

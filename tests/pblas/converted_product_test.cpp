@@ -5,9 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "cubist/pblas/converted_product.hpp"
-
 #include "catch.hpp"
+#include "converted_product.hpp"
 
 namespace pblas_converted_product_test
 {

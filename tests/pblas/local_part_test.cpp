@@ -2,9 +2,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "cubist/pblas/local_part.hpp"
-
 #include "catch.hpp"
+#include "local_part.hpp"
 
 using namespace cubist;
 using detail::IndexRun;

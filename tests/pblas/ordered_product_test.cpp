@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "cubist/foreign/conversion_plan.hpp"
-#include "cubist/pblas/ordered_product.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
 #include "catch.hpp"
 #include "foreign_matrices.hpp"
+#include "ordered_product.hpp"
 
 namespace pblas_ordered_product_test
 {

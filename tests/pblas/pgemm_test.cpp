@@ -13,12 +13,15 @@
 #include <mpi.h>
 #include <sys/stat.h>
 
+#include "cubist/backend/mpi.hpp"
+#include "cubist/foreign/pgemm.hpp"
 #include "cubist/memory/shared_arena.hpp"
-#include "cubist/pblas/padd.hpp"
-#include "cubist/pblas/pgemm.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "local_part.hpp"
+#include "session.hpp"
+#include "shared_product.hpp"
 
 using namespace cubist;
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/pblas/product_arguments.hpp"
+#include "product_arguments.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

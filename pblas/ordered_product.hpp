@@ -19,13 +19,14 @@
 #include <cstddef>
 #include <vector>
 
-#include "cubist/core/block.hpp"
-#include "cubist/engine/engine.hpp"
-#include "cubist/engine/shapes.hpp"
-#include "cubist/foreign/block_cyclic.hpp"
-#include "cubist/foreign/distribution.hpp"
-#include "cubist/foreign/index_set.hpp"
-#include "cubist/pblas/product_arguments.hpp"
+#include <cubist/core/block.hpp>
+#include <cubist/engine/engine.hpp>
+#include <cubist/engine/shapes.hpp>
+#include <cubist/foreign/block_cyclic.hpp>
+#include <cubist/foreign/distribution.hpp>
+#include <cubist/foreign/index_set.hpp>
+
+#include "product_arguments.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

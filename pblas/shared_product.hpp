@@ -31,26 +31,27 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/algorithm/direct/gemm_times.hpp"
-#include "cubist/algorithm/direct/work_assignment.hpp"
-#include "cubist/comm/mpi/communicator.hpp"
-#include "cubist/core/block.hpp"
-#include "cubist/core/error.hpp"
-#include "cubist/core/matrix_view.hpp"
-#include "cubist/core/scalar.hpp"
-#include "cubist/engine/host/blas_threads.hpp"
-#include "cubist/engine/host/engine.hpp"
-#include "cubist/foreign/block_cyclic.hpp"
-#include "cubist/foreign/copy_blocks.hpp"
-#include "cubist/foreign/foreign_matrix.hpp"
-#include "cubist/foreign/index_set.hpp"
-#include "cubist/foreign/pgemm.hpp"
-#include "cubist/machine/gemm_rates.hpp"
-#include "cubist/memory/leading_dimension.hpp"
-#include "cubist/pblas/local_part.hpp"
-#include "cubist/pblas/product_arguments.hpp"
-#include "cubist/pblas/product_cache.hpp"
-#include "cubist/pblas/shared_block.hpp"
+#include <cubist/algorithm/direct/gemm_times.hpp>
+#include <cubist/algorithm/direct/work_assignment.hpp>
+#include <cubist/comm/mpi/communicator.hpp>
+#include <cubist/core/block.hpp>
+#include <cubist/core/error.hpp>
+#include <cubist/core/matrix_view.hpp>
+#include <cubist/core/scalar.hpp>
+#include <cubist/engine/host/blas_threads.hpp>
+#include <cubist/engine/host/engine.hpp>
+#include <cubist/foreign/block_cyclic.hpp>
+#include <cubist/foreign/copy_blocks.hpp>
+#include <cubist/foreign/foreign_matrix.hpp>
+#include <cubist/foreign/index_set.hpp>
+#include <cubist/foreign/pgemm.hpp>
+#include <cubist/machine/gemm_rates.hpp>
+#include <cubist/memory/leading_dimension.hpp>
+
+#include "local_part.hpp"
+#include "product_arguments.hpp"
+#include "product_cache.hpp"
+#include "shared_block.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -8,17 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/core/block.hpp"
-#include "cubist/core/error.hpp"
-#include "cubist/core/scalar.hpp"
-#include "cubist/engine/engine.hpp"
-#include "cubist/engine/shapes.hpp"
-#include "cubist/foreign/block_cyclic.hpp"
-#include "cubist/foreign/copy_blocks.hpp"
-#include "cubist/foreign/distribution.hpp"
-#include "cubist/foreign/foreign_matrix.hpp"
-#include "cubist/foreign/index_set.hpp"
-#include "cubist/foreign/matrix_part.hpp"
+#include <cubist/core/block.hpp>
+#include <cubist/core/error.hpp>
+#include <cubist/core/scalar.hpp>
+#include <cubist/engine/engine.hpp>
+#include <cubist/engine/shapes.hpp>
+#include <cubist/foreign/block_cyclic.hpp>
+#include <cubist/foreign/copy_blocks.hpp>
+#include <cubist/foreign/distribution.hpp>
+#include <cubist/foreign/foreign_matrix.hpp>
+#include <cubist/foreign/index_set.hpp>
+#include <cubist/foreign/matrix_part.hpp>
 
 namespace cubist::CUBIST_ABI::detail
 {

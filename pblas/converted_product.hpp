@@ -23,26 +23,27 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/backend/mpi.hpp"
-#include "cubist/core/error.hpp"
-#include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
-#include "cubist/foreign/conversion_plan.hpp"
-#include "cubist/foreign/distribution.hpp"
-#include "cubist/foreign/foreign_matrix.hpp"
-#include "cubist/foreign/matrix_part.hpp"
-#include "cubist/foreign/pgemm.hpp"
-#include "cubist/foreign/redistribute.hpp"
-#include "cubist/machine/machine.hpp"
-#include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/mesh/mesh.hpp"
-#include "cubist/pblas/ordered_product.hpp"
-#include "cubist/pblas/product_cache.hpp"
-#include "cubist/plan/meshes.hpp"
-#include "cubist/plan/plan.hpp"
-#include "cubist/scheme/catalogue.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/summa2d.hpp"
+#include <cubist/backend/mpi.hpp>
+#include <cubist/core/error.hpp>
+#include <cubist/core/scalar.hpp>
+#include <cubist/dist/dist_matrix.hpp>
+#include <cubist/foreign/conversion_plan.hpp>
+#include <cubist/foreign/distribution.hpp>
+#include <cubist/foreign/foreign_matrix.hpp>
+#include <cubist/foreign/matrix_part.hpp>
+#include <cubist/foreign/pgemm.hpp>
+#include <cubist/foreign/redistribute.hpp>
+#include <cubist/machine/machine.hpp>
+#include <cubist/matmul/dist_matmul.hpp>
+#include <cubist/mesh/mesh.hpp>
+#include <cubist/plan/meshes.hpp>
+#include <cubist/plan/plan.hpp>
+#include <cubist/scheme/catalogue.hpp>
+#include <cubist/scheme/grid3d.hpp>
+#include <cubist/scheme/summa2d.hpp>
+
+#include "ordered_product.hpp"
+#include "product_cache.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

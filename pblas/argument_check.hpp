@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/core/error.hpp"
-#include "cubist/foreign/block_cyclic.hpp"
+#include <cubist/core/error.hpp>
+#include <cubist/foreign/block_cyclic.hpp>
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -7,17 +7,18 @@
 
 #include <boost/mpi/communicator.hpp>
 
-#include "cubist/core/block.hpp"
-#include "cubist/core/scalar.hpp"
-#include "cubist/engine/engine.hpp"
-#include "cubist/engine/shapes.hpp"
-#include "cubist/foreign/add.hpp"
-#include "cubist/foreign/block_cyclic.hpp"
-#include "cubist/foreign/foreign_matrix.hpp"
-#include "cubist/foreign/matrix_part.hpp"
-#include "cubist/foreign/pgemm.hpp"
-#include "cubist/pblas/local_part.hpp"
-#include "cubist/pblas/session.hpp"
+#include <cubist/core/block.hpp>
+#include <cubist/core/scalar.hpp>
+#include <cubist/engine/engine.hpp>
+#include <cubist/engine/shapes.hpp>
+#include <cubist/foreign/add.hpp>
+#include <cubist/foreign/block_cyclic.hpp>
+#include <cubist/foreign/foreign_matrix.hpp>
+#include <cubist/foreign/matrix_part.hpp>
+#include <cubist/foreign/pgemm.hpp>
+
+#include "local_part.hpp"
+#include "session.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -19,15 +19,16 @@
 #include <mpi.h>
 #include <sys/prctl.h>
 
-#include "cubist/backend/mpi.hpp"
-#include "cubist/comm/mpi/communicator.hpp"
-#include "cubist/comm/mpi/cores.hpp"
-#include "cubist/comm/mpi/group.hpp"
-#include "cubist/comm/mpi/progress.hpp"
-#include "cubist/comm/mpi/shutdown.hpp"
-#include "cubist/engine/host/blas_threads.hpp"
-#include "cubist/pblas/product_cache.hpp"
-#include "cubist/pblas/shared_block.hpp"
+#include <cubist/backend/mpi.hpp>
+#include <cubist/comm/mpi/communicator.hpp>
+#include <cubist/comm/mpi/cores.hpp>
+#include <cubist/comm/mpi/group.hpp>
+#include <cubist/comm/mpi/progress.hpp>
+#include <cubist/comm/mpi/shutdown.hpp>
+#include <cubist/engine/host/blas_threads.hpp>
+
+#include "product_cache.hpp"
+#include "shared_block.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

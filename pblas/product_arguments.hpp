@@ -5,9 +5,9 @@
 
 #include <cstddef>
 
-#include "cubist/core/block.hpp"
-#include "cubist/engine/engine.hpp"
-#include "cubist/foreign/block_cyclic.hpp"
+#include <cubist/core/block.hpp>
+#include <cubist/engine/engine.hpp>
+#include <cubist/foreign/block_cyclic.hpp>
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -17,21 +17,22 @@
 
 #include <boost/mpi/communicator.hpp>
 
-#include "cubist/core/block.hpp"
-#include "cubist/core/error.hpp"
-#include "cubist/core/scalar.hpp"
-#include "cubist/engine/engine.hpp"
-#include "cubist/engine/shapes.hpp"
-#include "cubist/foreign/block_cyclic.hpp"
-#include "cubist/foreign/foreign_matrix.hpp"
-#include "cubist/foreign/pgemm.hpp"
-#include "cubist/machine/machine.hpp"
-#include "cubist/matmul/options.hpp"
-#include "cubist/pblas/converted_product.hpp"
-#include "cubist/pblas/local_part.hpp"
-#include "cubist/pblas/product_arguments.hpp"
-#include "cubist/pblas/session.hpp"
-#include "cubist/pblas/shared_product.hpp"
+#include <cubist/core/block.hpp>
+#include <cubist/core/error.hpp>
+#include <cubist/core/scalar.hpp>
+#include <cubist/engine/engine.hpp>
+#include <cubist/engine/shapes.hpp>
+#include <cubist/foreign/block_cyclic.hpp>
+#include <cubist/foreign/foreign_matrix.hpp>
+#include <cubist/foreign/pgemm.hpp>
+#include <cubist/machine/machine.hpp>
+#include <cubist/matmul/options.hpp>
+
+#include "converted_product.hpp"
+#include "local_part.hpp"
+#include "product_arguments.hpp"
+#include "session.hpp"
+#include "shared_product.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "cubist/comm/mpi/communicator.hpp"
-#include "cubist/memory/shared_arena.hpp"
+#include <cubist/comm/mpi/communicator.hpp>
+#include <cubist/memory/shared_arena.hpp>
 
 namespace cubist::CUBIST_ABI::detail
 {

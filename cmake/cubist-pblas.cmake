@@ -1,0 +1,11 @@
+# The component pblas of an installed cubist: cubist::pblas, which needs the component mpi.
+include("${CMAKE_CURRENT_LIST_DIR}/cubist-mpi.cmake" OPTIONAL RESULT_VARIABLE cubist_mpi_file)
+set(cubist_pblas_FOUND FALSE)
+set(cubist_pblas_NEEDS "cubist's component mpi")
+if(cubist_mpi_file)
+  set(cubist_pblas_FOUND ${cubist_mpi_FOUND})
+  set(cubist_pblas_NEEDS "${cubist_mpi_NEEDS}")
+endif()
+if(cubist_pblas_FOUND)
+  include("${CMAKE_CURRENT_LIST_DIR}/cubist-pblas-targets.cmake")
+endif()
