@@ -40,22 +40,6 @@ void* cosma_routine(const std::string& library)
   return dlsym(loaded, std::is_same_v<T, float> ? "psgemm_" : "pdgemm_");
 }
 
-/// A local array of a block-cyclic matrix.
-template <class T, class F>
-std::vector<T> local_array(const BlacsGrid& grid, cubist::Shape shape, std::size_t block, F at)
-{
-  const BlockCyclic rows{shape.rows, block, grid.rows()};
-  const BlockCyclic cols{shape.cols, block, grid.cols()};
-  const std::size_t p = grid.row_of(grid.rank());
-  const std::size_t q = grid.col_of(grid.rank());
-  std::vector<T> local;
-  local.reserve(rows.count(p) * cols.count(q));
-  for (std::size_t j = 0; j < cols.count(q); ++j)
-    for (std::size_t i = 0; i < rows.count(p); ++i)
-      local.push_back(at(rows.global(p, i), cols.global(q, j)));
-  return local;
-}
-
 template <class T>
 std::optional<PgemmRow> measure_pgemm(const PgemmTask& task)
 {
@@ -76,14 +60,12 @@ std::optional<PgemmRow> measure_pgemm(const PgemmTask& task)
     std::vector<T> c = zeros;
     std::vector<T> reference = zeros;
 
-    const cubist::ProcessGrid processes{static_cast<int>(grid.rows()),
-                                        static_cast<int>(grid.cols())};
     const auto matrix = [&](cubist::Shape shape, auto* data) {
-      const BlockCyclic rows{shape.rows, task.block, grid.rows()};
+      const auto layout = layout_on(grid, shape, task.block);
       return cubist::BlockCyclicMatrix<std::remove_pointer_t<decltype(data)>>{
-          {{.shape = shape, .block = {task.block, task.block}, .grid = processes}},
+          {layout},
           data,
-          std::max<std::size_t>(1, rows.count(grid.row_of(grid.rank())))};
+          std::max<std::size_t>(1, cubist::Distribution{layout}.local_shape(grid.rank()).rows)};
     };
     cubist::PgemmReport report;
     std::vector<double> conversions;

@@ -40,8 +40,8 @@ Descriptor describe(const BlacsGrid& grid, std::size_t rows, std::size_t cols, s
   const int b = static_cast<int>(block);
   const int first = 0;
   const int context = grid.context();
-  const BlockCyclic distribution{rows, block, grid.rows()};
-  const int ld = std::max(1, static_cast<int>(distribution.count(grid.row_of(grid.rank()))));
+  const cubist::Distribution distribution{layout_on(grid, {rows, cols}, block)};
+  const int ld = std::max(1, static_cast<int>(distribution.local_shape(grid.rank()).rows));
   int info = 0;
   Descriptor descriptor{};
   descinit_(descriptor.data(), &m, &n, &b, &b, &first, &first, &context, &ld, &info);

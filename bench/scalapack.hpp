@@ -12,29 +12,14 @@
 #include <memory>
 #include <vector>
 
+#include <cubist/foreign/block_cyclic.hpp>
+#include <cubist/foreign/distribution.hpp>
+#include <cubist/foreign/index_set.hpp>
+
 #include "matmul_run.hpp"
 
 namespace bench
 {
-
-/// One dimension of n indices, in blocks, distributed cyclically over the `parts` of the grid.
-struct BlockCyclic
-{
-  std::size_t n;
-  std::size_t block;
-  std::size_t parts;
-
-  [[nodiscard]] std::size_t count(std::size_t part) const
-  {
-    const std::size_t whole = n / block;
-    const std::size_t rest = whole % parts;
-    return whole / parts * block + (part < rest ? block : part == rest ? n % block : 0);
-  }
-  [[nodiscard]] std::size_t global(std::size_t part, std::size_t local) const
-  {
-    return (local / block * parts + part) * block + local % block;
-  }
-};
 
 /// The factors r <= c of `ranks` that are closest to each other.
 struct NearSquare
@@ -61,14 +46,6 @@ class BlacsGrid
   [[nodiscard]] int context() const { return context_; }
   [[nodiscard]] std::size_t rows() const { return static_cast<std::size_t>(shape_.rows); }
   [[nodiscard]] std::size_t cols() const { return static_cast<std::size_t>(shape_.cols); }
-  [[nodiscard]] std::size_t row_of(int rank) const
-  {
-    return static_cast<std::size_t>(rank) / cols();
-  }
-  [[nodiscard]] std::size_t col_of(int rank) const
-  {
-    return static_cast<std::size_t>(rank) % cols();
-  }
   /// This process's; -1 if it takes no part.
   [[nodiscard]] int rank() const { return rank_; }
 
@@ -78,6 +55,44 @@ class BlacsGrid
   int handle_ = -1;
   int context_ = -1;
 };
+
+/// A matrix in square blocks on the grid.
+[[nodiscard]] inline cubist::BlockCyclic layout_on(const BlacsGrid& grid, cubist::Shape shape,
+                                                   std::size_t block)
+{
+  return {.shape = shape,
+          .block = {block, block},
+          .grid = {static_cast<int>(grid.rows()), static_cast<int>(grid.cols())}};
+}
+
+/// Calls f(i, j) for the elements of a rank's array, column by column.
+template <class F>
+void for_each_local(const cubist::BlockCyclic& layout, int rank, F f)
+{
+  using namespace cubist::detail;
+  const auto for_each = [](const IndexSet& set, auto g) {
+    IndexRun run;
+    for (std::size_t x = 0; set.next(x, run); x = run.end)
+      for (std::size_t i = run.begin; i < run.end; ++i) g(i);
+  };
+  const IndexSet rows = set_of(row_sets(layout), layout.grid.row(rank));
+  const IndexSet cols = set_of(col_sets(layout), layout.grid.col(rank));
+  for_each(cols, [&](std::size_t j) { for_each(rows, [&](std::size_t i) { f(i, j); }); });
+}
+
+/// The array of this process.
+template <class T, class F>
+[[nodiscard]] std::vector<T> local_array(const BlacsGrid& grid, cubist::Shape shape,
+                                         std::size_t block, F at)
+{
+  std::vector<T> local;
+  if (grid.rank() < 0) return local;
+  const auto layout = layout_on(grid, shape, block);
+  local.reserve(cubist::Distribution{layout}.stored(grid.rank()));
+  for_each_local(layout, grid.rank(),
+                 [&](std::size_t i, std::size_t j) { local.push_back(at(i, j)); });
+  return local;
+}
 
 /// C = A B by p?gemm, or C = A B^T.
 /// @param routine p?gemm of another library, which takes ScaLAPACK's arguments; null: ScaLAPACK's
@@ -98,9 +113,10 @@ class Scalapack
     if (!task.scalapack || !has_scalapack()) return;
     grid_ = std::make_unique<BlacsGrid>(task.on.ranks);
     for (const std::size_t block : {64U, 128U, 256U})
-      variants_.push_back({block, matrix(size_.m, size_.k, block, XAt<T>{}),
-                           matrix(size_.k, size_.n, block, WAt<T>{}),
-                           matrix(size_.m, size_.n, block, [](auto...) { return T{}; })});
+      variants_.push_back(
+          {block, local_array<T>(*grid_, {size_.m, size_.k}, block, XAt<T>{}),
+           local_array<T>(*grid_, {size_.k, size_.n}, block, WAt<T>{}),
+           local_array<T>(*grid_, {size_.m, size_.n}, block, [](auto...) { return T{}; })});
   }
 
   [[nodiscard]] std::size_t count() const { return variants_.size(); }
@@ -125,8 +141,7 @@ class Scalapack
     bool same = equals(0, block, y, Y);
     for (int rank = 1; rank < world.size(); ++rank)
     {
-      std::vector<T> theirs(rows(block).count(grid_->row_of(rank)) *
-                            cols(block).count(grid_->col_of(rank)));
+      std::vector<T> theirs(cubist::Distribution{layout(block)}.stored(rank));
       world.receive(theirs, rank);
       same = equals(rank, block, theirs, Y) && same;
     }
@@ -142,43 +157,20 @@ class Scalapack
     std::vector<T> y;
   };
 
-  [[nodiscard]] BlockCyclic rows(std::size_t block) const
+  [[nodiscard]] cubist::BlockCyclic layout(std::size_t block) const
   {
-    return {size_.m, block, grid_->rows()};
-  }
-  [[nodiscard]] BlockCyclic cols(std::size_t block) const
-  {
-    return {size_.n, block, grid_->cols()};
-  }
-
-  template <class F>
-  [[nodiscard]] std::vector<T> matrix(std::size_t m, std::size_t n, std::size_t block, F at) const
-  {
-    std::vector<T> local;
-    if (grid_->rank() < 0) return local;
-    const BlockCyclic r{m, block, grid_->rows()};
-    const BlockCyclic c{n, block, grid_->cols()};
-    const std::size_t row = grid_->row_of(grid_->rank());
-    const std::size_t col = grid_->col_of(grid_->rank());
-    local.reserve(r.count(row) * c.count(col));
-    for (std::size_t j = 0; j < c.count(col); ++j)
-      for (std::size_t i = 0; i < r.count(row); ++i)
-        local.push_back(at(r.global(row, i), c.global(col, j)));
-    return local;
+    return layout_on(*grid_, {size_.m, size_.n}, block);
   }
 
   [[nodiscard]] bool equals(int rank, std::size_t block, const std::vector<T>& local,
                             const std::vector<T>& Y) const
   {
-    const BlockCyclic r = rows(block);
-    const BlockCyclic c = cols(block);
-    const std::size_t row = grid_->row_of(rank);
-    const std::size_t col = grid_->col_of(rank);
+    bool same = true;
     auto element = local.begin();
-    for (std::size_t j = 0; j < c.count(col); ++j)
-      for (std::size_t i = 0; i < r.count(row); ++i)
-        if (*element++ != Y[r.global(row, i) * size_.n + c.global(col, j)]) return false;
-    return true;
+    for_each_local(layout(block), rank, [&](std::size_t i, std::size_t j) {
+      same = same && *element++ == Y[i * size_.n + j];
+    });
+    return same;
   }
 
   cubist::ProductSize size_;
