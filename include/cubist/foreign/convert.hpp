@@ -163,11 +163,8 @@ class Conversion
   }
   [[nodiscard]] CommonBlocks blocks(const PatchPair& t) const
   {
-    const auto sets = [](const Patches& patches, std::size_t index) -> StoredSets {
-      const Patch& p = patches.all[index];
-      return {patches.rows(p), patches.cols(p), p.row_major};
-    };
-    return {sets(plan_.from, t.source), sets(plan_.to, t.target), plan_.part};
+    return {plan_.from.sets(plan_.from.all[t.source]), plan_.to.sets(plan_.to.all[t.target]),
+            plan_.part};
   }
 
   void copy_local() const
@@ -323,27 +320,19 @@ class Conversion
   A assign_;
 };
 
-/// Calls f(first, number) for the runs of elements of a part of `to` that this rank has.
-template <class T, class F>
-void for_each_own_run(const ForeignMatrix<T>& to, MatrixPart part, F f)
+/// to = beta to, for the elements of a part that this rank has.
+template <class T>
+void scale_own(const ForeignMatrix<T>& to, MatrixPart part, const Combine<T>& beta)
 {
   const Patches patches = to.distribution().patches();
   for (std::size_t k = patches.begin(to.rank()); k < patches.end(to.rank()); ++k)
   {
-    const Patch& patch = patches.all[k];
-    const LocalArray<T>& a = to.arrays()[patch.array];
-    const IndexSet& rows = patch.row_major ? patches.rows(patch) : patches.cols(patch);
-    const IndexSet& cols = patch.row_major ? patches.cols(patch) : patches.rows(patch);
-    const MatrixPart of_lines = patch.row_major ? part : transposed(part);
-    for_each_common_run(
-        rows, rows, [&](std::size_t i, std::size_t n, std::size_t row, std::size_t) {
-          for (std::size_t r = 0; r < n; ++r)
-            for_each_common_run(
-                cols, cols, [&](std::size_t j, std::size_t m, std::size_t col, std::size_t) {
-                  const ColumnRange c = columns_in(of_lines, i + r, j, m);
-                  f(a.data + (row + r) * a.ld + col + (c.begin - j), c.end - c.begin);
-                });
-        });
+    const LocalArray<T>& a = to.arrays()[patches.all[k].array];
+    const StoredSets sets = patches.sets(patches.all[k]);
+    CommonBlocks{sets, sets, part}.for_each([&](const CommonRun& rows, const CommonRun& cols) {
+      for (std::size_t i = 0; i < rows.size; ++i)
+        beta.scale(a.data + (rows.target + i) * a.ld + cols.target, cols.size);
+    });
   }
 }
 
@@ -375,11 +364,7 @@ void convert(C& world, const E& engine, const ForeignMatrix<const T>& from,
   require_convertible(world, from, to, how.op);
   const bool conjugates = ComplexScalar<T> && how.op == Op::adjoint;
   const Combine<T> combine{how.alpha, conjugates, how.beta};
-  if (how.alpha == T{})
-  {
-    for_each_own_run(to, part, [&](T* y, std::size_t n) { combine.scale(y, n); });
-    return;
-  }
+  if (how.alpha == T{}) return scale_own(to, part, combine);
   const ConversionPlan plan{from.distribution(), to.distribution(), how.op, part,
                             world.rank(),        world.size()};
   if (how.alpha == T{1} && how.beta == T{} && !conjugates)

@@ -23,6 +23,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/foreign/index_set.hpp"
 #include "cubist/foreign/matrix_part.hpp"
+#include "cubist/foreign/patches.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -218,20 +219,6 @@ struct SourceArray
       copy_transposed(x, ld, y, y_ld, rows, cols, assign);
   }
 };
-
-/// Some rows times some columns in one array.
-struct StoredSets
-{
-  const IndexSet& rows;
-  const IndexSet& cols;
-  bool row_major = true;
-};
-
-/// Those of a column-major array.
-[[nodiscard]] inline StoredSets columns_of(const IndexSet& rows, const IndexSet& cols)
-{
-  return {rows, cols, false};
-}
 
 /// Indices that follow each other in two arrays.
 struct CommonRun

@@ -65,13 +65,16 @@ inline void require_number_of_arrays(std::size_t number, std::size_t rectangles,
                       " rectangles; pass an array for each rectangle");
 }
 
-/// @param line elements of a row or a column of the array
-/// @throws ShapeError unless lines do not overlap
-inline void require_leading_dimension(std::size_t ld, std::size_t line, int rank, const char* name)
+/// @throws ShapeError for a leading dimension with which lines of a local array would overlap
+inline void require_leading_dimension(const Distribution& d, int rank, std::size_t index,
+                                      std::size_t ld, const char* name)
 {
-  require<ShapeError>(
-      ld >= line, "rank ", rank, " passed a local array of ", name, " with a leading dimension of ",
-      ld, ", so its lines would overlap, since they have ", line, " elements; use at least that");
+  const Shape s = d.local_shape(rank, index);
+  const std::size_t line = d.local_order(rank, index) == StorageOrder::row_major ? s.cols : s.rows;
+  require<ShapeError>(s.size() == 0 || ld >= line, "rank ", rank, " passed a local array of ", name,
+                      " with a leading dimension of ", ld,
+                      ", so its lines would overlap, since they have ", line,
+                      " elements; use at least that");
 }
 
 /// @param uses whether elements are read or written
@@ -80,15 +83,12 @@ template <class T>
 void require_array(const Distribution& d, int rank, std::size_t index, const LocalArray<T>& array,
                    const char* name, bool uses = true)
 {
-  const Shape s = d.local_shape(rank, index);
-  if (s.size() == 0) return;
   const Shape held = d.held_shape(rank, index);
   require<ShapeError>(!uses || held.size() == 0 || array.data != nullptr, "rank ", rank,
                       " passed no array for its ", held, " elements of ", name,
                       ", so there is nothing to read or write; pass the address of its first "
                       "element");
-  const bool by_rows = d.local_order(rank, index) == StorageOrder::row_major;
-  require_leading_dimension(array.ld, by_rows ? s.cols : s.rows, rank, name);
+  require_leading_dimension(d, rank, index, array.ld, name);
 }
 
 }  // namespace detail
@@ -146,38 +146,21 @@ class ForeignMatrix
   {
     ForeignMatrix m{world, std::move(distribution)};
     if (m.distribution_.local_arrays(m.rank_) > 0) m.arrays_ = {{local.data(), ld}};
-    // Every rank learns which rank is the first to fail, what it has, and what it needs.
-    enum Fault : std::uint64_t
-    {
-      none,
-      number,
-      leading_dimension,
-      length
-    };
-    std::vector<std::uint64_t> mine{none, 0, 0};
-    if (m.arrays_.size() != m.distribution_.local_arrays(m.rank_))
-      mine = {number, m.arrays_.size(), m.distribution_.local_arrays(m.rank_)};
-    else if (!m.arrays_.empty())
-    {
-      const Shape s = m.distribution_.local_shape(m.rank_);
-      const StorageOrder order = m.distribution_.local_order(m.rank_);
-      const std::size_t line = order == StorageOrder::row_major ? s.cols : s.rows;
-      const std::size_t wanted = detail::array_length(s, order, ld);
-      if (s.size() > 0 && ld < line)
-        mine = {leading_dimension, ld, line};
-      else if (local.size() < wanted)
-        mine = {length, local.size(), wanted};
-    }
-    std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(world.size()));
-    world.all_gather(mine, all);
+    // Every rank checks the arrays of all, so all throw the same.
+    std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(world.size()));
+    world.all_gather(std::vector<std::uint64_t>{local.size(), ld}, all);
+    const Distribution& d = m.distribution_;
     for (int rank = 0; rank < world.size(); ++rank)
     {
-      const std::uint64_t* f = all.data() + static_cast<std::size_t>(rank) * mine.size();
-      if (f[0] == number) detail::require_number_of_arrays(f[1], f[2], rank);
-      if (f[0] == leading_dimension)
-        detail::require_leading_dimension(f[1], f[2], rank, "a matrix");
-      require<ShapeError>(f[0] != length, "rank ", rank, " passed a local array of ", f[1],
-                          " elements, but its part of the matrix ends at element ", f[2],
+      const std::uint64_t* const got = all.data() + 2 * static_cast<std::size_t>(rank);
+      const std::size_t arrays = d.local_arrays(rank);
+      detail::require_number_of_arrays(std::min(arrays, std::size_t{1}), arrays, rank);
+      if (arrays == 0) continue;
+      detail::require_leading_dimension(d, rank, 0, got[1], "a matrix");
+      const std::size_t wanted =
+          detail::array_length(d.local_shape(rank), d.local_order(rank), got[1]);
+      require<ShapeError>(got[0] >= wanted, "rank ", rank, " passed a local array of ", got[0],
+                          " elements, but its part of the matrix ends at element ", wanted,
                           ", so memory behind the array would be accessed; pass the whole array");
     }
     return m;

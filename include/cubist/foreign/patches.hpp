@@ -15,6 +15,20 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// Some rows times some columns in one array.
+struct StoredSets
+{
+  const IndexSet& rows;
+  const IndexSet& cols;
+  bool row_major = true;
+};
+
+/// Those of a column-major array.
+[[nodiscard]] inline StoredSets columns_of(const IndexSet& rows, const IndexSet& cols)
+{
+  return {rows, cols, false};
+}
+
 /// The elements that a rank holds in one local array.
 struct Patch
 {
@@ -44,6 +58,7 @@ struct Patches
   [[nodiscard]] std::size_t end(int rank) const { return begin(rank + 1); }
   [[nodiscard]] const IndexSet& rows(const Patch& p) const { return row_sets[p.rows]; }
   [[nodiscard]] const IndexSet& cols(const Patch& p) const { return col_sets[p.cols]; }
+  [[nodiscard]] StoredSets sets(const Patch& p) const { return {rows(p), cols(p), p.row_major}; }
 
   /// The patch of a group that `rank` reads: its own, or else one of the replicas, in turns.
   [[nodiscard]] std::size_t source_for(int rank, std::size_t group) const
