@@ -42,7 +42,7 @@ TEST_CASE("indices are on the parts of the grid that ScaLAPACK puts them on")
           REQUIRE(sets.size() == static_cast<std::size_t>(parts));
           for (int part = 0; part < parts; ++part)
             CHECK(indices_of(detail::set_of(sets, part)) ==
-                  test::cyclic_indices(n, first > 0 ? first : block, block, source, part, parts));
+                  test::cyclic_indices(n, first, block, source, part, parts));
         }
 }
 

@@ -19,6 +19,7 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "foreign_matrices.hpp"
 #include "local_part.hpp"
 #include "session.hpp"
 #include "shared_product.hpp"
@@ -68,21 +69,14 @@ struct LocalMatrix
   {
     const auto& layout = place.layout;
     const int rank = boost::mpi::communicator{}.rank();
-    const bool in_grid = rank < layout.grid.size();
-    const auto on = [](std::size_t index, std::size_t first, std::size_t block, int source,
-                       int parts, int part) {
-      if (first == 0) first = block;
-      const auto blocks = index < first ? 0 : 1 + (index - first) / block;
-      return source == -1 || (source + static_cast<int>(blocks)) % parts == part;
-    };
-    for (std::size_t i = 0; in_grid && i < layout.shape.rows; ++i)
-      if (on(i, layout.first_block.rows, layout.block.rows, layout.row_source, layout.grid.rows,
-             layout.grid.row(rank)))
-        rows.push_back(i);
-    for (std::size_t j = 0; in_grid && j < layout.shape.cols; ++j)
-      if (on(j, layout.first_block.cols, layout.block.cols, layout.col_source, layout.grid.cols,
-             layout.grid.col(rank)))
-        cols.push_back(j);
+    const auto& grid = layout.grid;
+    if (rank < grid.size())
+    {
+      rows = test::cyclic_indices(layout.shape.rows, layout.first_block.rows, layout.block.rows,
+                                  layout.row_source, grid.row(rank), grid.rows);
+      cols = test::cyclic_indices(layout.shape.cols, layout.first_block.cols, layout.block.cols,
+                                  layout.col_source, grid.col(rank), grid.cols);
+    }
     ld = rows.size() + 2;
     array.assign(ld * cols.size(), T{-99});
     for (std::size_t j = 0; j < cols.size(); ++j)

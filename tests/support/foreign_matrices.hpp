@@ -39,11 +39,13 @@ class Dice
   std::uint64_t rolls_ = 0;
 };
 
-/// For each rank, and for rows or columns: the indices that a place of a grid holds, in order.
+/// For each rank, and for rows or columns: the indices that a place of a grid holds, in order. The
+/// first block has `first` indices, or `block` if that is 0.
 [[nodiscard]] inline std::vector<std::size_t> cyclic_indices(std::size_t n, std::size_t first,
                                                              std::size_t block, int source,
                                                              int place, int parts)
 {
+  if (first == 0) first = block;
   std::vector<std::size_t> held;
   for (std::size_t i = 0; i < n; ++i)
   {
@@ -137,13 +139,10 @@ class AnyDistributed
     {
       rows_.emplace_back(), cols_.emplace_back();
       if (rank >= a.grid.size()) continue;
-      const bool has_first = a.first_block.rows > 0;
-      rows_.back().push_back(
-          cyclic_indices(shape.rows, has_first ? a.first_block.rows : a.block.rows, a.block.rows,
-                         a.row_source, a.grid.row(rank), a.grid.rows));
-      cols_.back().push_back(
-          cyclic_indices(shape.cols, has_first ? a.first_block.cols : a.block.cols, a.block.cols,
-                         a.col_source, a.grid.col(rank), a.grid.cols));
+      rows_.back().push_back(cyclic_indices(shape.rows, a.first_block.rows, a.block.rows,
+                                            a.row_source, a.grid.row(rank), a.grid.rows));
+      cols_.back().push_back(cyclic_indices(shape.cols, a.first_block.cols, a.block.cols,
+                                            a.col_source, a.grid.col(rank), a.grid.cols));
     }
     name_ = "cyclic " + std::to_string(a.grid.rows) + " x " + std::to_string(a.grid.cols);
     const std::vector<LocalArray<T>> arrays = make_arrays(d, dice);

@@ -17,7 +17,6 @@
 // Words: those of the conversions (foreign/convert.hpp), and of the scheme that a product uses
 // where ranks do not share memory.
 
-#include <complex>
 #include <cstddef>
 #include <optional>
 #include <string>
