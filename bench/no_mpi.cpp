@@ -6,16 +6,16 @@
 
 #include <cubist/core/error.hpp>
 
-#include "collectives.hpp"
-#include "generate.hpp"
-#include "job.hpp"
-#include "layers.hpp"
-#include "machine.hpp"
-#include "matmul.hpp"
-#include "mlp.hpp"
-#include "pgemm.hpp"
-#include "planner.hpp"
-#include "transformer.hpp"
+#include "comm/collectives.hpp"
+#include "common/job.hpp"
+#include "networks/generate.hpp"
+#include "networks/mlp.hpp"
+#include "networks/transformer.hpp"
+#include "planner/machine.hpp"
+#include "planner/planner.hpp"
+#include "products/layers.hpp"
+#include "products/matmul.hpp"
+#include "scalapack/pgemm.hpp"
 
 namespace bench
 {

@@ -2,7 +2,7 @@
 # plotted, and the job scripts are valid. No test asks how fast anything is.
 
 # Debian's matplotlib belongs to Debian's Python, which need not be the first one in the path.
-find_program(CUBIST_PLOT_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH DOC "A Python with matplotlib, for bench/plot")
+find_program(CUBIST_PLOT_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH DOC "A Python with matplotlib, for bench/scripts/plot")
 find_program(CUBIST_PLOT_PYTHON NAMES python3)
 if(CUBIST_PLOT_PYTHON)
   execute_process(COMMAND "${CUBIST_PLOT_PYTHON}" -c "import matplotlib" RESULT_VARIABLE no_matplotlib ERROR_QUIET)
@@ -172,7 +172,7 @@ if(CUBIST_PLOT_PYTHON)
     set(plot)
   endif()
   add_test(NAME "bench: results and charts"
-    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/check_results" ${bench_results} ${plot})
+    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/scripts/check_results" ${bench_results} ${plot})
   set_tests_properties("bench: results and charts" PROPERTIES
     LABELS bench TIMEOUT 300 FIXTURES_REQUIRED "${bench_fixtures}")
 endif()
@@ -180,18 +180,18 @@ if(CUBIST_PLOT_PYTHON AND NOT no_matplotlib)
   set(log "${CMAKE_CURRENT_BINARY_DIR}/run.jsonl")
   file(WRITE "${log}" "{\"step\": 1, \"loss\": 2, \"seconds\": 1}\n{\"step\": 2, \"loss\": null}\n{\"step\": 2, \"loss\": 1}\n{\"st")
   add_test(NAME "bench: the log of a run is drawn"
-    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${log}" -o "${log}.svg")
+    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/scripts/plot" "${log}" -o "${log}.svg")
   set_tests_properties("bench: the log of a run is drawn" PROPERTIES LABELS bench)
   set(log "${CMAKE_CURRENT_BINARY_DIR}/metrics.jsonl")
   file(WRITE "${log}" "{\"step\": 1, \"loss\": 2}\n{\"step\": 2, \"loss\": 1}\n"
     "{\"step\": 2, \"loss\": 1, \"held-out loss\": 1.5, \"accuracy\": 0.5, \"words\": null}\n")
   add_test(NAME "bench: the metrics of a run are drawn"
     COMMAND bash -c "\"$0\" \"$1\" \"$2\" -o \"$2.svg\" && grep -o '>held-out loss<\\|>accuracy<\\|>words<' \"$2.svg\" | tr -d '\\n'"
-      "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${log}")
+      "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/scripts/plot" "${log}")
   set_tests_properties("bench: the metrics of a run are drawn" PROPERTIES LABELS bench
     PASS_REGULAR_EXPRESSION "^>held-out loss<>accuracy<>words<")
   add_test(NAME "bench: a log without steps"
-    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/plot" "${CMAKE_CURRENT_SOURCE_DIR}/tests.cmake.jsonl" -o "${log}.svg")
+    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/scripts/plot" "${CMAKE_CURRENT_SOURCE_DIR}/tests.cmake.jsonl" -o "${log}.svg")
   set_tests_properties("bench: a log without steps" PROPERTIES LABELS bench PASS_REGULAR_EXPRESSION "cannot read .*give it the log of a run")
 endif()
 if(CUBIST_BUILD_TOOLS)
@@ -217,7 +217,7 @@ add_test(NAME "bench: layers, threads"
 set_tests_properties("bench: layers, threads" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP measured)
 if(CUBIST_PLOT_PYTHON)
   add_test(NAME "bench: predictions beside measurements"
-    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/compare" "${CMAKE_CURRENT_BINARY_DIR}/predictions.csv"
+    COMMAND "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/scripts/compare" "${CMAKE_CURRENT_BINARY_DIR}/predictions.csv"
       "${CMAKE_CURRENT_BINARY_DIR}/predicted.json=${CMAKE_CURRENT_BINARY_DIR}/measured.json")
   set_tests_properties("bench: predictions beside measurements" PROPERTIES
     LABELS bench FIXTURES_REQUIRED "predicted;measured" PASS_REGULAR_EXPRESSION "13 predictions, 13 measured.*all: 13 layers")
@@ -270,7 +270,7 @@ add_test(NAME "bench: a trace of a rank that is not there" COMMAND ${panels} --t
 set_tests_properties("bench: a trace of a rank that is not there" PROPERTIES
   LABELS bench TIMEOUT 60 PASS_REGULAR_EXPRESSION "got rank 4 for a trace of 4 ranks, .*use 0 to 3")
 if(CUBIST_PLOT_PYTHON)
-  set(draw "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/draw_trace")
+  set(draw "${CUBIST_PLOT_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/scripts/draw_trace")
   foreach(trace mlp-threads mlp-mpi transformer-threads)
     string(REGEX MATCH "[a-z]+$" backend ${trace})
     if(backend IN_LIST backends)

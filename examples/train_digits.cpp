@@ -118,7 +118,7 @@ try
   app.add_option("--data", s.data, "digits.csv");
   app.add_option("--losses", s.losses, "write the loss of every step to this file");
   app.add_option("--log", s.log,
-                 "write a line of JSON for every step to this file, for bench/plot");
+                 "write a line of JSON for every step to this file, for bench/scripts/plot");
   app.add_option("--trace", s.trace,
                  "write a trace of the first ranks to this file, for ui.perfetto.dev");
   app.add_flag("--compare,!--no-compare", s.compare,

@@ -117,7 +117,7 @@ try
   app.add_option("--save", s.save, "save the model in this folder, in Hugging Face's format");
   app.add_option("--losses", s.losses, "write the loss of every step to this file");
   app.add_option("--log", s.log,
-                 "write a line of JSON for every step to this file, for bench/plot");
+                 "write a line of JSON for every step to this file, for bench/scripts/plot");
   app.add_option("--trace", s.trace,
                  "write a trace of the first ranks to this file, for ui.perfetto.dev");
   app.add_flag("--compare", s.compare, "train on one rank, too, and compare the losses");

@@ -504,10 +504,9 @@ try
       "--simulate", options.simulate,
       "also run the program of the first five plans in simulated time, in float: the model, or an "
       "MLP with bias and GELU");
-  app.add_option(
-         "--trace", options.trace,
-         "write a trace of the first plan's simulated step to this file, for bench/draw_trace and "
-         "ui.perfetto.dev")
+  app.add_option("--trace", options.trace,
+                 "write a trace of the first plan's simulated step to this file, for "
+                 "bench/scripts/draw_trace and ui.perfetto.dev")
       ->needs(simulate)
       ->needs(model);
   app.add_flag("--json", options.json, "print JSON instead of the table");

@@ -8,14 +8,14 @@
 #include <CLI/CLI.hpp>
 
 #include "../../tools/strict_options.hpp"
-#include "../job.hpp"
-#include "../machine.hpp"
-#include "../matmul.hpp"
-#include "../mlp.hpp"
-#include "../transformer.hpp"
-#include "device_elementwise.hpp"
-#include "find_gpus.hpp"
-#include "step.hpp"
+#include "common/job.hpp"
+#include "gpu/device_elementwise.hpp"
+#include "gpu/find_gpus.hpp"
+#include "gpu/step.hpp"
+#include "networks/mlp.hpp"
+#include "networks/transformer.hpp"
+#include "planner/machine.hpp"
+#include "products/matmul.hpp"
 
 int main(int argc, char** argv)
 {

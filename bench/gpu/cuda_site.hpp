@@ -6,7 +6,7 @@
 
 #include <cublas_v2.h>
 
-#include "device_site.hpp"
+#include "gpu/device_site.hpp"
 
 namespace bench
 {

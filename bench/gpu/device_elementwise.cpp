@@ -11,8 +11,8 @@
 
 #include <cubist/core/error.hpp>
 
-#include "../options.hpp"
-#include "device_elementwise.hpp"
+#include "common/options.hpp"
+#include "gpu/device_elementwise.hpp"
 
 namespace bench
 {

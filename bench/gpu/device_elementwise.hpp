@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "../job.hpp"
+#include "common/job.hpp"
 
 namespace CLI
 {

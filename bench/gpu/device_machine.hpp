@@ -18,10 +18,10 @@
 #include <cubist/dist/staging.hpp>
 #include <cubist/machine/machine.hpp>
 
-#include "../machine.hpp"
-#include "../scalars.hpp"
-#include "../times.hpp"
-#include "device_site.hpp"
+#include "common/scalars.hpp"
+#include "common/times.hpp"
+#include "gpu/device_site.hpp"
+#include "planner/machine.hpp"
 
 namespace bench
 {

@@ -16,8 +16,8 @@
 #include <cubist/engine/cuda/compute_stream.hpp>
 #include <cubist/engine/cuda/engine.hpp>
 
-#include "../row.hpp"
-#include "../site.hpp"
+#include "common/row.hpp"
+#include "meter/site.hpp"
 
 namespace bench
 {

@@ -21,9 +21,9 @@
 #include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/scheme/summa25d.hpp>
 
-#include "../scalars.hpp"
-#include "device_elementwise.hpp"
-#include "device_machine.hpp"
+#include "common/scalars.hpp"
+#include "gpu/device_elementwise.hpp"
+#include "gpu/device_machine.hpp"
 
 namespace bench
 {

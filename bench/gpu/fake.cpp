@@ -5,13 +5,13 @@
 #include <fake_engine.hpp>
 #include <gpus.hpp>
 
-#include "../matmul_run.hpp"
-#include "../mlp_run.hpp"
-#include "../transformer_run.hpp"
-#include "device_machine.hpp"
-#include "device_site.hpp"
-#include "elementwise_run.hpp"
-#include "step_run.hpp"
+#include "gpu/device_machine.hpp"
+#include "gpu/device_site.hpp"
+#include "gpu/elementwise_run.hpp"
+#include "gpu/step_run.hpp"
+#include "networks/mlp_run.hpp"
+#include "networks/transformer_run.hpp"
+#include "products/matmul_run.hpp"
 
 // Its ranks are threads.
 void examples::Gpus::share() {}

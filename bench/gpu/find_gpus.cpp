@@ -6,7 +6,7 @@
 
 #include <cubist/backend/nccl.hpp>
 
-#include "find_gpus.hpp"
+#include "gpu/find_gpus.hpp"
 
 namespace bench
 {

@@ -3,7 +3,7 @@
 
 // The GPUs that the benchmarks run on.
 
-#include "../job.hpp"
+#include "common/job.hpp"
 
 namespace bench
 {

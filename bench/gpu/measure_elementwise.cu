@@ -2,7 +2,7 @@
 
 #include <gpus.hpp>
 
-#include "elementwise_run.hpp"
+#include "gpu/elementwise_run.hpp"
 
 namespace bench
 {

@@ -2,7 +2,7 @@
 
 #include <gpus.hpp>
 
-#include "device_machine.hpp"
+#include "gpu/device_machine.hpp"
 
 namespace bench
 {

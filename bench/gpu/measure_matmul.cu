@@ -2,10 +2,10 @@
 
 #include <gpus.hpp>
 
-#include "../matmul_run.hpp"
-#include "../schemes.hpp"
-#include "cuda_site.hpp"
-#include "measurements.hpp"
+#include "common/schemes.hpp"
+#include "gpu/cuda_site.hpp"
+#include "gpu/measurements.hpp"
+#include "products/matmul_run.hpp"
 
 namespace bench
 {

@@ -2,9 +2,9 @@
 
 #include <gpus.hpp>
 
-#include "../mlp_run.hpp"
-#include "cuda_site.hpp"
-#include "measurements.hpp"
+#include "gpu/cuda_site.hpp"
+#include "gpu/measurements.hpp"
+#include "networks/mlp_run.hpp"
 
 namespace bench
 {

@@ -2,8 +2,8 @@
 
 #include <gpus.hpp>
 
-#include "cuda_site.hpp"
-#include "step_run.hpp"
+#include "gpu/cuda_site.hpp"
+#include "gpu/step_run.hpp"
 
 namespace bench
 {

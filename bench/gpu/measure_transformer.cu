@@ -2,9 +2,9 @@
 
 #include <gpus.hpp>
 
-#include "../transformer_run.hpp"
-#include "cuda_site.hpp"
-#include "measurements.hpp"
+#include "gpu/cuda_site.hpp"
+#include "gpu/measurements.hpp"
+#include "networks/transformer_run.hpp"
 
 namespace bench
 {

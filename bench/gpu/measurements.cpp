@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-#include "../scalars.hpp"
-#include "../schemes.hpp"
-#include "device_site.hpp"
-#include "measurements.hpp"
+#include "common/scalars.hpp"
+#include "common/schemes.hpp"
+#include "gpu/device_site.hpp"
+#include "gpu/measurements.hpp"
 
 namespace bench
 {

@@ -9,10 +9,10 @@
 
 #include <cubist/core/scalar.hpp>
 
-#include "../matmul.hpp"
-#include "../mlp.hpp"
-#include "../row.hpp"
-#include "../transformer.hpp"
+#include "common/row.hpp"
+#include "networks/mlp.hpp"
+#include "networks/transformer.hpp"
+#include "products/matmul.hpp"
 
 namespace bench
 {

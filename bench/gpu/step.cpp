@@ -11,8 +11,8 @@
 
 #include <cubist/core/error.hpp>
 
-#include "../options.hpp"
-#include "step.hpp"
+#include "common/options.hpp"
+#include "gpu/step.hpp"
 
 namespace bench
 {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "../job.hpp"
-#include "../times.hpp"
-#include "../torch.hpp"
+#include "common/job.hpp"
+#include "common/times.hpp"
+#include "common/torch.hpp"
 
 namespace CLI
 {

@@ -14,9 +14,9 @@
 #include <cubist/scheme/summa2d.hpp>
 #include <cubist/training/step.hpp>
 
-#include "../mlp_run.hpp"
-#include "../schemes.hpp"
-#include "step.hpp"
+#include "common/schemes.hpp"
+#include "gpu/step.hpp"
+#include "networks/mlp_run.hpp"
 
 namespace bench
 {

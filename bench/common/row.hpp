@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Settings and results, the same for products, networks and scaling.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cubist/core/block.hpp>
+#include <cubist/scheme/scheme.hpp>
+
+#include "common/job.hpp"
+#include "common/times.hpp"
+#include "common/torch.hpp"
+#include "meter/core_times.hpp"
+
+namespace bench
+{
+
+/// 10^9 operations, of which a product has 2 m n k.
+[[nodiscard]] inline double giga_operations(cubist::ProductSize s)
+{
+  return 2e-9 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+}
+
+/// Where and how often something runs.
+struct Setting
+{
+  std::string scheme;
+  std::string scalar;
+  std::vector<int> mesh = {};  // empty: it follows from the ranks
+  int ranks = 1;
+  int threads_per_rank = 0;  // of BLAS; 0: the rank's share of the cores
+  int repeats = 5;
+  int warm_up = 1;
+  bool overlap = true;  // messages between nodes overlap with computation
+  cubist::Method method = cubist::Method::automatic;
+  std::string trace = {};  // a file for a trace of one more step of a network
+};
+
+/// Shares of the time of a rank, mean over the ranks.
+struct Shares
+{
+  double gemm = 0;  // waiting for a core, where they are fewer than ranks, is in it
+  double elementwise = 0;
+  double communication = 0;  // with a processor: copies, sums, polling for messages
+  double waiting = 0;        // in communication without a processor
+};
+
+/// What one run on all ranks costs.
+struct Cost
+{
+  Times total;               // of the slowest rank
+  double communication = 0;  // seconds, mean over the ranks; waiting for others is in it
+  double most_words = 0;     // elements that the busiest rank sends
+  double mean_words = 0;
+  double most_messages = 0;
+  Shares shares = {};  // where they were asked for
+
+  [[nodiscard]] double compute() const { return total.median - communication; }
+};
+
+struct Row
+{
+  std::string scheme;
+  std::string mesh;
+  cubist::Method method = cubist::Method::collectives;
+  double giga_operations = 0;  // 10^9 in one run
+  Cost cost = {};
+  double formula_words = 0;  // that a rank sends, mean
+  Times blas = {};           // for the same products on all cores of one machine
+  Times local = {};          // all ranks, each a product as large as its block of Y, and no more
+  Times apart = {};          // the same, while as many words are sent
+  Times paged = {};          // BLAS on all cores, in memory of the engine's
+  Times scalapack = {};      // with its best block size
+  int scalapack_block = 0;   // 0: not measured
+  TorchResult torch = {};    // for the same step of a network
+  CoreTimes machine = {};    // in a step of the trace, if there is one
+  int gpus = 0;              // of the ranks; 0: they compute on processors
+
+  [[nodiscard]] double gflops(const Times& times) const { return giga_operations / times.median; }
+  /// The same for ranks that multiply alone: no algorithm in which ranks share cores does better.
+  [[nodiscard]] double local_ratio(const Job& job) const
+  {
+    return local.median > 0 ? blas.median / local.median / job.machines : 0;
+  }
+  /// The same for BLAS on all cores, in memory of the engine's.
+  [[nodiscard]] double paged_ratio() const
+  {
+    return paged.median > 0 ? blas.median / paged.median : 0;
+  }
+  /// cubist's speed by that of BLAS on all machines or GPUs, were that possible.
+  [[nodiscard]] double ratio(const Job& job) const
+  {
+    return blas.median / cost.total.median / (gpus > 0 ? gpus : job.machines);
+  }
+};
+
+/// As on the command line: "direct".
+[[nodiscard]] const char* to_string(cubist::Method method);
+[[nodiscard]] cubist::Method parse_method(const std::string& text);
+
+[[nodiscard]] nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row);
+
+/// The columns that all tables begin with; without the end of the line.
+void print_header(const Job& job, int repeats, const char* what);
+void print_row(const Job& job, const Setting& setting, const Row& row, const std::string& what);
+
+}  // namespace bench

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// How fast the cores multiply and copy with nothing else to do: what the products and the passes of
+// a step are compared with.
+
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include <cubist/core/block.hpp>
+#include <cubist/engine/host/blas_threads.hpp>
+
+#include "meter/all_cores.hpp"
+
+namespace bench
+{
+
+/// A product as BLAS gets it.
+struct BlasCall
+{
+  cubist::ProductSize size = {};
+  bool transposes_a = false;
+  bool transposes_b = false;
+  std::size_t scalar_bytes = sizeof(float);
+
+  /// For a map.
+  [[nodiscard]] auto key() const
+  {
+    return std::tuple{size.m, size.n, size.k, transposes_a, transposes_b, scalar_bytes};
+  }
+  friend bool operator<(const BlasCall& a, const BlasCall& b) { return a.key() < b.key(); }
+};
+
+/// Seconds of calls alone, each measured when it is first asked for. As many threads as there are
+/// slots run the same call at the same time, each on operands of its own: cores share memory and
+/// power, as in a step.
+class Alone
+{
+ public:
+  /// @param slots how many calls run at a time  @param threads of BLAS for each
+  explicit Alone(int slots, int threads = 1) : slots_{slots}, threads_{threads}, blas_{threads} {}
+
+  /// Seconds of a product, of one slot.
+  [[nodiscard]] double product(const BlasCall& call);
+  /// Seconds of a copy that reads half of so many bytes and writes the other half, from and to
+  /// memory that caches do not hold: a step has touched more than that since it touched its
+  /// operands.
+  [[nodiscard]] double copy(std::size_t bytes);
+
+ private:
+  int slots_;
+  int threads_;
+  AllCores cores_;
+  cubist::BlasThreads blas_;
+  std::map<BlasCall, double> products_;
+  std::map<std::size_t, double> copies_;
+  std::vector<std::vector<char>> from_;  // of each slot, for copies
+  std::vector<std::vector<char>> to_;
+};
+
+}  // namespace bench

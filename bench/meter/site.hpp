@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// How an engine is measured: its clock, the part of the machine that one rank alone can use, and
+// its BLAS in the memory of a program without cubist. For the host unless specialised
+// (gpu/device_site.hpp).
+
+#include <chrono>
+#include <vector>
+
+#include <cubist/core/matrix_view.hpp>
+#include <cubist/engine/engine.hpp>
+
+#include "meter/all_cores.hpp"
+
+namespace bench
+{
+
+/// Adds its own lifetime to seconds.
+class Stopwatch
+{
+ public:
+  explicit Stopwatch(double& seconds) : seconds_{seconds} {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& seconds_;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// Products that are the engine's own.
+template <class E>
+struct OwnProducts
+{
+  /// C = op(A) op(B)
+  template <class T>
+  static void multiply(const E& engine, cubist::Op op_a, cubist::Op op_b,
+                       cubist::MatrixView<const T> a, cubist::MatrixView<const T> b,
+                       cubist::MatrixView<T> c)
+  {
+    engine.gemm(op_a, op_b, T{1}, a, b, T{}, c);
+  }
+};
+
+template <class E>
+struct Site : OwnProducts<E>
+{
+  using Stopwatch = bench::Stopwatch;
+  /// Whether a run is timed again with stopwatches, for they would lengthen it.
+  static constexpr bool stopwatches_take_time = false;
+  /// What one rank has while the others sleep.
+  using Whole = AllCores;
+  /// Whether a rank that communicates with a processor differs from one that waits without.
+  static constexpr bool tells_waiting = true;
+
+  /// Returns when all that this rank has begun is done.
+  static void finish() {}
+  /// The seconds are right after the one, and nothing is added that was before the other.
+  static void read_stopwatches() {}
+  static void reset_stopwatches() {}
+
+  /// Elements as a program without cubist has them.
+  template <class T>
+  using Plain = std::vector<T>;
+  template <class T>
+  [[nodiscard]] static Plain<T> plain(const T* from, std::size_t size)
+  {
+    return {from, from + size};
+  }
+  template <class T>
+  [[nodiscard]] static std::vector<T> on_host(const Plain<T>& elements)
+  {
+    return elements;
+  }
+};
+
+}  // namespace bench

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a trace costs: steps of a network that are recorded and not, in turns, on threads.
+
+#include "common/job.hpp"
+
+namespace CLI
+{
+class App;
+}
+
+namespace bench
+{
+
+/// Adds the subcommand, which sets `action`.
+void add_tracing(CLI::App& app, Action& action);
+
+}  // namespace bench

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Training steps of a GPT, beside the products that are in them by BLAS on all cores, and beside
+// PyTorch's.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/job.hpp"
+#include "common/row.hpp"
+#include "networks/step_products.hpp"
+
+namespace CLI
+{
+class App;
+}
+
+namespace bench
+{
+
+struct TransformerTask
+{
+  Setting on;
+  std::size_t sequences = 8;
+  std::size_t length = 256;
+  std::size_t layers = 4;
+  std::size_t width = 512;
+  std::size_t heads = 8;
+  std::size_t vocabulary = 256;
+  std::size_t key_value_heads = 0;  // 0: as many as heads
+  std::size_t feed_forward = 0;     // 0: 4 width
+  bool llama = false;               // Llama's kind: RMSNorm, SwiGLU, rotated positions, no bias
+  bool forward = false;             // only forward and loss
+  std::string optimizer = "adamw";
+  bool torch = false;      // whether to measure PyTorch's, where it is installed
+  bool gpu = false;        // on a GPU
+  bool breakdown = false;  // whether the trace is one of steps for a breakdown
+
+  /// Of linear layers, of logits, and of attention, of which a token needs half: the keys before
+  /// it.
+  [[nodiscard]] std::vector<StepProduct> step_products() const
+  {
+    const std::size_t tokens = sequences * length;
+    const std::size_t scores = layers * sequences * heads;
+    const std::size_t head = width / heads;
+    const std::size_t queries_keys_values =
+        width + 2 * head * (key_value_heads == 0 ? heads : key_value_heads);
+    const std::size_t inner = feed_forward == 0 ? 4 * width : feed_forward;
+    std::vector<StepProduct> all{{{tokens, queries_keys_values, width}, true, layers},
+                                 {{tokens, width, width}, true, layers},
+                                 {{tokens, (llama ? 2 : 1) * inner, width}, true, layers},
+                                 {{tokens, width, inner}, true, layers},
+                                 {{tokens, vocabulary, width}},
+                                 {{length, length / 2, head}, true, 2 * scores}};
+    for (auto& product : all) product.backward = !forward;
+    return all;
+  }
+
+  /// A model that people train, by its name on the command line.
+  void take_model(const std::string& name)
+  {
+    if (name == "gpt2")  // GPT-2 small
+      sequences = 4, length = 512, layers = 12, width = 768, heads = 12, vocabulary = 50'257;
+    if (name == "llama-block")  // of Llama 3.2 1B
+    {
+      sequences = 4, length = 512, layers = 1, width = 2048, heads = 32, vocabulary = 256;
+      key_value_heads = 8, feed_forward = 8192, llama = true;
+    }
+  }
+};
+
+/// The options of peers/torch_transformer.py for the same step.
+[[nodiscard]] std::string torch_options(const TransformerTask& task);
+
+/// Takes steps; every process calls it, the first one gets the row.
+[[nodiscard]] std::optional<Row> transformer_on(const Job& job, const TransformerTask& task);
+[[nodiscard]] std::optional<Row> transformer_on_mpi(const TransformerTask& task);
+
+/// Adds the subcommand, which sets `action`.
+void add_transformer(CLI::App& app, Action& action);
+
+}  // namespace bench

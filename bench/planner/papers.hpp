@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The papers on 2D, 2.5D and 3D tensor parallelism, simulated: blocks of a transformer, forward and
+// backward, on their schemes, shapes and machines, beside their tables (papers_tables.hpp).
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <cubist/machine/machine.hpp>
+
+#include "common/job.hpp"
+
+namespace CLI
+{
+class App;
+}
+
+namespace bench
+{
+
+/// How a stack of blocks runs.
+struct PaperRun
+{
+  std::string scheme;
+  std::vector<int> mesh;
+  std::size_t sequences = 1;
+  std::size_t length = 512;
+  std::size_t width = 0;
+  std::size_t heads = 0;
+  std::size_t layers = 24;
+  bool overlap = true;     // of communication and computation
+  bool recompute = false;  // backward computes the blocks' outputs again
+  int tile = 1;            // nodes hold tiles of so many rows and columns of a plane of the mesh
+};
+
+/// Of all blocks.
+struct PaperTimes
+{
+  double forward = 0;  // seconds
+  double backward = 0;
+  double words = 0;     // that the rank with most sends in both
+  double products = 0;  // seconds of rank 0 in both
+  double passes = 0;
+  double waits = 0;
+  double memory = 0;  // bytes of the rank that needs most
+};
+
+[[nodiscard]] PaperTimes simulate_paper_run(const PaperRun& run, const cubist::Machine& machine);
+
+/// Adds the subcommand, which sets `action`.
+void add_papers(CLI::App& app, Action& action);
+
+}  // namespace bench
