@@ -1,7 +1,9 @@
 # The README's quick start with every scheme that its comment lists, on threads and under mpiexec: the program as it stands
 # there, and in a namespace for each other scheme, with fewer steps; the headers are compiled once for all of them.
 include(CubistReadme)
-cubist_readme_block(program cpp "int main(")
+set(folder "${PROJECT_SOURCE_DIR}/examples/my_program")
+cubist_page_program(program "${PROJECT_SOURCE_DIR}/README.md" cpp "${folder}/my_program.cpp")
+cubist_page_program(project "${PROJECT_SOURCE_DIR}/README.md" cmake "${folder}/CMakeLists.txt")
 
 set(schemes)
 if(program MATCHES "using Scheme = cubist::([A-Za-z0-9]+);  // or ([A-Za-z0-9, ]+)\n")
@@ -46,7 +48,7 @@ math(EXPR others "${count} - 1")
 string(REPEAT "step 0  loss 0\\.0478[^\n]*\nstep 1  loss 0\\.[^\n]*\n${end}" ${others} output)
 string(PREPEND output "step 0  loss 0\\.0478[^\n]*\n.*step 9  loss 0\\.00258[^\n]*\n${end}")
 
-# (The test package: find_package compiles the program as it stands, without precompiled headers.)
+# (The test package: find_package compiles the folder as it stands, without precompiled headers.)
 # After this line, too, the program's aliases mean what it says.
 cubist_readme_program(readme_quick_start Threads "using namespace cubist;\n")
 target_link_libraries(readme_quick_start PRIVATE cubist::cubist cubist_warnings)

@@ -1,8 +1,17 @@
 # The programs of the pages are built and run as they stand there: the planner's on figures of a machine, that of files on files of
 # NumPy and of a safetensors writer, that of transformers on a model of Hugging Face's. cubist_numpy_test is numpy.cmake's.
+include(CubistReadme)
 set(docs "${PROJECT_SOURCE_DIR}/docs")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${docs}/schemes.md" "${docs}/first_program.md" "${docs}/files.md"
   "${docs}/transformers.md" "${docs}/training.md" usage/usage.cpp.in usage/training.cpp.in usage/guide.cpp.in)
+
+# cubist_usage_program(<variable> <program>): the program, its includes in USAGE_INCLUDES.
+function(cubist_usage_program variable program)
+  string(REGEX MATCHALL "#include <[^\n]*>\n" includes "${program}")
+  string(REGEX REPLACE "#include <[^\n]*>\n" "" program "${program}")
+  set(${variable} "${program}" PARENT_SCOPE)
+  set(USAGE_INCLUDES ${USAGE_INCLUDES} ${includes} PARENT_SCOPE)
+endfunction()
 
 # cubist_usage_block(<variable> <page> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
 function(cubist_usage_block variable page after)
@@ -17,15 +26,15 @@ function(cubist_usage_block variable page after)
   string(SUBSTRING "${block}" ${begin} -1 block)
   string(FIND "${block}" "```" end)
   string(SUBSTRING "${block}" 0 ${end} block)
-  string(REGEX MATCHALL "#include <[^\n]*>\n" includes "${block}")
-  string(REGEX REPLACE "#include <[^\n]*>\n" "" block "${block}")
+  cubist_usage_program(block "${block}")
   set(${variable} "${block}" PARENT_SCOPE)
-  set(USAGE_INCLUDES ${USAGE_INCLUDES} ${includes} PARENT_SCOPE)
+  set(USAGE_INCLUDES ${USAGE_INCLUDES} PARENT_SCOPE)
 endfunction()
 
 set(USAGE_INCLUDES)
 cubist_usage_block(USAGE_PLANNER "${docs}/schemes.md" "## Planner")
-cubist_usage_block(USAGE_CSV "${docs}/first_program.md" "## An MLP on a CSV file")
+cubist_page_program(USAGE_CSV "${docs}/first_program.md" cpp "${PROJECT_SOURCE_DIR}/examples/my_program/first_program.cpp")
+cubist_usage_program(USAGE_CSV "${USAGE_CSV}")
 cubist_usage_block(USAGE_FILES "${docs}/files.md" "This loads weights that PyTorch saved")
 cubist_usage_block(USAGE_TRANSFORMER "${docs}/transformers.md" "## A model")
 cubist_usage_block(USAGE_TUNE "${docs}/transformers.md" "## Labels, padding and fine-tuning")
