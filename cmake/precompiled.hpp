@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The standard library's and other libraries' headers that most sources include, precompiled for all
-// of them. Without cubist's own, so that a change of one of those compiles no more than it must.
+// The standard library's and other libraries' headers that most sources include, precompiled for
+// all of them. Without cubist's, so that a change of one of those compiles no more than it must.
 
 #include <algorithm>
 #include <array>

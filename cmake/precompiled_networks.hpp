@@ -16,11 +16,14 @@
 namespace cubist::CUBIST_ABI
 {
 
+// Macros without semicolons.
+// clang-format off
 CUBIST_LAUNCH_INSTANCE_OF_Threads(template)
 CUBIST_BACKEND_INSTANCES(template, Threads)
 CUBIST_MESH_INSTANCES(template, Summa2D, Threads)
 CUBIST_INSTANCES(template, Summa2D, Threads)
 CUBIST_MESH_INSTANCES(template, Summa25D, Threads)
 CUBIST_INSTANCES(template, Summa25D, Threads)
+// clang-format on
 
 }  // namespace cubist::CUBIST_ABI
