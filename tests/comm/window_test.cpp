@@ -85,7 +85,6 @@ TEST_CASE("several windows are open at once, beside other calls")
 {
   if (exposes<TestBackend>())
   {
-    if (!fits(4)) return;
     require_clear(on_ranks<TestBackend>(4, [](World& world) {
       Findings found;
       const std::vector<int> a(10, world.rank());
@@ -115,7 +114,6 @@ TEST_CASE("a window can be moved, and one that was not read can be closed")
 {
   if (exposes<TestBackend>())
   {
-    if (!fits(2)) return;
     require_clear(on_ranks<TestBackend>(2, [](World& world) {
       Findings found;
       const std::vector<double> mine{1.0 + world.rank()};
@@ -135,7 +133,6 @@ TEST_CASE("a window can be moved, and one that was not read can be closed")
 TEST_CASE("some ranks may expose blocks, and the others empty ones")
 {
   if (!exposes<TestBackend>()) SKIP_TEST("ranks of this backend do not read each other's memory");
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     Findings found;
     for (const std::size_t count : conformance::more_counts())
@@ -186,7 +183,6 @@ TEST_CASE("a writable block has what peers wrote once the window is complete")
 TEST_CASE("ranks that expose memory agree on how many cores they share")
 {
   if (!exposes<TestBackend>()) SKIP_TEST("ranks of this backend do not read each other's memory");
-  if (!fits(2)) return;
   require_clear(on_ranks<TestBackend>(2, [](World& world) {
     Findings found;
     std::vector<int> all(static_cast<std::size_t>(world.size()));

@@ -39,7 +39,6 @@ constexpr Shape shape{5, 7};
 
 TEST_CASE("DistMatrix: a new matrix is zero, with its padding, and has the block of its layout")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const TestMesh mesh{world, {2, 2, 2}, 4};
     const Matrix<std::complex<float>> m{mesh, shape};
@@ -60,7 +59,6 @@ TEST_CASE("DistMatrix: a new matrix is zero, with its padding, and has the block
 TEST_CASE(
     "DistMatrix: a matrix padded to larger quanta has whole groups of rows and columns on a rank")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const TestMesh mesh{world, {2, 2, 2}, 4};
     Matrix<double> m{mesh, {15, 14}, {12, 28}};
@@ -90,7 +88,6 @@ TEST_CASE(
 
 TEST_CASE("DistMatrix: generate sets elements by global index, and not the padding")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const TestMesh mesh{world, {2, 2, 2}, 4};
     Matrix<double> m{mesh, shape};
@@ -110,7 +107,6 @@ TEST_CASE("DistMatrix: generate sets elements by global index, and not the paddi
 
 TEST_CASE("DistMatrix: local() is this rank's shard as an xtensor view")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const TestMesh mesh{world, {2, 2, 2}, 4};
     Matrix<double> m{mesh, shape};
@@ -137,7 +133,6 @@ TEST_CASE("DistMatrix: local() is this rank's shard as an xtensor view")
 
 TEST_CASE("DistMatrix: a copy has its own memory, on the same mesh")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh mesh{world, {1, 2, 2}, 2};
     Matrix<double> m{mesh, shape};
@@ -154,7 +149,6 @@ TEST_CASE("DistMatrix: a copy has its own memory, on the same mesh")
 
 TEST_CASE("DistMatrix: zeros are cut as another matrix is, with its padding")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh mesh{world, {1, 2, 2}, 4};
     Matrix<float> m{mesh, shape, {12, 4}};
@@ -172,7 +166,6 @@ TEST_CASE("DistMatrix: zeros are cut as another matrix is, with its padding")
 
 TEST_CASE("DistView: refers to the block, and gives the block of each rank")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const TestMesh mesh{world, {2, 2, 2}, 4};
     Matrix<double> m{mesh, shape};
@@ -196,7 +189,6 @@ TEST_CASE("DistView: refers to the block, and gives the block of each rank")
 
 TEST_CASE("DistMatrix: a matrix may have no rows or columns")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh mesh{world, {1, 2, 2}, 2};
     Findings found;
@@ -212,7 +204,6 @@ TEST_CASE("DistMatrix: a matrix may have no rows or columns")
 
 TEST_CASE("DistMatrix: on an idle rank the block is empty")
 {
-  if (!fits(6)) return;
   require_clear(on_ranks<TestBackend>(6, [](World& world) {
     const TestMesh mesh{world, {1, 2, 2}, 4, IdleRanks::allowed};
     Matrix<double> m{mesh, shape};
@@ -231,7 +222,6 @@ TEST_CASE("DistMatrix: on an idle rank the block is empty")
 
 TEST_CASE("DistMatrix: a size in bytes over 64 bits is an error")
 {
-  if (!fits(4)) return;
   for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
          const TestMesh mesh{world, {1, 2, 2}, 2};
          constexpr std::size_t large = std::size_t{1} << 33;

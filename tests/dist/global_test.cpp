@@ -135,7 +135,6 @@ TEMPLATE_TEST_CASE("gather undoes scatter of other scalars", "", float, std::com
 
 TEST_CASE("scatter accepts any xtensor expression")
 {
-  if (!fits(4)) return;
   const auto a = numbered<double>({5, 7}, 1);
   const auto b = numbered<double>({5, 7}, 2);
   const Global<double> sum = a + 2.0 * b;
@@ -165,7 +164,6 @@ TEST_CASE("scatter accepts any xtensor expression")
 
 TEST_CASE("scatter reads rank 0's matrix only")
 {
-  if (!fits(4)) return;
   const auto global = numbered<double>({5, 7});
   require_clear(on_ranks<TestBackend>(4, [&](World& world) {
     const Mesh2 mesh{world, {.q = 2}};
@@ -207,7 +205,6 @@ TEST_CASE("scatter of a matrix on another rank than 0 throws on every rank, and 
 
 TEST_CASE("scatter into a matrix of another shape throws on every rank, and does not change it")
 {
-  if (!fits(4)) return;
   const auto right = numbered<float>({5, 7});
   const auto wrong = numbered<float>({7, 5});
   require_clear(on_ranks<TestBackend>(4, [&](World& world) {
@@ -228,7 +225,6 @@ TEST_CASE("scatter into a matrix of another shape throws on every rank, and does
 
 TEST_CASE("scatter of a tensor of other than two dimensions throws on every rank")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const Mesh2 mesh{world, {.q = 2}};
     DistMatrix<double, Summa2D::Input, Mesh2::AxisMesh> x{mesh, {2, 2}};
@@ -249,7 +245,6 @@ TEST_CASE("scatter of a tensor of other than two dimensions throws on every rank
 
 TEST_CASE("scatter and gather with idle ranks")
 {
-  if (!fits(6)) return;
   const auto global = numbered<double>({5, 7});
   require_clear(on_ranks<TestBackend>(6, [&](World& world) {
     const Mesh2 mesh{world, {2, 2}, IdleRanks::allowed};
@@ -295,7 +290,6 @@ TEST_CASE("scatter sends each other rank its block, gather the first replica of 
 
 TEST_CASE("scatter of an empty xtensor gives an empty matrix")
 {
-  if (!fits(4)) return;
   for (const auto& shape : on_ranks<TestBackend>(4, [](World& world) {
          const auto x = scatter<Summa2D::Input>(Mesh2{world, {.q = 2}}, xt::xtensor<double, 2>{});
          return std::pair{x.rows() + x.cols(), gather(x).size()};
@@ -305,7 +299,6 @@ TEST_CASE("scatter of an empty xtensor gives an empty matrix")
 
 TEST_CASE("scatter into a matrix from a view of itself")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const Mesh2 mesh{world, {.q = 2}};
     // On rank 0, a view as large as the matrix, which every rank holds whole.

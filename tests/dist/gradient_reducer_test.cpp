@@ -24,7 +24,6 @@ using Grid = Mesh<Summa25D, TestBackend>;
 
 TEST_CASE("a reducer sums along the given axes only")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const Grid mesh{world, {.q = 2, .d = 2}};
     Findings found;

@@ -66,7 +66,6 @@ TEST_CASE("Placement: the transpose has the transposes of the blocks")
 
 TEST_CASE("placement: the blocks of a layout on a mesh")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](auto& world) {
     const Mesh<Summa25D, TestBackend> mesh{world, {.q = 2, .d = 2}};
     using Weight = Summa25D::Weight;

@@ -196,7 +196,6 @@ constexpr std::array sizes{0, 1, 1, 2, 3, 5, 7, 12, 13, 24, 31};
 
 TEST_CASE("redistribute to the same layout on an equal mesh sends nothing")
 {
-  if (!fits<B>(8)) return;
   require_clear(on_ranks<B>(8, [](World& world) {
     Findings found;
     for (const Layers::Array extents : {Layers::Array{2, 2, 2}, {3, 1, 2}})
@@ -278,7 +277,6 @@ TEST_CASE("redistribute: each rank receives each element that it needs and does 
 
 TEST_CASE("From a replicated layout to a part of it nothing is sent")
 {
-  if (!fits<B>(6)) return;
   require_clear(on_ranks<B>(6, [](World& world) {
     const On<Grid> mesh{world, {2, 3}, 6};
     DistMatrix<double, Layout<Rows<>, Cols<>>, On<Grid>> x{mesh, {7, 11}};
@@ -314,7 +312,6 @@ TEMPLATE_TEST_CASE("redistribute between schemes' meshes with other numbers of r
                    std::complex<double>)
 {
   using T = TestType;
-  if (!fits<B>(8)) return;
   const auto values = random_matrix<T, Fractions>({37, 23}, 1);
   const auto results = on_ranks<B>(8, [&](World& world) {
     const Mesh<Cube3D, B> cube{world};
@@ -337,7 +334,6 @@ TEMPLATE_TEST_CASE("redistribute between schemes' meshes with other numbers of r
 
 TEST_CASE("redistribute to another shape throws on every rank")
 {
-  if (!fits<B>(4)) return;
   for (const auto& m : on_ranks<B>(4, [](World& world) {
          const Mesh<Summa2D, B> mesh{world, {.q = 2}};
          const DistMatrix<double, Summa2D::Input, On<Grid>> x{mesh, {5, 7}};
@@ -367,7 +363,6 @@ TEST_CASE("redistribute between meshes on different communicators throws on ever
 
 TEST_CASE("redistribute of a matrix to itself does not change it")
 {
-  if (!fits<B>(4)) return;
   for (const bool same : on_ranks<B>(4, [](World& world) {
          const Mesh<Summa2D, B> mesh{world, {.q = 2}};
          DistMatrix<double, Summa2D::Input, On<Grid>> x{mesh, {5, 7}};

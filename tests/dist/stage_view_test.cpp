@@ -39,7 +39,6 @@ OfStage mesh_for(const M& mesh, int first, int second)
 
 TEST_CASE("the ranks of other stages hold empty blocks of a matrix")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](TestBackend::Communicator& world) {
     const M mesh{world, {2, 2, 2}, 2};
     const auto of_stage = make_stage_mesh(mesh);
@@ -76,7 +75,6 @@ TEST_CASE("the ranks of other stages hold empty blocks of a matrix")
 
 TEST_CASE("replicas that differ are found within a stage, and between two that share a matrix")
 {
-  if (!fits(3)) return;
   // A row of three stages; rank 2 changes its copy.
   const auto messages = on_ranks<TestBackend>(3, [](TestBackend::Communicator& world) {
     const M mesh{world, {3, 1, 1}, 1};
@@ -100,7 +98,6 @@ TEST_CASE("replicas that differ are found within a stage, and between two that s
 
 TEST_CASE("replicas within a later stage are compared")
 {
-  if (!fits(4)) return;
   const auto messages = on_ranks<TestBackend>(4, [](TestBackend::Communicator& world) {
     const M mesh{world, {2, 1, 2}, 1};
     Matrix w{mesh_for(mesh, 1, 1), {2, 2}};

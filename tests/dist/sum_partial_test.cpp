@@ -114,7 +114,6 @@ TEST_CASE("sum_partial: parts along several axes are summed along all of them")
 
 TEMPLATE_TEST_CASE("sum_partial: other scalars", "", float, std::complex<double>)
 {
-  if (!fits<B>(4)) return;
   require_clear(on_ranks<B>(4, [](World& world) {
     const Grid mesh{world, {1, 2, 2}, 4};
     using Parts = Layout<Rows<>, Cols<Col>, Partial<Row>>;
@@ -128,7 +127,6 @@ TEMPLATE_TEST_CASE("sum_partial: other scalars", "", float, std::complex<double>
 
 TEST_CASE("sum_partial: a replicated sum sends twice the elements of one that is cut")
 {
-  if (!fits<B>(8)) return;
   const auto sent = on_ranks<B>(8, [](World& world) {
     const Grid mesh{world, {1, 2, 4}, 8};
     const DistMatrix<double, Layout<Rows<>, Cols<Row>, Partial<Col>>, Grid> parts{mesh, {16, 24}};
@@ -149,7 +147,6 @@ TEST_CASE("sum_partial: a replicated sum sends twice the elements of one that is
 
 TEST_CASE("sum_partial: parts of another shape or on another mesh throw on every rank")
 {
-  if (!fits<B>(4)) return;
   for (const auto& m : on_ranks<B>(4, [](World& world) {
          const Grid mesh{world, {1, 2, 2}, 4};
          const Grid other{world, {1, 2, 2}, 4};
@@ -165,7 +162,6 @@ TEST_CASE("sum_partial: parts of another shape or on another mesh throw on every
 
 TEST_CASE("sum_partial: parts whose blocks do not contain those of the sum throw on every rank")
 {
-  if (!fits<B>(4)) return;
   const auto messages = on_ranks<B>(4, [](World& world) {
     const Grid mesh{world, {1, 2, 2}, 2};
     const DistMatrix<double, Layout<Rows<Row>, Cols<>, Partial<Col>>, Grid> parts{mesh, {6, 5}};

@@ -250,7 +250,6 @@ TEST_CASE("A batch sends the words of its products, and those of the sum of a sh
 
 TEST_CASE("A batch that does not match is refused")
 {
-  if (!fits(2)) return;
   for (const auto& m : on_ranks<TestBackend>(2, [](TestBackend::Communicator& world) {
          using Product = DistBatchMatMul<Grid3D, TestBackend, double>;
          const BatchMesh<Grid3D, TestBackend> mesh{world, 2};
@@ -267,7 +266,6 @@ TEST_CASE("A batch that does not match is refused")
 TEST_CASE("An engine's call for batches gives what one product after the other gives")
 {
   const auto same = []<Op op_x, Op op_w>(int ranks, int groups, int calls) {
-    if (!fits(ranks)) return;
     require_clear(on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
       Findings found;
       const auto expected = products<TestBackend, op_x, op_w>(world, groups);

@@ -75,7 +75,6 @@ template <class E>
 void check_refused(bool on_another_mesh, const std::string& fix,
                    const std::vector<Refusal>& refusals)
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [&](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
     const TestMesh2 other{world, {.q = 2}};
@@ -130,7 +129,6 @@ TEST_CASE("a product of two matrices on one rank, and its gradients")
 
 TEST_CASE("A plan knows its mesh and size")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
     const Product plan{mesh, size};
@@ -144,7 +142,6 @@ TEST_CASE("A plan knows its mesh and size")
 
 TEST_CASE("A plan has the requested method")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
     const bool exposes = can_expose(world);
@@ -163,7 +160,6 @@ TEST_CASE("A plan has the requested method")
 TEST_CASE("Where ranks can't expose memory, a plan uses collectives and refuses the direct method")
 {
   using B = Counting<TestBackend>;
-  if (!fits(4)) return;
   require_clear(on_ranks<B>(4, [](B::Communicator& world) {
     const Mesh<Summa2D, B> mesh{world, {.q = 2}};
     using P = DistMatMul<Summa2D, B, double>;
@@ -214,7 +210,6 @@ TEST_CASE("A matrix of another mesh is refused by every call that takes it")
 
 TEST_CASE("A matrix of other padding is refused")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
     Product plan{mesh, size, Gathered::again, Method::automatic, {.m = 4, .n = 0, .k = 6}};
@@ -231,7 +226,6 @@ TEST_CASE("A matrix of other padding is refused")
 
 TEST_CASE("A refused product leaves its result as it was")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
     Product plan{mesh, size};
@@ -247,7 +241,6 @@ TEST_CASE("A refused product leaves its result as it was")
 
 TEST_CASE("The outputs of a cube's layers are the inputs of its next ones")
 {
-  if (!fits(8)) return;
   const auto x = random_matrix<double>({13, 10}, 1);
   const auto w1 = random_matrix<double>({10, 17}, 2);
   const auto w2 = random_matrix<double>({17, 6}, 3);
@@ -280,7 +273,6 @@ TEST_CASE("The outputs of a cube's layers are the inputs of its next ones")
 
 TEST_CASE("Plans of several sizes on one mesh do not change each other's results")
 {
-  if (!fits(8)) return;
   const auto layer = random_layer<double>({.m = 9, .n = 14, .k = 11}, 1);
   const auto narrow = random_layer<double>({.m = 9, .n = 2, .k = 5}, 2);
   const auto large = random_layer<double>({.m = 21, .n = 30, .k = 17}, 3);
@@ -306,7 +298,6 @@ TEST_CASE("Plans of several sizes on one mesh do not change each other's results
 
 TEST_CASE("A plan of Summa25D sums dW over the layers, and adds beta dW once")
 {
-  if (!fits(16)) return;
   const auto layer = random_layer<double>({.m = 16, .n = 5, .k = 3}, 1);
   require_clear(on_ranks<TestBackend>(16, [&](World& world) {
     using P = DistMatMul<Summa25D, TestBackend, double>;
@@ -470,7 +461,6 @@ TEST_CASE("A plan allocates its workspace when it is made, and nothing when it m
 
 TEST_CASE("A result that is also an operand is refused by every call, and no operand changes")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
     Product plan{mesh, {.m = 4, .n = 4, .k = 4}};
@@ -554,7 +544,6 @@ TEST_CASE("Of two threads of a rank in one plan one multiplies, the other gets a
 TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
 {
   using T = bfloat16;
-  if (!fits(4)) return;
   constexpr ProductSize s{.m = 9, .n = 7, .k = 40};
   const auto x = random_matrix<T, Fractions>({s.m, s.k}, 1);
   const auto w = random_matrix<T, Fractions>({s.k, s.n}, 2);

@@ -29,7 +29,6 @@ TEST_CASE("A batch mesh has groups of consecutive ranks, and communicators acros
 
 TEST_CASE("A batch mesh refuses groups that do not have equally many ranks, on every rank")
 {
-  if (!fits(4)) return;
   for (const int groups : {3, 0, 8})
     for (const auto& m : on_ranks<TestBackend>(4, [groups](TestBackend::Communicator& world) {
            return message_of<MeshError>([&] { BatchMesh<Summa2D, TestBackend>{world, groups}; });

@@ -64,7 +64,6 @@ std::vector<int> expected(const Mesh3& mesh, int rank, const std::array<bool, 3>
 
 TEST_CASE("A rank knows its place on the mesh")
 {
-  if (!fits(12)) return;
   require_clear(on_ranks<TestBackend>(12, [](World& world) {
     const Mesh3 mesh{world, {2, 3, 2}, 60};
     Findings found;
@@ -114,7 +113,6 @@ TEST_CASE("A group along axes has the ranks that differ only there, in the order
 
 TEST_CASE("The order of axes does not matter")
 {
-  if (!fits(6)) return;
   require_clear(on_ranks<TestBackend>(6, [](World& world) {
     const Mesh3 mesh{world, {1, 3, 2}, 6};
     Findings found;
@@ -127,7 +125,6 @@ TEST_CASE("The order of axes does not matter")
 
 TEST_CASE("A copy is the same mesh, and another mesh of the same extents is not")
 {
-  if (!fits(4)) return;
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const Mesh3 mesh{world, {1, 2, 2}, 2};
     const Mesh3 other{world, {1, 2, 2}, 2};
@@ -161,7 +158,6 @@ TEST_CASE("A mesh of a scheme has its extents and its quantum")
 
 TEST_CASE("A mesh whose scheme refuses the ranks can't be built")
 {
-  if (!fits(5)) return;
   for (const auto& m : on_ranks<TestBackend>(5, [](World& world) {
          return message_of<MeshError>([&] { Mesh<TwoRows, TestBackend>{world}; });
        }))
@@ -170,7 +166,6 @@ TEST_CASE("A mesh whose scheme refuses the ranks can't be built")
 
 TEST_CASE("Extents that don't multiply up to the world are refused on every rank")
 {
-  if (!fits(4)) return;
   for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
          return message_of<MeshError>([&] { Mesh3{world, {1, 2, 3}, 6}; });
        }))
@@ -192,7 +187,6 @@ TEST_CASE("Extents whose product no int holds are refused")
 
 TEST_CASE("Extents below one are refused, though they multiply up to the world")
 {
-  if (!fits(4)) return;
   for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
          return message_of<MeshError>([&] { Mesh3{world, {1, -2, -2}, 2}; });
        }))
@@ -202,7 +196,6 @@ TEST_CASE("Extents below one are refused, though they multiply up to the world")
 TEST_CASE(
     "A mesh without idle ranks has its parent's communicator, and allowing them changes nothing")
 {
-  if (!fits(6)) return;
   using B = Counting<TestBackend>;
   const auto splits = on_ranks<B>(6, [](B::Communicator& world) {
     const auto messages = [&](auto make) {
@@ -269,7 +262,6 @@ TEST_CASE("Collective calls of a mesh are refused on an idle rank")
 
 TEST_CASE("A mesh of a scheme takes exact extents and leaves ranks idle")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](World& world) {
     const Axes<Row, Col>::Array extents{2, 3};
     const Mesh<TwoRows, TestBackend> mesh{world, extents, IdleRanks::allowed};
@@ -286,7 +278,6 @@ TEST_CASE("A mesh of a scheme takes exact extents and leaves ranks idle")
 
 TEST_CASE("A mesh of a scheme takes extents by name, and leaves ranks idle where that is allowed")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](auto& world) {
     const Mesh<TwoRows, TestBackend> mesh{world, {.cols = 3}, IdleRanks::allowed};
     Findings found;
@@ -328,7 +319,6 @@ TEST_CASE("Unused buffers belong to a mesh and its copies, those of each type ap
 
 TEST_CASE("More ranks than the world has are refused, idle ranks or not")
 {
-  if (!fits(4)) return;
   for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
          return message_of<MeshError>([&] { Mesh3{world, {1, 2, 3}, 6, IdleRanks::allowed}; });
        }))

@@ -26,7 +26,6 @@ static_assert(std::is_same_v<StageMesh<M>, AxisMesh<Axes<Data, Row>, TestBackend
 
 TEST_CASE("the ranks of a stage are a mesh of their own")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](TestBackend::Communicator& world) {
     const M mesh{world, {2, 2, 2}, 4};
     const auto mine = make_stage_mesh(mesh);
@@ -48,7 +47,6 @@ TEST_CASE("the ranks of a stage are a mesh of their own")
 
 TEST_CASE("ranks that a mesh with stages leaves idle have no stage")
 {
-  if (!fits(3)) return;
   require_clear(on_ranks<TestBackend>(3, [](TestBackend::Communicator& world) {
     const M mesh{world, {1, 2, 1}, 1, IdleRanks::allowed};
     const auto mine = make_stage_mesh(mesh);

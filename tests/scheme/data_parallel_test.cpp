@@ -161,7 +161,6 @@ TEST_CASE("DataParallel names extents that would fit where those requested do no
 
 TEST_CASE("matrices are redistributed from and to meshes with a data axis")
 {
-  if (!fits(8)) return;
   require_clear(on_ranks<TestBackend>(8, [](TestBackend::Communicator& world) {
     using S = DataParallel<Summa2D>;
     const Mesh<S, TestBackend> from{world, {.data = 2, .scheme = {.q = 2}}};
@@ -186,7 +185,6 @@ TEST_CASE("matrices are redistributed from and to meshes with a data axis")
 
 TEST_CASE("weights that differ between the meshes of a data axis are found")
 {
-  if (!fits(8)) return;
   const auto messages = on_ranks<TestBackend>(8, [](TestBackend::Communicator& world) {
     using S = DataParallel<Summa2D>;
     const Mesh<S, TestBackend> mesh{world, {.data = 2, .scheme = {.q = 2}}};

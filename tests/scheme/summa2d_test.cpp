@@ -182,7 +182,6 @@ TEST_CASE("Summa2D refuses q beside rows or cols")
 
 TEST_CASE("A mesh that can't be built throws on every rank")
 {
-  if (!fits(6)) return;
   const auto messages = on_ranks<TestBackend>(6, [](TestBackend::Communicator& world) {
     return message_of<MeshError>([&] { Mesh<Summa2D, TestBackend>{world, {.q = 2}}; });
   });

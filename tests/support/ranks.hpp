@@ -40,8 +40,9 @@ struct Tally
 };
 inline Tally tally;
 
-/// Whether a backend has so many ranks; a test that needs more is skipped: `if (!fits(8)) return;`.
-/// The number of threads is not limited, that of processes is.
+/// Whether a backend has so many ranks: the number of threads is not limited, that of processes is.
+/// `on_ranks` asks this itself. A test that would miss its results is skipped as a whole:
+/// `if (!fits(8)) return;`.
 template <BackendType B = TestBackend>
 [[nodiscard]] bool fits([[maybe_unused]] int ranks)
 {
@@ -65,12 +66,14 @@ template <BackendType B = TestBackend, class Range>
   return fitting;
 }
 
-/// What `body(world)` returned on each rank, in the order of the ranks; compiled once for each R.
+/// What `body(world)` returned on each rank, in the order of the ranks, or nothing where the ranks
+/// do not fit; compiled once for each R.
 /// @throws what `launch` throws
 template <class R, BackendType B>
 [[nodiscard]] std::vector<R>
 results_of(int ranks, cubist::detail::FunctionRef<R(typename B::Communicator&)> body)
 {
+  if (!fits<B>(ranks)) return {};
   ++tally.launches;
 #ifdef CUBIST_TEST_MPI
   if constexpr (on_processes<B>)

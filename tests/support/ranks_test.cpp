@@ -68,6 +68,12 @@ TEST_CASE("a launch that does not fit is skipped, and counted")
   CHECK(any_number == !on_processes<TestBackend>);
   CHECK(tally.skipped == skipped + (any_number ? 0 : 1));
   CHECK(those_that_fit(std::vector{1, 1'000'000}).size() == (any_number ? 2 : 1));
+  if (!any_number)
+  {
+    CHECK(on_ranks<TestBackend>(1'000'000, [](auto&) { return 0; }).empty());
+    CHECK(tally.skipped == skipped + 3);
+  }
+  CHECK(tally.launches == launches);
   (void)on_ranks<TestBackend>(1, [](auto&) { return 0; });
   CHECK(tally.launches == launches + 1);
   tally.launches = launches;

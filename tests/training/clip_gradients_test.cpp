@@ -75,7 +75,6 @@ TEST_CASE("the norm of gradients counts each element once")
 
 TEST_CASE("the norm of gradients is that of the parts of a sharded optimizer")
 {
-  if (!fits(two_meshes)) return;
   const auto found = on_mesh(two_meshes, [](const auto& mesh) {
     using S = DataParallel<Summa2D>;
     Net<S> mlp{mesh, {7, 11, 5}, {.seed = 3}};

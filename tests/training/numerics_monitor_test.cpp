@@ -63,7 +63,6 @@ std::string message_on_all(const Place<S>& place, const std::string& name, bool 
 template <class S>
 void train_monitored(const Place<S>& place, const Training& t)
 {
-  if (!fits(place)) return;
   CAPTURE(place.name());
   const auto errors = on_mesh(place, [&](const auto& mesh) {
     return message_of<Error>([&] {

@@ -307,7 +307,6 @@ TEST_CASE("micro-batches of a sharded optimizer are one batch")
 
 TEST_CASE("a sharded optimizer refuses the parameters of another network, and takes a factor")
 {
-  if (!fits(two_ranks)) return;
   for (const auto& message : on_mesh<TestBackend>(two_ranks, [](const auto& mesh) -> std::string {
          using Network = MLP<DataParallel<Summa2D>, TestBackend, double>;
          Network mlp{mesh, uneven}, other{mesh, uneven};

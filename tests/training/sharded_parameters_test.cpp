@@ -56,7 +56,6 @@ double gradient(int backward, int rank, std::size_t i, std::size_t j)
 TEST_CASE("each replica of a parameter has a part of the sum of their gradients")
 {
   const Place<S> two_ranks{2, {.data = 2, .scheme = {.q = 1}}};
-  if (!fits(two_ranks)) return;
   require_clear(on_mesh<B>(two_ranks, [](const M& mesh) {
     const auto gradients = std::make_shared<Gradients<double, M>>(mesh);
     DistMatrix<double, S::Weight, M> w{mesh, {4, 1}};

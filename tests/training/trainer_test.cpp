@@ -321,7 +321,6 @@ TEST_CASE("a report has the mean loss of the steps since the last one")
 
 TEST_CASE("a report's rate counts all samples of its steps, and its waits are a part of its time")
 {
-  if (!fits(two_by_two)) return;
   for (const auto& report : on_mesh(two_by_two, [](const auto& mesh) {
          ProgressWindow window;
          for (const double loss : {1.0, 2.0, 6.0}) window.add(loss);

@@ -48,7 +48,6 @@ std::vector<double> block_of_rank(int rank)
 TEST_CASE("Pieces of every rank's block are read, as stored or transposed")
 {
   if (!exposes<TestBackend>()) SKIP_TEST("ranks of this backend do not read each other's memory");
-  if (!fits(3)) return;
   require_clear(on_ranks<TestBackend>(3, [](World& world) {
     Findings found;
     const auto mine = block_of_rank(world.rank());
@@ -79,7 +78,6 @@ TEST_CASE("Pieces of every rank's block are read, as stored or transposed")
 TEST_CASE("A matrix that no rank reads is not exposed, and no rank waits")
 {
   if (!exposes<TestBackend>()) SKIP_TEST("ranks of this backend do not read each other's memory");
-  if (!fits(2)) return;
   require_clear(on_ranks<TestBackend>(2, [](World& world) {
     Findings found;
     const auto mine = block_of_rank(world.rank());

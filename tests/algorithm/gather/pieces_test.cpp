@@ -142,7 +142,6 @@ TEST_CASE("Blocks are gathered whole or piece by piece, by rows or columns, stor
 
 TEST_CASE("Blocks are one piece where they form one matrix and are sent in one collective")
 {
-  if (!fits(2)) return;
   require_clear(on_ranks<TestBackend>(2, [](World& world) {
     Findings found;
     const auto count = [&](Granularity granularity, Dimension cut, bool transposed) {

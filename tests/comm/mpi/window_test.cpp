@@ -45,7 +45,6 @@ TEST_CASE("processes of one machine share memory, unless the options forbid it")
 TEST_CASE("a block in the arena is read in place, another one from a copy")
 {
   if (!exposes<Mpi>()) SKIP_TEST("these processes share no memory");
-  if (!fits<Mpi>(2)) return;
   require_clear(on_ranks<Mpi>(2, [](World& world) {
     Findings found;
     Shared<double> shared(2000, 1.0 + world.rank());

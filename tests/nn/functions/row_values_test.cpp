@@ -20,7 +20,6 @@ namespace
 template <class L, class S>
 void check_rows(const Place<S>& place)
 {
-  if (!fits(place)) return;
   CAPTURE(place.name(), L::to_string());
   const auto global = integers<double>(13, 11, 3);
   require_clear(on_mesh(place, [&](const auto& mesh) {

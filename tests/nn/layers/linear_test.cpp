@@ -445,7 +445,6 @@ TEST_CASE("matrices of other sizes, or of another mesh, are refused")
 TEST_CASE("where products are local, the engine may do all of a layer in one pass")
 {
   const auto expect = [](int ranks, int times, auto run) {
-    if (!fits(ranks)) return;
     require_clear(on_ranks<Threads>(ranks, [&](auto& world) {
       auto [asked, found] = run(world);
       found.check(asked == times, "asked ", asked, " times");

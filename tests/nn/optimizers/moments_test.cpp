@@ -25,7 +25,6 @@ constexpr Shape shape{3, 5};
 template <class T, class F>
 void on_parameter(F body)
 {
-  if (!fits(single_layer)) return;
   require_clear(on_mesh(single_layer, [&](const auto& mesh) {
     Findings found;
     Matrix<T> w{mesh, shape};

@@ -13,7 +13,6 @@ namespace cubist::test::parameter_groups_test
 
 TEST_CASE("parameters that are updated in the same way make a set")
 {
-  if (!fits(one_rank)) return;
   require_clear(on_mesh<Threads>(one_rank, [](const auto& mesh) {
     Findings found;
     using M = AxisMesh<Summa2D::Axes, Threads>;
