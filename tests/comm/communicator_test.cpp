@@ -13,6 +13,7 @@
 #include "backend.hpp"
 #include "catch.hpp"
 #include "conformance.hpp"
+#include "economy.hpp"
 #include "ranks.hpp"
 
 namespace comm_communicator_test

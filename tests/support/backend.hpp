@@ -19,8 +19,6 @@
 #endif
 #include "cubist/comm/window.hpp"
 
-#include "sanitized.hpp"
-
 namespace cubist::test
 {
 
@@ -44,20 +42,6 @@ inline constexpr bool on_processes = false;
 #endif
 template <class B>
 inline constexpr bool on_processes<Counting<B>> = on_processes<B>;
-
-/// Whether many ranks on few cores are slow: processes, and the fake devices of NCCL.
-#ifdef CUBIST_TEST_NCCL
-template <class B>
-inline constexpr bool many_are_slow = true;
-#else
-template <class B>
-inline constexpr bool many_are_slow = on_processes<B>;
-#endif
-
-/// Whether tests use few types of elements: under sanitizers, and where many ranks are slow; the
-/// conformance suite of communicators tests all types.
-template <class B>
-inline constexpr bool few_suffice = sanitized || many_are_slow<B>;
 
 #ifdef CUBIST_TEST_MPI
 /// Whether all processes are on one node. The first call is collective; main makes it.

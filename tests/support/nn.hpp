@@ -24,6 +24,7 @@
 #include "cubist/scheme/summa2d.hpp"
 
 #include "backend.hpp"
+#include "economy.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test

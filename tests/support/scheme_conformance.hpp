@@ -35,9 +35,9 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "economy.hpp"
 #include "products.hpp"
 #include "ranks.hpp"
-#include "sanitized.hpp"
 
 namespace cubist::test
 {
@@ -55,12 +55,6 @@ struct Subject
   using Product = DistMatMul<S, B, T, x, w>;
   using Mesh = typename Product::Mesh;
 };
-
-/// The first subjects, and the others where ranks are threads.
-template <class First, class Others>
-using AllOrFirst =
-    std::conditional_t<few_suffice<TestBackend>, First,
-                       decltype(std::tuple_cat(std::declval<First>(), std::declval<Others>()))>;
 
 /// A scheme with a real and a complex scalar. Plans depend on the scalar and the backend, not on
 /// the scheme, so that one scheme with all scalars (cube3d_test.cpp) is enough.

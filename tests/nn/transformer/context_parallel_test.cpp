@@ -10,7 +10,7 @@
 #include "cubist/scheme/grid3d.hpp"
 
 #include "catch.hpp"
-#include "sanitized.hpp"
+#include "economy.hpp"
 #include "scheme_conformance.hpp"
 #include "transformer_reference.hpp"
 
@@ -40,9 +40,7 @@ void equals_reference(const TestMesh<S>& on, std::size_t ranks, const ReferenceM
 template <SchemeType S>
 void equals_references(const TestMesh<S>& on, std::size_t ranks, Compared compared)
 {
-#ifdef CUBIST_QUICK_TESTS
-  if (few_suffice<TestBackend> && compared == Compared::all) compared = Compared::model;
-#endif
+  if (quick && few_suffice<TestBackend> && compared == Compared::all) compared = Compared::model;
   for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
     equals_reference(on, ranks, *model, compared);
 }
@@ -103,11 +101,7 @@ template <class S>
 void trains_as_one_rank(const Place<S>& place)
 {
   if (!fits(place)) return;
-#ifdef CUBIST_QUICK_TESTS
-  constexpr std::size_t steps = 10;
-#else
-  constexpr std::size_t steps = 200;
-#endif
+  constexpr std::size_t steps = quick ? 10 : 200;
   for (const bool llama : {false, true})
   {
     CAPTURE(place.name(), llama);
@@ -123,35 +117,34 @@ TEST_CASE("transformers whose ranks share sequences are those of Hugging Face an
 {
   equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 4, Compared::all);
   equals_references<Summa2D>({4, {.rows = 4, .cols = 1}}, 4, Compared::model);
-#ifdef CUBIST_QUICK_TESTS
-  equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 2, Compared::pass);
-  equals_references<Cube3D>({8, {.q = 2}}, 4, Compared::pass);
-#else
-  equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 2, Compared::model);
-  equals_references<Cube3D>({8, {.q = 2}}, 4, Compared::all);
-  equals_references<Summa2D>({6, {.rows = 2, .cols = 3}}, 2, Compared::model);
-  equals_references<Summa2DInput>({6, {.rows = 3, .cols = 2}}, 3, Compared::model);
-  equals_references<Summa2DWeight>({8, {.rows = 4, .cols = 2}}, 4, Compared::model);
-  equals_references<Summa25DInput>({8, {.q = 2, .d = 2}}, 2, Compared::model);
-  equals_references<Summa25DWeight>({8, {.q = 2, .d = 2}}, 4, Compared::model);
-  equals_references<Grid3D>({6, {.x = 3, .y = 1, .z = 2}}, 6, Compared::model);
-  equals_references<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 2, Compared::model);
-  equals_references<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2,
-                                           Compared::model);
-#endif
+  equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 2, quick ? Compared::pass : Compared::model);
+  equals_references<Cube3D>({8, {.q = 2}}, 4, quick ? Compared::pass : Compared::all);
+  if constexpr (!quick)
+  {
+    equals_references<Summa2D>({6, {.rows = 2, .cols = 3}}, 2, Compared::model);
+    equals_references<Summa2DInput>({6, {.rows = 3, .cols = 2}}, 3, Compared::model);
+    equals_references<Summa2DWeight>({8, {.rows = 4, .cols = 2}}, 4, Compared::model);
+    equals_references<Summa25DInput>({8, {.q = 2, .d = 2}}, 2, Compared::model);
+    equals_references<Summa25DWeight>({8, {.q = 2, .d = 2}}, 4, Compared::model);
+    equals_references<Grid3D>({6, {.x = 3, .y = 1, .z = 2}}, 6, Compared::model);
+    equals_references<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 2, Compared::model);
+    equals_references<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2,
+                                             Compared::model);
+  }
 }
 
 TEST_CASE("a sequence of 1024 tokens on grids is that of PyTorch")
 {
   equals_long_reference<Cube3D>({8, {.q = 2}}, 4);
-#ifndef CUBIST_QUICK_TESTS
-  equals_long_reference<Cube3D>({8, {.q = 2}}, 2);
-  equals_long_reference<Grid3D>({4, {.x = 2, .y = 2, .z = 1}}, 2);
-  equals_long_reference<Grid3D>({6, {.x = 1, .y = 2, .z = 3}}, 3);
-  equals_long_reference<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 4);
-  equals_long_reference<Grid3D>({8, {.x = 4, .y = 1, .z = 2}}, 8);
-  equals_long_reference<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2);
-#endif
+  if constexpr (!quick)
+  {
+    equals_long_reference<Cube3D>({8, {.q = 2}}, 2);
+    equals_long_reference<Grid3D>({4, {.x = 2, .y = 2, .z = 1}}, 2);
+    equals_long_reference<Grid3D>({6, {.x = 1, .y = 2, .z = 3}}, 3);
+    equals_long_reference<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 4);
+    equals_long_reference<Grid3D>({8, {.x = 4, .y = 1, .z = 2}}, 8);
+    equals_long_reference<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2);
+  }
 }
 
 #ifndef CUBIST_QUICK_TESTS
@@ -177,11 +170,7 @@ TEMPLATE_TEST_CASE("a sequence of 1024 tokens on Summa25D is that of PyTorch", "
 TEST_CASE(
     "norms of heads and scaled frequencies are those of references, where ranks share sequences")
 {
-#ifdef CUBIST_QUICK_TESTS
-  const auto compared = Compared::pass;
-#else
-  const auto compared = Compared::model;
-#endif
+  constexpr auto compared = quick ? Compared::pass : Compared::model;
   for (const auto& model : reference_models())
     if (&model != &gpt2_tiny() && &model != &llama_tiny())
       equals_reference<Cube3D>({8, {.q = 2}}, 4, model, compared);
@@ -191,9 +180,7 @@ TEST_CASE("one sequence on many ranks trains as on one, with dropout and recompu
 {
   trains_as_one_rank(two_two_two);
   trains_as_one_rank(cube);
-#ifndef CUBIST_QUICK_TESTS
-  trains_as_one_rank(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}});
-#endif
+  if constexpr (!quick) trains_as_one_rank(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}});
 }
 
 TEST_CASE(
