@@ -60,15 +60,7 @@ std::string error_of(int ranks, F body)
     const Mesh<Summa2D, FakeNccl> mesh{world, {}};
     DistMatrix<double, Summa2D::Input, AxisMesh<Summa2D::Axes, FakeNccl>> x{mesh, {4, 4}}, y = x;
     x.generate(ReplayedNumbers{1});
-    std::string message;
-    try
-    {
-      body(mesh, x, y);
-    }
-    catch (const CaptureError& e)
-    {
-      message = e.what();
-    }
+    auto message = message_of<CaptureError>([&] { body(mesh, x, y); });
     // The communicators and the stream can still be used, and a step can be captured.
     Step step{mesh, [&] {
                 mesh.engine().copy(MatrixView<const double>{x.valid()}, y.valid());

@@ -20,6 +20,7 @@
 
 #include "catch.hpp"
 #include "folder.hpp"
+#include "machines.hpp"
 #include "nn.hpp"
 
 // The real schedule in simulated time: how long stages wait for one another, and its trace.
@@ -45,15 +46,6 @@ class MachineScope
  private:
   Machine former_;
 };
-
-/// Nodes of one core, on links that take no time.
-Machine free_links()
-{
-  Machine m{.name = "free links", .cores = 1, .memory_bandwidth = 1e15};
-  m.links = {{.name = "memory", .ranks = 1, .latency = 1e-12, .bandwidth = 1e18},
-             {.name = "network", .latency = 1e-12, .bandwidth = 1e18}};
-  return m;
-}
 
 /// The seconds of a step of 32 equal layers.
 double seconds_of(int stages, const PipelineOptions& pipeline)

@@ -92,15 +92,7 @@ std::string error(const std::string& text, const RowOptions& options)
   const Folder folder;
   write_contents(folder / "x.csv", text);
   const CsvFile file{folder / "x.csv"};
-  try
-  {
-    RowReader{file, options};
-  }
-  catch (const Error& e)
-  {
-    return e.what();
-  }
-  return "";
+  return message_of<Error>([&] { RowReader{file, options}; });
 }
 
 }  // namespace

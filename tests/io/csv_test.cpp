@@ -10,6 +10,7 @@
 #include "cubist/io/csv.hpp"
 
 #include "catch.hpp"
+#include "message.hpp"
 
 namespace io_csv_test
 {
@@ -25,15 +26,7 @@ using Values = std::vector<double>;
 /// The message for a text that is refused; empty for one that is accepted.
 std::string error(const std::string& text, const CsvOptions& options = {})
 {
-  try
-  {
-    (void)parse_csv(text, "x.csv", options);
-  }
-  catch (const DataError& e)
-  {
-    return e.what();
-  }
-  return "";
+  return test::message_of<DataError>([&] { (void)parse_csv(text, "x.csv", options); });
 }
 
 }  // namespace

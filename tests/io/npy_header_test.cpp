@@ -7,6 +7,7 @@
 #include "cubist/io/npy_header.hpp"
 
 #include "catch.hpp"
+#include "message.hpp"
 
 namespace io_npy_header_test
 {
@@ -37,15 +38,7 @@ NpyHeader parse(const std::string& start, std::uint64_t data_bytes)
 /// The message for a file that is refused; empty for one that is accepted.
 std::string error(const std::string& start, std::uint64_t data_bytes = 48)
 {
-  try
-  {
-    (void)parse(start, data_bytes);
-  }
-  catch (const DataError& e)
-  {
-    return e.what();
-  }
-  return "";
+  return test::message_of<DataError>([&] { (void)parse(start, data_bytes); });
 }
 
 /// The dictionary of a matrix of 2 x 3 elements.
@@ -166,15 +159,7 @@ NpyHeader parse(const std::string& text)
 /// The message for a text that is refused; empty for one that is accepted.
 std::string error(const std::string& text)
 {
-  try
-  {
-    (void)parse(text);
-  }
-  catch (const DataError& e)
-  {
-    return e.what();
-  }
-  return "";
+  return test::message_of<DataError>([&] { (void)parse(text); });
 }
 
 /// The dictionary of a matrix of 2 x 3 elements.

@@ -12,6 +12,7 @@
 #include "cubist/io/safetensors_header.hpp"
 
 #include "catch.hpp"
+#include "message.hpp"
 
 namespace io_safetensors_header_test
 {
@@ -33,15 +34,8 @@ std::string tensor(const std::string& name, const std::string& dtype, const std:
 /// The message for a header that is refused; empty for one that is accepted.
 std::string error(const std::string& tensors, std::uint64_t data_bytes)
 {
-  try
-  {
-    (void)parse_safetensors_header('{' + tensors + '}', data_bytes, "x.safetensors");
-  }
-  catch (const DataError& e)
-  {
-    return e.what();
-  }
-  return "";
+  return test::message_of<DataError>(
+      [&] { (void)parse_safetensors_header('{' + tensors + '}', data_bytes, "x.safetensors"); });
 }
 
 std::uint64_t length(std::uint64_t value, std::uint64_t file_bytes)
@@ -58,15 +52,7 @@ std::uint64_t length(std::uint64_t value, std::uint64_t file_bytes)
 /// The message for a text that is refused; empty for one that is accepted.
 std::string error_of_json(const std::string& json)
 {
-  try
-  {
-    (void)SafetensorsJson(json, "x.safetensors");
-  }
-  catch (const DataError& e)
-  {
-    return e.what();
-  }
-  return "";
+  return test::message_of<DataError>([&] { (void)SafetensorsJson(json, "x.safetensors"); });
 }
 
 /// The message for a tensor "a" with these fields.

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
-#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "cubist/engine/host/engine.hpp"
 #include "cubist/matmul/dist_batch_matmul.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/testing/counting.hpp"
 
 #include "backend.hpp"
+#include "batching_engine.hpp"
 #include "catch.hpp"
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
@@ -97,21 +96,6 @@ void check_batch(const Case<S>& c)
     return found;
   }));
 }
-
-/// An engine with a call for batches.
-struct BatchingEngine : HostEngine
-{
-  static inline thread_local int calls = 0;
-
-  template <class T>
-  void gemm_batch(Op op_a, Op op_b, T alpha, std::span<const MatrixView<const T>> a,
-                  std::span<const MatrixView<const T>> b, T beta,
-                  std::span<const MatrixView<T>> c) const
-  {
-    ++calls;
-    for (std::size_t i = 0; i < c.size(); ++i) gemm(op_a, op_b, alpha, a[i], b[i], beta, c[i]);
-  }
-};
 
 struct Batching
 {

@@ -13,6 +13,7 @@
 
 #include "catch.hpp"
 #include "eight_blocks.hpp"
+#include "machines.hpp"
 #include "ranks.hpp"
 
 namespace plan_pipeline_plan_test
@@ -25,15 +26,6 @@ namespace
 {
 
 using Stages = Pipeline<DataParallel<Summa2D>>;
-
-/// Nodes of one core, on links that take no time.
-Machine free_links()
-{
-  Machine m{.name = "free links", .cores = 1, .memory_bandwidth = 1e15};
-  m.links = {{.name = "memory", .ranks = 1, .latency = 1e-12, .bandwidth = 1e18},
-             {.name = "network", .latency = 1e-12, .bandwidth = 1e18}};
-  return m;
-}
 
 PlanOptions in(std::size_t micro_batches, std::size_t pieces = 1)
 {

@@ -10,6 +10,7 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "extents.hpp"
 #include "ranks.hpp"
 #include "sanitized.hpp"
 #include "scheme_conformance.hpp"
@@ -32,10 +33,7 @@ using NextTypes = std::tuple<Subject<Cube3D::Next, TestBackend, double>>;
 template <class S>
 const TestMeshes<S> meshes = {{1, {.q = 1}}, {8, {.q = 2}}, {27, {.q = 3}}};
 
-std::string error(Cube3D::Extents requested, int ranks)
-{
-  return message_of<MeshError>([&] { (void)Cube3D::extents(requested, ranks); });
-}
+constexpr auto error = extents_error<Cube3D>;
 
 }  // namespace
 

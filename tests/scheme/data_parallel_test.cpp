@@ -20,6 +20,7 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "extents.hpp"
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 #include "words.hpp"
@@ -66,18 +67,6 @@ TestMeshes<S> meshes()
     return {{16, {.data = 2, .scheme = {2}}}, {3, {.data = 3, .scheme = {1}}}};
   else
     return {{8, {.data = 2, .scheme = {.q = 2}}}, {12, {.data = 3, .scheme = {.q = 2}}}};
-}
-
-template <class S>
-auto extents(typename S::Extents requested, int ranks)
-{
-  return S::extents(requested, ranks);
-}
-
-template <class S>
-std::string error(typename S::Extents requested, int ranks)
-{
-  return message_of<MeshError>([&] { (void)S::extents(requested, ranks); });
 }
 
 }  // namespace
@@ -139,24 +128,24 @@ TEST_CASE("DataParallel derives the extents that are left out")
 {
   using D2 = DataParallel<Summa2D>;
   using D3 = DataParallel<Cube3D>;
-  CHECK(extents<D3>({}, 8) == D3::Axes::Array{1, 2, 2, 2});
-  CHECK(extents<D3>({}, 16) == D3::Axes::Array{2, 2, 2, 2});
-  CHECK(extents<D3>({}, 6) == D3::Axes::Array{6, 1, 1, 1});
-  CHECK(extents<D3>({.data = 3}, 24) == D3::Axes::Array{3, 2, 2, 2});
-  CHECK(extents<D2>({.data = 2}, 8) == D2::Axes::Array{2, 2, 2});
-  CHECK(extents<D2>({.data = 0, .scheme = {.q = 2}}, 12) == D2::Axes::Array{3, 2, 2});
+  CHECK(extents_of<D3>({}, 8) == D3::Axes::Array{1, 2, 2, 2});
+  CHECK(extents_of<D3>({}, 16) == D3::Axes::Array{2, 2, 2, 2});
+  CHECK(extents_of<D3>({}, 6) == D3::Axes::Array{6, 1, 1, 1});
+  CHECK(extents_of<D3>({.data = 3}, 24) == D3::Axes::Array{3, 2, 2, 2});
+  CHECK(extents_of<D2>({.data = 2}, 8) == D2::Axes::Array{2, 2, 2});
+  CHECK(extents_of<D2>({.data = 0, .scheme = {.q = 2}}, 12) == D2::Axes::Array{3, 2, 2});
 }
 
 TEST_CASE("DataParallel names extents that would fit where those requested do not")
 {
   using D3 = DataParallel<Cube3D>;
-  CHECK(mentions(error<D3>({.data = 3}, 8), "DataParallel<Cube3D>", "got .data = 3", "8 ranks",
-                 "use .data = 2", "or 9 ranks"));
-  CHECK(mentions(error<D3>({.data = -1}, 8), "DataParallel<Cube3D>", "data = -1",
+  CHECK(mentions(extents_error<D3>({.data = 3}, 8), "DataParallel<Cube3D>", "got .data = 3",
+                 "8 ranks", "use .data = 2", "or 9 ranks"));
+  CHECK(mentions(extents_error<D3>({.data = -1}, 8), "DataParallel<Cube3D>", "data = -1",
                  "use a positive extent"));
-  CHECK(mentions(error<D3>({.data = 2}, 8), "Cube3D", "4 ranks"));
-  CHECK(mentions(error<D3>({.data = 0, .scheme = {3}}, 8), "Cube3D", "8 ranks"));
-  CHECK(mentions(error<D3>({.data = INT_MAX}, 8), "use .data = 8"));
+  CHECK(mentions(extents_error<D3>({.data = 2}, 8), "Cube3D", "4 ranks"));
+  CHECK(mentions(extents_error<D3>({.data = 0, .scheme = {3}}, 8), "Cube3D", "8 ranks"));
+  CHECK(mentions(extents_error<D3>({.data = INT_MAX}, 8), "use .data = 8"));
 }
 
 TEST_CASE("matrices are redistributed from and to meshes with a data axis")

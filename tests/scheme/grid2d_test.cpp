@@ -8,6 +8,7 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "extents.hpp"
 #include "far.hpp"
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
@@ -34,10 +35,7 @@ template <class S>
 const TestMeshes<S> meshes = {{8, {2, 4}}, {6, {3, 2}}, {6, {1, 6}},
                               {4, {4, 1}}, {1, {1, 1}}, {9, {3, 3}}};
 
-std::string error(Grid2D::Extents requested, int ranks)
-{
-  return message_of<MeshError>([&] { (void)Grid2D::extents(requested, ranks); });
-}
+constexpr auto error = extents_error<Grid2D>;
 
 /// [(y-1) MK + (x-1) MN] / xy a rank; rows are not cut, and so not padded.
 Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quantum, Gathered policy)

@@ -8,6 +8,7 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "extents.hpp"
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 #include "words.hpp"
@@ -32,10 +33,7 @@ template <class S>
 const TestMeshes<S> meshes = {{6, {1, 2, 3}}, {6, {3, 2, 1}}, {12, {2, 3, 2}}, {6, {1, 1, 6}},
                               {8, {4, 2, 1}}, {1, {1, 1, 1}}, {2, {2, 1, 1}},  {3, {1, 3, 1}}};
 
-std::string error(Grid3D::Extents requested, int ranks)
-{
-  return message_of<MeshError>([&] { (void)Grid3D::extents(requested, ranks); });
-}
+constexpr auto error = extents_error<Grid3D>;
 
 }  // namespace
 

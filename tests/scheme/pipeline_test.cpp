@@ -8,6 +8,7 @@
 #include "cubist/scheme/summa2d.hpp"
 
 #include "catch.hpp"
+#include "extents.hpp"
 #include "ranks.hpp"
 
 namespace scheme_pipeline_test
@@ -28,31 +29,14 @@ static_assert(std::is_same_v<P3::Next::Next, P3>);
 static_assert(
     std::is_same_v<Pipeline<DataParallel<Summa2D>>::Axes, Axes<PipelineStage, Data, Row, Col>>);
 
-namespace
-{
-
-template <class S>
-auto extents(typename S::Extents requested, int ranks)
-{
-  return S::extents(requested, ranks);
-}
-
-template <class S>
-std::string error(typename S::Extents requested, int ranks)
-{
-  return message_of<MeshError>([&] { (void)S::extents(requested, ranks); });
-}
-
-}  // namespace
-
 TEST_CASE("Pipeline has the names and extents of its scheme behind those of the stages")
 {
   CHECK(std::string{P2::name} == "Pipeline<Summa2D>");
   CHECK(std::string{Pipeline<DataParallel<Cube3D>>::name} == "Pipeline<DataParallel<Cube3D>>");
-  CHECK(extents<P3>({}, 8) == P3::Axes::Array{1, 2, 2, 2});
-  CHECK(extents<P3>({}, 6) == P3::Axes::Array{6, 1, 1, 1});
-  CHECK(extents<P3>({.stages = 3}, 24) == P3::Axes::Array{3, 2, 2, 2});
-  CHECK(extents<P2>({.stages = 0, .scheme = {.q = 2}}, 12) == P2::Axes::Array{3, 2, 2});
+  CHECK(extents_of<P3>({}, 8) == P3::Axes::Array{1, 2, 2, 2});
+  CHECK(extents_of<P3>({}, 6) == P3::Axes::Array{6, 1, 1, 1});
+  CHECK(extents_of<P3>({.stages = 3}, 24) == P3::Axes::Array{3, 2, 2, 2});
+  CHECK(extents_of<P2>({.stages = 0, .scheme = {.q = 2}}, 12) == P2::Axes::Array{3, 2, 2});
   CHECK(P2::quantum({3, 2, 2}) == Summa2D::quantum({2, 2}));
   CHECK(P2::fits({3, 2, 2}));
   CHECK_FALSE(P3::fits({3, 2, 2, 1}));
@@ -60,10 +44,10 @@ TEST_CASE("Pipeline has the names and extents of its scheme behind those of the 
 
 TEST_CASE("Pipeline names extents that would fit where those requested do not")
 {
-  CHECK(mentions(error<P3>({.stages = 3}, 8), "Pipeline<Cube3D>", "got .stages = 3", "8 ranks",
-                 "use .stages = 2", "or 9 ranks"));
-  CHECK(mentions(error<P3>({.stages = -1}, 8), "stages = -1", "use a positive extent"));
-  CHECK(mentions(error<P3>({.stages = 2}, 8), "Cube3D", "4 ranks"));
+  CHECK(mentions(extents_error<P3>({.stages = 3}, 8), "Pipeline<Cube3D>", "got .stages = 3",
+                 "8 ranks", "use .stages = 2", "or 9 ranks"));
+  CHECK(mentions(extents_error<P3>({.stages = -1}, 8), "stages = -1", "use a positive extent"));
+  CHECK(mentions(extents_error<P3>({.stages = 2}, 8), "Cube3D", "4 ranks"));
 }
 
 }  // namespace scheme_pipeline_test

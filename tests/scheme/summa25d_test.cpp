@@ -9,6 +9,7 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "extents.hpp"
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 #include "words.hpp"
@@ -41,10 +42,7 @@ template <class S>
 const TestMeshes<S> few_meshes = {
     {8, {.q = 2, .d = 2}}, {4, {.q = 1, .d = 4}}, {18, {.q = 3, .d = 2}}};
 
-std::string error(Summa25D::Extents requested, int ranks)
-{
-  return message_of<MeshError>([&] { (void)Summa25D::extents(requested, ranks); });
-}
+constexpr auto error = extents_error<Summa25D>;
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "extents.hpp"
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 #include "words.hpp"
@@ -54,10 +55,7 @@ const TestMeshes<S> few_meshes = {{4, {.q = 2}},
                                   {6, {.rows = 3, .cols = 2}},
                                   {4, {.rows = 4, .cols = 1}}};
 
-std::string error(Summa2D::Extents requested, int ranks)
-{
-  return message_of<MeshError>([&] { (void)Summa2D::extents(requested, ranks); });
-}
+constexpr auto error = extents_error<Summa2D>;
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "cubist/simulation/links.hpp"
 
 #include "catch.hpp"
+#include "machines.hpp"
 
 namespace simulation_links_test
 {
@@ -11,21 +12,9 @@ namespace simulation_links_test
 using namespace cubist;
 using cubist::detail::SimulatedLinks;
 
-namespace
-{
-
-Machine machine()
-{
-  Machine m;
-  m.links = {{"memory", 4, 0, 1}, {"network", 8, 0, 1}, {"spine", 0, 0, 1}};
-  return m;
-}
-
-}  // namespace
-
 TEST_CASE("units are ranks, nodes, racks")
 {
-  const SimulatedLinks links{machine(), 16};
+  const SimulatedLinks links{test::racks(), 16};
   CHECK(links.unit(0, 13) == 13);
   CHECK(links.unit(1, 13) == 3);
   CHECK(links.unit(2, 13) == 1);
@@ -35,9 +24,9 @@ TEST_CASE("units are ranks, nodes, racks")
 
 TEST_CASE("each unit has two links of its own, and each group of nodes its cores")
 {
-  auto shared = machine();
+  auto shared = test::racks();
   shared.nodes_sharing = 2;
-  for (const auto& [m, groups_of_cores] : {std::pair{machine(), 4}, std::pair{shared, 2}})
+  for (const auto& [m, groups_of_cores] : {std::pair{test::racks(), 4}, std::pair{shared, 2}})
   {
     const SimulatedLinks links{m, 16};
     std::set<int> all;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/philox.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
@@ -114,6 +115,21 @@ Global<T> generate(std::size_t rows, std::size_t cols, F f)
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < cols; ++j) m(i, j) = f(i, j);
   return m;
+}
+
+/// A matrix with elements of another type. Those of 16 bits are rounded from floats.
+template <Scalar To, Scalar From>
+Global<To> converted(const Global<From>& m)
+{
+  return generate<To>(m.shape(0), m.shape(1), [&](std::size_t i, std::size_t j) {
+    return static_cast<To>(static_cast<Accumulator<To>>(static_cast<Accumulator<From>>(m(i, j))));
+  });
+}
+
+template <class T>
+MatrixView<T> view(Global<T>& m)
+{
+  return {m.data(), {m.shape(0), m.shape(1)}};
 }
 
 /// Uniform in [-bound, bound), in each component of a complex number; 16 bits are rounded floats.

@@ -24,6 +24,7 @@
 
 #include "backend.hpp"
 #include "catch.hpp"
+#include "message.hpp"
 #ifdef CUBIST_TEST_MPI
 #include "processes.hpp"
 #endif
@@ -150,28 +151,6 @@ inline void require_clear(const std::vector<Findings>& ranks)
     CHECK(rank.checks() > 0);
     for (const auto& message : rank.wrong()) FAIL_CHECK(message);
   }
-}
-
-/// The message of the `E` that `f` throws, or "" if it throws nothing; other errors propagate.
-template <class E, class F>
-[[nodiscard]] std::string message_of(F&& f)
-{
-  try
-  {
-    f();
-  }
-  catch (const E& e)
-  {
-    return e.what();
-  }
-  return "";
-}
-
-/// Whether `text` contains all of `parts`.
-template <class... Parts>
-[[nodiscard]] bool mentions(const std::string& text, const Parts&... parts)
-{
-  return ((text.find(parts) != std::string::npos) && ...);
 }
 
 }  // namespace cubist::test

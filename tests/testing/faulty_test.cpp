@@ -8,14 +8,9 @@
 #include "cubist/testing/faulty.hpp"
 
 #include "catch.hpp"
+#include "faults.hpp"
 #include "ranks.hpp"
 #include "watchdog.hpp"
-
-namespace cubist::test
-{
-template <class B>
-inline constexpr bool on_processes<Faulty<B>> = on_processes<B>;
-}  // namespace cubist::test
 
 namespace testing_faulty_test
 {
@@ -33,15 +28,6 @@ namespace
 using Kind = Fault::Kind;
 using B = Faulty<TestBackend>;
 using World = B::Communicator;
-
-/// Injects faults during its lifetime.
-struct With
-{
-  explicit With(const std::vector<Fault>& faults) { B::faults = faults; }
-  With(const With&) = delete;
-  With& operator=(const With&) = delete;
-  ~With() { B::faults = {}; }
-};
 
 /// The collectives that the ranks offer.
 std::vector<Collective> collectives()

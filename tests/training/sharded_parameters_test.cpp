@@ -12,14 +12,9 @@
 #include "cubist/training/sharded_parameters.hpp"
 
 #include "catch.hpp"
+#include "faults.hpp"
 #include "nn.hpp"
 #include "watchdog.hpp"
-
-namespace cubist::test
-{
-template <class B>
-inline constexpr bool on_processes<Faulty<B>> = on_processes<B>;
-}  // namespace cubist::test
 
 namespace cubist::test::sharded_parameters_test
 {
@@ -35,15 +30,6 @@ const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
 
 /// Along which a layer sums the gradient of its bias.
 using BiasReplicas = PendingAxes<RowVector<S::Output>, S::Output::RowAxes>::type;
-
-/// Injects faults during its lifetime.
-struct With
-{
-  explicit With(const std::vector<Fault>& faults) { B::faults = faults; }
-  With(const With&) = delete;
-  With& operator=(const With&) = delete;
-  ~With() { B::faults = {}; }
-};
 
 /// A rank's gradient in a backward: an integer, so that sums are exact.
 double gradient(int backward, int rank, std::size_t i, std::size_t j)

@@ -5,6 +5,7 @@
 #include "cubist/comm/simulated/placement.hpp"
 
 #include "catch.hpp"
+#include "machines.hpp"
 
 namespace comm_simulated_placement_test
 {
@@ -15,17 +16,9 @@ using namespace cubist::detail;
 namespace
 {
 
-/// 4 ranks a node, 2 nodes a rack.
-Machine machine()
-{
-  Machine m;
-  m.links = {{"memory", 4, 0, 1}, {"network", 8, 0, 1}, {"spine", 0, 0, 1}};
-  return m;
-}
-
 SimulatedPlacement placement(const std::vector<int>& ranks)
 {
-  return {machine(), SimulatedLinks{machine(), 32}, ranks};
+  return {test::racks(), SimulatedLinks{test::racks(), 32}, ranks};
 }
 
 }  // namespace
@@ -58,7 +51,7 @@ TEST_CASE("units count their members, and the edges of the ring that leave them"
 
 TEST_CASE("a rank's node holds as many members as it counts")
 {
-  const SimulatedLinks links{machine(), 32};
+  const SimulatedLinks links{test::racks(), 32};
   const auto p = placement({0, 1, 2, 4, 5, 8});
   CHECK(p.on_node(links, 1) == 3);
   CHECK(p.on_node(links, 5) == 2);

@@ -11,6 +11,7 @@
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/functions/attention.hpp"
 
+#include "batching_engine.hpp"
 #include "catch.hpp"
 #include "nn.hpp"
 
@@ -132,38 +133,15 @@ Results serial(const Case& c, const Operands& m)
   return r;
 }
 
-template <class T>
-MatrixView<T> view(xt::xtensor<T, 2>& m)
-{
-  return {m.data(), {m.shape(0), m.shape(1)}};
-}
-
-template <class T>
-xt::xtensor<T, 2> as(const Matrix& m)
-{
-  return generate<T>(m.shape(0), m.shape(1),
-                     [&](std::size_t i, std::size_t j) { return static_cast<T>(m(i, j)); });
-}
-
-/// An engine whose blocks have all sequences and heads.
-struct BatchingEngine : HostEngine
-{
-  template <class T>
-  void gemm_batch(Op op_a, Op op_b, T alpha, std::span<const MatrixView<const T>> a,
-                  std::span<const MatrixView<const T>> b, T beta,
-                  std::span<const MatrixView<T>> c) const
-  {
-    for (std::size_t i = 0; i < c.size(); ++i) gemm(op_a, op_b, alpha, a[i], b[i], beta, c[i]);
-  }
-};
+// Its blocks have all sequences and heads.
 static_assert(detail::MultipliesBatches<BatchingEngine, double>);
 
 template <class T, class E>
 Results run(LocalAttention<T, E>& attention, const Case& c, const Operands& m)
 {
   const auto& s = c.shape;
-  auto q = as<T>(m.q), k = as<T>(m.k), v = as<T>(m.v), d_o = as<T>(m.d_o), o = q, dq = q, dk = k,
-       dv = v;
+  auto q = converted<T>(m.q), k = converted<T>(m.k), v = converted<T>(m.v),
+       d_o = converted<T>(m.d_o), o = q, dq = q, dk = k, dv = v;
   auto l = xt::xtensor<T, 2>::from_shape({1, s.sequences * s.heads * s.queries});
   const auto nan = std::numeric_limits<T>::quiet_NaN();
   for (auto* each : {&o, &dq, &l, &dk, &dv}) each->fill(nan);
@@ -177,7 +155,8 @@ Results run(LocalAttention<T, E>& attention, const Case& c, const Operands& m)
     attention.forward(s, dropout, view(q), view(k), view(v), view(o), view(l));
   attention.backward(s, dropout, view(q), view(k), view(v), view(o), view(l), view(d_o), view(dq),
                      view(dk), view(dv));
-  return {as<double>(o), as<double>(dq), as<double>(dk), as<double>(dv)};
+  return {converted<double>(o), converted<double>(dq), converted<double>(dk),
+          converted<double>(dv)};
 }
 
 template <class T, class E = HostEngine>

@@ -117,9 +117,8 @@ Results results(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
   found.backward = messages();
   found.all.push_back(in_order(gather(y), true));
   found.all.push_back(in_order(gather(*dx), true));
-  Parameters<T, typename Layer::Mesh> list;
-  layer.append_parameters(list, "");
-  for (const auto& p : list) found.all.push_back(in_order(gather(p.gradient), false));
+  for (const auto& p : parameters_of(layer))
+    found.all.push_back(in_order(gather(p.gradient), false));
   return found;
 }
 

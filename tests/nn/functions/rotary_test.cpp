@@ -17,12 +17,6 @@ namespace
 constexpr std::size_t rows = 10, sequence = 5, position = 3, heads = 3, size = 6;
 constexpr double base = 100;
 
-template <class T>
-MatrixView<T> view(Global<T>& m)
-{
-  return {m.data(), {m.shape(0), m.shape(1)}};
-}
-
 /// Each pair as a complex number, times e^(i angle).
 Global<double> rotated(Global<double> x)
 {
@@ -49,14 +43,9 @@ double error()
   table.prepare(engine, 4, 4, 0, size, {.base = base});  // others, to be replaced
   table.prepare(engine, rows, sequence, position, size, {.base = base});
   table.rotate(engine, view(x), {}, heads);
-  const auto wide = [](const Global<T>& m) {
-    return generate<double>(rows, heads * size, [&](std::size_t i, std::size_t j) {
-      return static_cast<double>(static_cast<Accumulator<T>>(m(i, j)));
-    });
-  };
-  const double there = difference(wide(x), rotated(wide(before)));
+  const double there = difference(converted<double>(x), rotated(converted<double>(before)));
   table.template rotate<true>(engine, view(x), {}, heads);
-  return std::max(there, difference(wide(x), wide(before)));
+  return std::max(there, difference(converted<double>(x), converted<double>(before)));
 }
 
 }  // namespace

@@ -74,17 +74,10 @@ Results results(const Mesh<S, B>& mesh, const Case& c)
   auto dy = x;
   scatter(uniform<T>(rows, c.width, 1), x);
   scatter(uniform<T>(rows, c.width, 2), dy);
-  const auto wide = [](const auto& m) {
-    return generate<double>(m.shape(0), m.shape(1), [&](std::size_t i, std::size_t j) {
-      return static_cast<double>(static_cast<Accumulator<T>>(m(i, j)));
-    });
-  };
   Passes passes{layer};
-  Results all{wide(gather(passes.forward(x, pass)))};
-  all.push_back(wide(gather(*passes.backward(x, dy, pass, true))));
-  Parameters<T, typename Layer::Mesh> list;
-  layer.append_parameters(list, "");
-  for (const auto& p : list) all.push_back(wide(gather(p.gradient)));
+  Results all{converted<double>(gather(passes.forward(x, pass)))};
+  all.push_back(converted<double>(gather(*passes.backward(x, dy, pass, true))));
+  for (const auto& p : parameters_of(layer)) all.push_back(converted<double>(gather(p.gradient)));
   return all;
 }
 

@@ -66,14 +66,12 @@ void equals_serial(const Place<S>& place)
   auto [got, parameters] = on_root<Threads>(place, [&](const auto& mesh) {
     Layer layer{mesh, in, out, {.seed = 3}};
     Passes passes{layer};
-    Parameters<double, typename Layer::Mesh> list;
-    layer.append_parameters(list, "");
     std::pair<Results, std::vector<Global<double>>> r;
     const auto xs = scatter<typename S::Input>(mesh, x);
     r.first.y = gather(passes.forward(xs, {}));
     const auto dys = scatter<typename S::Output>(mesh, dy);
     r.first.dx = gather(*passes.backward(xs, dys, {}, true));
-    for (const auto& p : list)
+    for (const auto& p : parameters_of(layer))
     {
       r.second.push_back(gather(p.value));
       r.first.gradients.push_back(gather(p.gradient));

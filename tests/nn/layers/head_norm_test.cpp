@@ -69,17 +69,7 @@ Results results(const Mesh<S, Threads>& mesh)
   Norm layer{mesh, size, epsilon};
   Parameters<T, typename Norm::Mesh> list;
   layer.append_parameters(list, "");
-  const auto as_t = [](const Global<double>& m) {
-    return generate<T>(m.shape(0), m.shape(1), [&](std::size_t i, std::size_t j) {
-      return static_cast<T>(static_cast<Accumulator<T>>(m(i, j)));
-    });
-  };
-  const auto wide = [](const Global<T>& m) {
-    return generate<double>(m.shape(0), m.shape(1), [&](std::size_t i, std::size_t j) {
-      return static_cast<double>(static_cast<Accumulator<T>>(m(i, j)));
-    });
-  };
-  scatter(as_t(uniform<double>(1, size, 3)), list[0].value);
+  scatter(converted<T>(uniform<double>(1, size, 3)), list[0].value);
   Results all;
   typename Norm::Kept kept;
   ImmediateSums<T, typename Norm::Mesh> sums;
@@ -88,12 +78,13 @@ Results results(const Mesh<S, Threads>& mesh)
   {
     auto x = matrix_of_heads<T>(mesh, m);
     auto dy = matrix_of_heads<T>(mesh, m);
-    scatter(as_t(uniform<double>(m, width, 1)), x);
-    scatter(as_t(uniform<double>(m, width, 2)), dy);
+    scatter(converted<T>(uniform<double>(m, width, 1)), x);
+    scatter(converted<T>(uniform<double>(m, width, 2)), dy);
     const std::size_t mine = x.valid().cols() / size;
     layer.forward(x.valid(), {}, mine, kept);
     layer.backward(dy.valid(), {}, mine, {{}, sums}, kept);
-    const auto y = wide(gather(x)), dx = wide(gather(dy)), dw = wide(gather(list[0].gradient));
+    const auto y = converted<double>(gather(x)), dx = converted<double>(gather(dy)),
+               dw = converted<double>(gather(list[0].gradient));
     if (m == rows) all = {y, dx, dw};
   }
   return all;

@@ -70,34 +70,23 @@ Results results(const Mesh<S, B>& mesh)
   using Layer = Norm<S, B, T>;
   static_assert(LayerType<Layer>);
   Layer layer{mesh, width, {.epsilon = epsilon}};
-  Parameters<T, typename Layer::Mesh> list;
-  layer.append_parameters(list, "");
-  const auto as_t = [](const Global<double>& m) {
-    return generate<T>(m.shape(0), m.shape(1), [&](std::size_t i, std::size_t j) {
-      return static_cast<T>(static_cast<Accumulator<T>>(m(i, j)));
-    });
-  };
-  const auto wide = [](const Global<T>& m) {
-    return generate<double>(m.shape(0), m.shape(1), [&](std::size_t i, std::size_t j) {
-      return static_cast<double>(static_cast<Accumulator<T>>(m(i, j)));
-    });
-  };
+  const auto list = parameters_of(layer);
   for (std::size_t i = 0; i < list.size(); ++i)
-    scatter(as_t(uniform<double>(1, width, 3 + i)), list[i].value);
+    scatter(converted<T>(uniform<double>(1, width, 3 + i)), list[i].value);
   Results all;
   Passes passes{layer};
   // Other numbers of rows before, fewer and more, must not change what follows.
   for (const std::size_t m : {std::size_t{5}, rows, std::size_t{29}, rows})
   {
-    const auto x =
-        scatter<typename S::Input>(mesh, as_t(m == rows ? input() : uniform<double>(m, width, 7)));
-    const auto dy = scatter<typename S::Input>(mesh, as_t(uniform<double>(m, width, 2)));
-    const auto y = wide(gather(passes.forward(x, {})));
-    const auto dx = wide(gather(*passes.backward(x, dy, {}, true)));
+    const auto x = scatter<typename S::Input>(
+        mesh, converted<T>(m == rows ? input() : uniform<double>(m, width, 7)));
+    const auto dy = scatter<typename S::Input>(mesh, converted<T>(uniform<double>(m, width, 2)));
+    const auto y = converted<double>(gather(passes.forward(x, {})));
+    const auto dx = converted<double>(gather(*passes.backward(x, dy, {}, true)));
     if (m != rows) continue;
     all.push_back(y);
     all.push_back(dx);
-    for (const auto& p : list) all.push_back(wide(gather(p.gradient)));
+    for (const auto& p : list) all.push_back(converted<double>(gather(p.gradient)));
   }
   return all;
 }

@@ -78,13 +78,6 @@ double hit_rate(const Global<double>& y, const std::vector<int>& labels)
   return hits / rows;
 }
 
-template <class T>
-Global<T> as(const Global<double>& x)
-{
-  return generate<T>(x.shape(0), x.shape(1),
-                     [&](std::size_t i, std::size_t j) { return static_cast<T>(x(i, j)); });
-}
-
 /// A distributed loss as one rank sees it.
 struct RankLoss
 {
@@ -98,10 +91,10 @@ template <class L, class T, class S, class F>
 std::vector<RankLoss> distributed(const Place<S>& place, const Global<double>& y, F loss)
 {
   return on_mesh(place, [&](const auto& mesh) {
-    const auto shard = scatter<L>(mesh, as<T>(y));
-    auto dy = scatter<L>(mesh, as<T>(y));  // overwritten
+    const auto shard = scatter<L>(mesh, converted<T>(y));
+    auto dy = scatter<L>(mesh, converted<T>(y));  // overwritten
     const double value = loss(mesh, shard, dy);
-    return RankLoss{value, as<double>(gather(dy)), padding(dy.view())};
+    return RankLoss{value, converted<double>(gather(dy)), padding(dy.view())};
   });
 }
 
@@ -130,7 +123,7 @@ std::vector<RankLoss> distributed_squared_error(const Place<S>& place, const Glo
                                                 const Global<double>& target)
 {
   return distributed<L, T>(place, y, [&](const auto& mesh, const auto& shard, auto& dy) {
-    return mean_squared_error(shard, scatter<L>(mesh, as<T>(target)), dy);
+    return mean_squared_error(shard, scatter<L>(mesh, converted<T>(target)), dy);
   });
 }
 
@@ -328,12 +321,12 @@ EntropyOfRows entropy_of_rows(const Place<S>& place, const Global<double>& y,
                               bool in_place)
 {
   return on_root<B>(place, [&](const auto& mesh) {
-    const auto logits = scatter<typename S::Output>(mesh, as<T>(y));
+    const auto logits = scatter<typename S::Output>(mesh, converted<T>(y));
     auto replaced = logits, gradient = logits;
     const double of_some = softmax_cross_entropy(logits, some, gradient);
     auto& result = in_place ? replaced : gradient;
     const double of_all = softmax_cross_entropy(in_place ? replaced : logits, all, result);
-    return EntropyOfRows{of_some, of_all, as<double>(gather(result))};
+    return EntropyOfRows{of_some, of_all, converted<double>(gather(result))};
   });
 }
 
