@@ -140,6 +140,34 @@ std::vector<std::vector<double>> products(TestBackend::Communicator& world, int 
 
 }  // namespace
 
+TEST_CASE("each of two groups of ranks multiplies two matrices of 2 x 2")
+{
+  // (1 2) (5 6) = (19 22)
+  // (3 4) (7 8)   (43 50)
+  require_clear(on_ranks<TestBackend>(2, [](TestBackend::Communicator& world) {
+    using Product = DistBatchMatMul<Grid3D, TestBackend, double>;
+    const BatchMesh<Grid3D, TestBackend> mesh{world, 2, {}};
+    Product product{mesh, {.b = 2, .m = 2, .n = 2, .k = 2}};
+    typename Product::Input x{mesh, 2, {2, 2}};
+    typename Product::Weight w{mesh, 2, {2, 2}};
+    typename Product::Output y{mesh, 2, {2, 2}};
+    const auto scale = [](std::size_t b) { return b == 0 ? 1.0 : 10.0; };
+    x.generate([&](std::size_t b, std::size_t i, std::size_t j) {
+      return scale(b) * static_cast<double>(1 + 2 * i + j);
+    });
+    w.generate([](std::size_t, std::size_t i, std::size_t j) {
+      return static_cast<double>(5 + 2 * i + j);
+    });
+    product.forward(x, w, y);
+    const double s = scale(y.offset());
+    Findings found;
+    found.check(y.size() == 1 &&
+                    padded_block(y[0]).data == std::vector{19 * s, 22 * s, 43 * s, 50 * s},
+                "the product of group ", y.offset());
+    return found;
+  }));
+}
+
 TEST_CASE("Each product of a batch is the oracle's, with transposed operands too")
 {
   for_each_case([](const auto& c) {
