@@ -32,7 +32,7 @@ namespace cubist::test
 {
 
 /// A scheme and a mesh to run it on.
-template <SchemeType S>
+template <NetworkScheme S>
 struct Place
 {
   using Scheme = S;
@@ -62,7 +62,7 @@ std::vector<Place<S>> places()
     return {cube};
 }
 
-template <SchemeType S>
+template <NetworkScheme S>
 [[nodiscard]] bool fits(const Place<S>& place)
 {
   return fits(place.ranks);
@@ -87,7 +87,7 @@ void for_each_place(F f)
 }
 
 /// What body(mesh) returns on each rank.
-template <class B = TestBackend, SchemeType S, class F>
+template <class B = TestBackend, NetworkScheme S, class F>
 auto on_mesh(const Place<S>& place, F body)
 {
   return on_ranks<B>(place.ranks, [&](typename B::Communicator& world) {
@@ -96,7 +96,7 @@ auto on_mesh(const Place<S>& place, F body)
 }
 
 /// What body(mesh) returns on rank 0, where matrices are gathered.
-template <class B = TestBackend, SchemeType S, class F>
+template <class B = TestBackend, NetworkScheme S, class F>
 auto on_root(const Place<S>& place, F body)
 {
   auto all = on_mesh<B>(place, body);

@@ -33,28 +33,6 @@ namespace
 
 const int steps = repeats(200, 40, 20);
 
-/// A scheme, with or without stages, and a mesh to run it on.
-template <NetworkScheme S>
-struct Run
-{
-  int ranks;
-  typename S::Extents extents;
-
-  [[nodiscard]] std::string name() const
-  {
-    return std::string{S::name} + " on " + S::Axes::to_string(S::extents(extents, ranks));
-  }
-};
-
-/// What body(mesh) returns on rank 0.
-template <class S, class F>
-auto on_root_of(const Run<S>& run, F body)
-{
-  return on_ranks<TestBackend>(run.ranks, [&](typename TestBackend::Communicator& world) {
-    return body(Mesh<S, TestBackend>{world, run.extents});
-  })[0];
-}
-
 template <class S>
 using Network = MLP<S, TestBackend, double>;
 
@@ -85,9 +63,9 @@ double gradients_of(Network<S>& mlp, const Mesh<S, TestBackend>& mesh, const Row
 }
 
 template <class S>
-std::vector<double> losses(const Run<S>& run, const RowBatches& digits, std::size_t pieces = 1)
+std::vector<double> losses(const Place<S>& run, const RowBatches& digits, std::size_t pieces = 1)
 {
-  return on_root_of(run, [&](const auto& mesh) {
+  return on_root(run, [&](const auto& mesh) {
     auto mlp = make_network<S>(mesh, pieces);
     const auto parameters = mlp.parameters();
     AdamW optimizer{parameters, {.learning_rate = 0.003}};
@@ -109,10 +87,10 @@ struct ScaledRun
   std::uint64_t skipped;
 };
 
-ScaledRun scaled(const Run<Pipeline<Summa2D>>& run, const RowBatches& digits)
+ScaledRun scaled(const Place<Pipeline<Summa2D>>& run, const RowBatches& digits)
 {
   using P = Pipeline<Summa2D>;
-  return on_root_of(run, [&](const auto& mesh) {
+  return on_root(run, [&](const auto& mesh) {
     MLP<P, TestBackend, half> mlp{
         mesh, {64, 32, 24, 10}, {.activation = gelu, .seed = 11, .pipeline = {.micro_batches = 4}}};
     const auto parameters = mlp.parameters();
@@ -133,10 +111,10 @@ ScaledRun scaled(const Run<Pipeline<Summa2D>>& run, const RowBatches& digits)
 
 /// The losses of a run up to a step, from the newest checkpoint of the folder.
 template <class S>
-std::vector<double> continued(const Run<S>& run, const RowBatches& digits,
+std::vector<double> continued(const Place<S>& run, const RowBatches& digits,
                               const std::filesystem::path& folder, std::uint64_t last)
 {
-  return on_root_of(run, [&](const auto& mesh) {
+  return on_root(run, [&](const auto& mesh) {
     auto mlp = make_network<S>(mesh);
     using Optimizer = AdamW<double, typename Network<S>::Mesh>;
     Sharded<Optimizer> optimizer{mlp.parameters(), {.learning_rate = 0.003}};
@@ -161,17 +139,17 @@ RowBatches batches()
 TEST_CASE("digits train in stages as on one rank")
 {
   const RowBatches digits = batches();
-  const auto wanted = losses(Run<Summa2D>{1, {.q = 1}}, digits);
+  const auto wanted = losses(Place<Summa2D>{1, {.q = 1}}, digits);
   CHECK(wanted.back() < wanted.front() / (steps == 200 ? 4 : 1));
   const auto on = [&](const auto& run, std::size_t pieces = 1) {
-    if (!fits(run.ranks)) return;
+    if (!fits(run)) return;
     CAPTURE(run.name(), pieces);
     CHECK(deviation(losses(run, digits, pieces), wanted) < 1e-9);
   };
-  on(Run<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
-  on(Run<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}});
-  on(Run<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 2);
-  on(Run<Pipeline<Megatron1D>>{8, {4, {2}}});
+  on(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
+  on(Place<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}});
+  on(Place<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 2);
+  on(Place<Pipeline<Megatron1D>>{8, {4, {2}}});
 }
 
 TEST_CASE("stages of half skip a step that overflows on one of them, and train as one rank")
@@ -192,16 +170,16 @@ TEST_CASE("a run of the trainer continues in another cut of data, stages and ten
   if (!fits(8)) return;
   const RowBatches digits = batches();
   const Folder folder;
-  const auto whole = continued(Run<Summa2D>{1, {.q = 1}}, digits, folder / "whole", 9);
+  const auto whole = continued(Place<Summa2D>{1, {.q = 1}}, digits, folder / "whole", 9);
   const auto check = [&](const auto& run, std::uint64_t from, std::uint64_t to) {
     CAPTURE(run.name());
     const auto at = [&](std::uint64_t i) { return whole.begin() + static_cast<std::ptrdiff_t>(i); };
     CHECK(deviation(continued(run, digits, folder / "cut", to), {at(from), at(to)}) < 1e-11);
   };
-  check(Run<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, 0, 3);
-  check(Run<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 3, 5);
-  check(Run<Pipeline<Megatron1D>>{8, {4, {2}}}, 5, 7);
-  check(Run<Summa2D>{1, {.q = 1}}, 7, 9);
+  check(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, 0, 3);
+  check(Place<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 3, 5);
+  check(Place<Pipeline<Megatron1D>>{8, {4, {2}}}, 5, 7);
+  check(Place<Summa2D>{1, {.q = 1}}, 7, 9);
 }
 
 }  // namespace cubist::test::pipeline_training_test
