@@ -206,6 +206,13 @@ TEST_CASE("ranks that share a norm do not overwrite a gradient that another one 
   for (const auto& of_rank : results(Place<S>{2, {.p = 2}})) CHECK((of_rank == wanted));
 }
 
+TEST_CASE("norms of one row are as computed by hand")
+{
+  // Mean 2 and variance 1; mean of squares 4.
+  CHECK(identical(norm_of<LayerNorm>(one_rank, {{1, 3}}), {{-1, 1}}));
+  CHECK(identical(norm_of<RmsNorm>(one_rank, {{0, 0, 0, 4}}), {{0, 0, 0, 2}}));
+}
+
 TEST_CASE("LayerNorm keeps the variance of rows whose mean is large")
 {
   const auto x = generate<double>(
