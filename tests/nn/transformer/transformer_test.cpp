@@ -7,7 +7,7 @@
 #include "cubist/scheme/megatron1d.hpp"
 
 #include "catch.hpp"
-#include "sanitized.hpp"
+#include "economy.hpp"
 #include "scheme_conformance.hpp"
 #include "transformer_reference.hpp"
 
@@ -17,57 +17,36 @@ namespace cubist::test::transformer_test
 namespace
 {
 
-/// One scheme for each kind of layout. Sanitizers, and processes in quick tests, need no other:
-/// they see the products of every scheme in its own tests.
-template <SchemeType S>
-inline constexpr bool is_typical =
-    std::is_same_v<S, Megatron1D> || std::is_same_v<S, Cube3D> || std::is_same_v<S, Summa25D>;
-#ifdef CUBIST_QUICK_TESTS
-inline constexpr bool few_schemes_suffice = few_suffice<TestBackend>;
-#else
-inline constexpr bool few_schemes_suffice =
-    few_suffice<TestBackend> && (sanitized || !on_processes<TestBackend>);
-#endif
-
 /// All models on each mesh that fits. Quick tests have GPT-2 and Llama on each mesh, and look at
 /// labels, continuations and training on the first mesh of typical schemes. They have the other
 /// models on one rank, where these train, and on the first mesh of typical schemes, which cuts what
 /// they compute. Processes then train GPT-2 and Llama on Cube3D alone: an optimizer's step has no
 /// messages of its own, and networks train on processes in other tests.
 template <SchemeType S, class T = double>
-void equals_references([[maybe_unused]] std::vector<TestMesh<S>> meshes)
+void equals_references([[maybe_unused]] const std::vector<TestMesh<S>>& meshes)
 {
   if constexpr (is_typical<S> || !few_schemes_suffice)
   {
     using B = TestBackend;
-    [[maybe_unused]] constexpr bool is_megatron = std::is_same_v<S, Megatron1D>;
-    const auto compared = [&]([[maybe_unused]] const TestMesh<S>& on,
-                              [[maybe_unused]] bool is_other) {
-#ifdef CUBIST_QUICK_TESTS
-      constexpr bool is_cube = std::is_same_v<S, Cube3D>;
-      if (is_other) return is_megatron && on.ranks == 1 ? Compared::all : Compared::pass;
-      if (!is_typical<S> || &on != meshes.data()) return Compared::pass;
-      if (sanitized || (few_suffice<TestBackend> && !is_cube)) return Compared::model;
-#endif
-      return Compared::all;
-    };
-#ifdef CUBIST_QUICK_TESTS
-    if (few_suffice<B>) meshes.resize(1);
-#endif
-    for (const auto& on : meshes)
+    constexpr bool is_cube = std::is_same_v<S, Cube3D>;
+    for (const auto& on : all_or_first(meshes, 1, quick && few_suffice<B>))
       for (const auto& model : reference_models())
       {
         const bool is_other = &model != &gpt2_tiny() && &model != &llama_tiny();
-        if (!fits<B>(on.ranks)) continue;
-#ifdef CUBIST_QUICK_TESTS
+        const bool trains_others = std::is_same_v<S, Megatron1D> && on.ranks == 1;
         const bool is_first = is_typical<S> && &on == meshes.data();
-        if (is_other && !is_first && !(is_megatron && on.ranks == 1)) continue;
-#endif
+        if (!fits<B>(on.ranks) || (quick && is_other && !is_first && !trains_others)) continue;
+        const auto compared = [&] {
+          if (!quick) return Compared::all;
+          if (is_other) return trains_others ? Compared::all : Compared::pass;
+          if (!is_first) return Compared::pass;
+          return sanitized || (few_suffice<B> && !is_cube) ? Compared::model : Compared::all;
+        };
         INFO(S::name << " on " << S::Axes::to_string(S::extents(on.extents, on.ranks)) << " in "
                      << element_name<T>() << ", " << model.folder);
         require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
           const Mesh<S, B> mesh{world, on.extents};
-          return check_reference<S, B, T>(mesh, model, compared(on, is_other));
+          return check_reference<S, B, T>(mesh, model, compared());
         }));
       }
   }
