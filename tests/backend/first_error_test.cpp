@@ -15,17 +15,6 @@ using namespace cubist;
 using namespace cubist::test;
 using cubist::detail::FirstError;
 
-namespace
-{
-
-template <class E>
-std::exception_ptr error(const E& e)
-{
-  return std::make_exception_ptr(e);
-}
-
-}  // namespace
-
 TEST_CASE("without an error there is no message, and nothing is thrown")
 {
   const FirstError first;
@@ -62,6 +51,17 @@ TEST_CASE("what a body throws is recorded before other ranks are told of it")
   CHECK(told.find("rank 2 failed (an unknown exception)") == 0);
   CHECK_FALSE(follows);
 }
+
+namespace
+{
+
+template <class E>
+std::exception_ptr error(const E& e)
+{
+  return std::make_exception_ptr(e);
+}
+
+}  // namespace
 
 TEST_CASE("an error is rethrown with its type, and with the rank that threw it")
 {

@@ -52,6 +52,25 @@ void compare(int ranks, const typename S::Extents& extents)
   CHECK(replayed.parameters == eager.parameters);
 }
 
+}  // namespace
+
+TEST_CASE("replayed steps have the bits of steps that are run")
+{
+  compare<Summa2D>(1, {});
+  compare<Summa2D>(4, {.q = 2});
+  compare<Cube3D>(8, {.q = 2});
+  compare<Megatron1D>(4, {4});
+}
+
+TEST_CASE(
+    "replayed steps on a data axis, with a sharded optimizer, have the bits of steps that are run")
+{
+  compare<DataParallel<Megatron1D>, true>(4, {.data = 2});
+}
+
+namespace
+{
+
 /// A launch of FakeNccl, and what its body throws on rank 0.
 template <class F>
 std::string error_of(int ranks, F body)
@@ -84,20 +103,6 @@ struct Difference
 };
 
 }  // namespace
-
-TEST_CASE("replayed steps have the bits of steps that are run")
-{
-  compare<Summa2D>(1, {});
-  compare<Summa2D>(4, {.q = 2});
-  compare<Cube3D>(8, {.q = 2});
-  compare<Megatron1D>(4, {4});
-}
-
-TEST_CASE(
-    "replayed steps on a data axis, with a sharded optimizer, have the bits of steps that are run")
-{
-  compare<DataParallel<Megatron1D>, true>(4, {.data = 2});
-}
 
 TEST_CASE("what cannot be captured is an error, and then the step still runs")
 {

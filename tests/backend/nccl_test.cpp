@@ -24,6 +24,14 @@ using namespace cubist;
 using namespace cubist::test;
 using namespace std::chrono_literals;
 
+TEST_CASE("Nccl and its decorators are backends")
+{
+  STATIC_REQUIRE(BackendType<Nccl>);
+  STATIC_REQUIRE(BackendType<Counting<Nccl>>);
+  STATIC_REQUIRE(BackendType<Faulty<Nccl>>);
+  STATIC_REQUIRE_FALSE(Nccl::ranks_are_processes);
+}
+
 namespace
 {
 
@@ -46,24 +54,7 @@ int current_device()
   return device;
 }
 
-/// Sets options in a scope.
-struct ScopedOptions
-{
-  explicit ScopedOptions(const NcclLaunchOptions& options) { Nccl::options = options; }
-  ScopedOptions(const ScopedOptions&) = delete;
-  ScopedOptions& operator=(const ScopedOptions&) = delete;
-  ~ScopedOptions() { Nccl::options = {}; }
-};
-
 }  // namespace
-
-TEST_CASE("Nccl and its decorators are backends")
-{
-  STATIC_REQUIRE(BackendType<Nccl>);
-  STATIC_REQUIRE(BackendType<Counting<Nccl>>);
-  STATIC_REQUIRE(BackendType<Faulty<Nccl>>);
-  STATIC_REQUIRE_FALSE(Nccl::ranks_are_processes);
-}
 
 TEST_CASE("each rank computes and communicates on its own GPU")
 {
@@ -81,6 +72,20 @@ TEST_CASE("each rank computes and communicates on its own GPU")
   ComputeStream::synchronize();
   CHECK(fake::live() == before);
 }
+
+namespace
+{
+
+/// Sets options in a scope.
+struct ScopedOptions
+{
+  explicit ScopedOptions(const NcclLaunchOptions& options) { Nccl::options = options; }
+  ScopedOptions(const ScopedOptions&) = delete;
+  ScopedOptions& operator=(const ScopedOptions&) = delete;
+  ~ScopedOptions() { Nccl::options = {}; }
+};
+
+}  // namespace
 
 TEST_CASE("registered_buffers: memory is NCCL's, registered and freed")
 {

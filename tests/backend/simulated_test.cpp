@@ -51,29 +51,6 @@ std::vector<double> clocks(const Machine& machine, int ranks, Body body)
   return seconds;
 }
 
-/// A step of training, as a program for any backend writes it.
-template <class S, class B, class World>
-double train(World& world, std::size_t tokens, const std::vector<std::size_t>& sizes)
-{
-  const Mesh<S, B> mesh{world};
-  MLP<S, B, float> mlp{mesh, sizes, {.activation = gelu}};
-  AdamW optimizer{mlp.parameters(), {}};
-  DistMatrix<float, typename S::Input, AxisMesh<typename S::Axes, B>> x{mesh,
-                                                                        {tokens, sizes.front()}};
-  auto y = mlp.forward(x);
-  auto target = y;
-  double loss = 0;
-  for (int step = 0; step < 2; ++step)
-  {
-    const auto& out = mlp.forward(x);
-    auto d = out;
-    loss = mean_squared_error(out, target, d);
-    mlp.backward(d);
-    optimizer.step(mlp.parameters());
-  }
-  return loss;
-}
-
 }  // namespace
 
 TEST_CASE("simulated: a message takes latency and bytes by bandwidth")
@@ -175,6 +152,34 @@ TEST_CASE("simulated: ranks of a node copy what they receive when they wait")
   CHECK(seconds == std::vector{0.0, 8.0});
   CHECK(Simulated::report().ranks[1].copies == 8);
 }
+
+namespace
+{
+
+/// A step of training, as a program for any backend writes it.
+template <class S, class B, class World>
+double train(World& world, std::size_t tokens, const std::vector<std::size_t>& sizes)
+{
+  const Mesh<S, B> mesh{world};
+  MLP<S, B, float> mlp{mesh, sizes, {.activation = gelu}};
+  AdamW optimizer{mlp.parameters(), {}};
+  DistMatrix<float, typename S::Input, AxisMesh<typename S::Axes, B>> x{mesh,
+                                                                        {tokens, sizes.front()}};
+  auto y = mlp.forward(x);
+  auto target = y;
+  double loss = 0;
+  for (int step = 0; step < 2; ++step)
+  {
+    const auto& out = mlp.forward(x);
+    auto d = out;
+    loss = mean_squared_error(out, target, d);
+    mlp.backward(d);
+    optimizer.step(mlp.parameters());
+  }
+  return loss;
+}
+
+}  // namespace
 
 TEST_CASE("simulated: programs run unchanged, with a loss of 0")
 {

@@ -40,32 +40,34 @@ namespace
 
 using World = ThreadsCommunicator;
 
-struct OwnError : ShapeError
-{
-  using ShapeError::ShapeError;
-  int code = 17;
-};
+}  // namespace
 
-/// Calls a function at the end of its scope.
-template <class F>
-struct OnExit
+TEST_CASE("every rank has a thread of its own, and rank 0 runs on the launching one")
 {
-  explicit OnExit(F f) : at_exit{f} {}
-  OnExit(const OnExit&) = delete;
-  OnExit& operator=(const OnExit&) = delete;
-  ~OnExit() { at_exit(); }
-  F at_exit;
-};
-
-/// Throws `error` on rank 1 of 3, while its peers wait in a barrier.
-template <class E>
-void throw_on_rank_1(const E& error)
-{
-  launch<Threads>({.ranks = 3}, [&](World& world) {
-    if (world.rank() == 1) throw error;
+  const int ranks = GENERATE(1, 2, 7);
+  struct Seen
+  {
+    int rank, size;
+    std::thread::id thread;
+  };
+  const auto seen = on_ranks<Threads>(ranks, [](World& world) {
     world.barrier();
+    return Seen{world.rank(), world.size(), std::this_thread::get_id()};
   });
+  REQUIRE(seen.size() == static_cast<std::size_t>(ranks));
+  std::set<std::thread::id> threads;
+  for (int r = 0; r < ranks; ++r)
+  {
+    CHECK(seen[static_cast<std::size_t>(r)].rank == r);
+    CHECK(seen[static_cast<std::size_t>(r)].size == ranks);
+    threads.insert(seen[static_cast<std::size_t>(r)].thread);
+  }
+  CHECK(threads.size() == static_cast<std::size_t>(ranks));
+  CHECK(seen[0].thread == std::this_thread::get_id());
 }
+
+namespace
+{
 
 /// How a process ended that called a function, and what it printed on standard error.
 struct Ended
@@ -147,30 +149,6 @@ TEST_CASE("an error ends a program that passes its arguments, with one line and 
   CHECK_THROWS_AS(launch<Threads>({.ranks = 3}, fail), DataError);
 }
 
-TEST_CASE("every rank has a thread of its own, and rank 0 runs on the launching one")
-{
-  const int ranks = GENERATE(1, 2, 7);
-  struct Seen
-  {
-    int rank, size;
-    std::thread::id thread;
-  };
-  const auto seen = on_ranks<Threads>(ranks, [](World& world) {
-    world.barrier();
-    return Seen{world.rank(), world.size(), std::this_thread::get_id()};
-  });
-  REQUIRE(seen.size() == static_cast<std::size_t>(ranks));
-  std::set<std::thread::id> threads;
-  for (int r = 0; r < ranks; ++r)
-  {
-    CHECK(seen[static_cast<std::size_t>(r)].rank == r);
-    CHECK(seen[static_cast<std::size_t>(r)].size == ranks);
-    threads.insert(seen[static_cast<std::size_t>(r)].thread);
-  }
-  CHECK(threads.size() == static_cast<std::size_t>(ranks));
-  CHECK(seen[0].thread == std::this_thread::get_id());
-}
-
 TEST_CASE("by default there is a rank for each core")
 {
   std::atomic<int> ranks{0};
@@ -232,6 +210,27 @@ TEST_CASE("more threads than the system allows are an error, not a hang")
     CHECK(mentions(text, "got 4000 ranks", "use fewer ranks"));
   }
 }
+
+namespace
+{
+
+struct OwnError : ShapeError
+{
+  using ShapeError::ShapeError;
+  int code = 17;
+};
+
+/// Throws `error` on rank 1 of 3, while its peers wait in a barrier.
+template <class E>
+void throw_on_rank_1(const E& error)
+{
+  launch<Threads>({.ranks = 3}, [&](World& world) {
+    if (world.rank() == 1) throw error;
+    world.barrier();
+  });
+}
+
+}  // namespace
 
 TEST_CASE("launch rethrows an error with its type, and its rank")
 {
@@ -375,6 +374,22 @@ TEST_CASE("two launches at once restore the threads of BLAS when the last one en
   first.join();
   CHECK(blas_threads() == before);
 }
+
+namespace
+{
+
+/// Calls a function at the end of its scope.
+template <class F>
+struct OnExit
+{
+  explicit OnExit(F f) : at_exit{f} {}
+  OnExit(const OnExit&) = delete;
+  OnExit& operator=(const OnExit&) = delete;
+  ~OnExit() { at_exit(); }
+  F at_exit;
+};
+
+}  // namespace
 
 TEST_CASE("launch throws at the time limit, naming the rank that waited and those that are late")
 {

@@ -27,6 +27,17 @@ namespace
 
 using World = TestBackend::Communicator;
 
+}  // namespace
+
+TEST_CASE("the backend has a communicator")
+{
+  STATIC_REQUIRE(Communicator<World>);
+  STATIC_REQUIRE_FALSE(Communicator<int>);
+}
+
+namespace
+{
+
 /// The sizes of groups that the backend can have.
 std::vector<int> group_sizes() { return those_that_fit<TestBackend>(conformance::group_sizes); }
 
@@ -39,12 +50,6 @@ std::vector<int> largest_group_sizes()
 }
 
 }  // namespace
-
-TEST_CASE("the backend has a communicator")
-{
-  STATIC_REQUIRE(Communicator<World>);
-  STATIC_REQUIRE_FALSE(Communicator<int>);
-}
 
 TEST_CASE("every rank receives the right data from every collective")
 {

@@ -28,6 +28,16 @@ namespace comm_window_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("which communicators expose")
+{
+  STATIC_REQUIRE_FALSE(ExposesMemory<Counting<TestBackend>::Communicator>);
+  require_clear(on_ranks<Counting<TestBackend>>(1, [](auto& world) {
+    Findings found;
+    found.check(!can_expose(world), "a counting communicator exposes memory");
+    return found;
+  }));
+}
+
 namespace
 {
 
@@ -55,16 +65,6 @@ void check_windows(World& world, std::size_t count, Findings& found)
 }
 
 }  // namespace
-
-TEST_CASE("which communicators expose")
-{
-  STATIC_REQUIRE_FALSE(ExposesMemory<Counting<TestBackend>::Communicator>);
-  require_clear(on_ranks<Counting<TestBackend>>(1, [](auto& world) {
-    Findings found;
-    found.check(!can_expose(world), "a counting communicator exposes memory");
-    return found;
-  }));
-}
 
 TEST_CASE("every rank reads the blocks of all, and may change its own once the window is complete")
 {

@@ -38,15 +38,6 @@ std::vector<std::uint64_t> samples()
   return all;
 }
 
-/// The bits of the normal number at `index`, in `out`.
-struct NormalBits
-{
-  void operator()(std::uint64_t& out, const std::uint64_t& index) const
-  {
-    out = std::bit_cast<std::uint64_t>(Philox{42, 7}.normal<double>(index, 1));
-  }
-};
-
 }  // namespace
 
 TEST_CASE("box_muller is its formula, to the last places")
@@ -82,6 +73,20 @@ TEST_CASE("box_muller at the ends")
   CHECK(detail::box_muller(end - 1, end / 2).x == Approx(-most).epsilon(1e-15));
   CHECK(detail::box_muller(end - 1, end / 4 * 3).y == Approx(-most).epsilon(1e-15));
 }
+
+namespace
+{
+
+/// The bits of the normal number at `index`, in `out`.
+struct NormalBits
+{
+  void operator()(std::uint64_t& out, const std::uint64_t& index) const
+  {
+    out = std::bit_cast<std::uint64_t>(Philox{42, 7}.normal<double>(index, 1));
+  }
+};
+
+}  // namespace
 
 // If a compiler could contract a product and a sum, the loops with FMA would give other bits.
 TEST_CASE("normal numbers have the same bits on every processor")

@@ -19,6 +19,14 @@ namespace core_fingerprint_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("mix is splitmix64")
+{
+  // The first numbers of splitmix64 from the seed 1234567, as the reference by Vigna gives them.
+  CHECK(mix(1234567, 0) == 6457827717110365317U);
+  CHECK(mix(1234567, 1) == 3203168211198807973U);
+  CHECK(mix(1234567, 2) == 9817491932198370423U);
+}
+
 namespace
 {
 
@@ -28,26 +36,7 @@ MatrixView<const T> view(const GlobalMatrix<T>& a)
   return {a.data.data(), a.shape};
 }
 
-/// The matrix with bit `bit` of element n flipped.
-template <class T>
-GlobalMatrix<T> flip(GlobalMatrix<T> a, std::size_t n, std::size_t bit)
-{
-  unsigned char bytes[sizeof(T)];
-  std::memcpy(bytes, &a.data[n], sizeof(T));
-  bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1U << bit % 8));
-  std::memcpy(&a.data[n], bytes, sizeof(T));
-  return a;
-}
-
 }  // namespace
-
-TEST_CASE("mix is splitmix64")
-{
-  // The first numbers of splitmix64 from the seed 1234567, as the reference by Vigna gives them.
-  CHECK(mix(1234567, 0) == 6457827717110365317U);
-  CHECK(mix(1234567, 1) == 3203168211198807973U);
-  CHECK(mix(1234567, 2) == 9817491932198370423U);
-}
 
 TEMPLATE_TEST_CASE("A fingerprint does not depend on how a matrix is cut", "", float, double,
                    std::complex<float>, std::complex<double>)
@@ -66,6 +55,22 @@ TEMPLATE_TEST_CASE("A fingerprint does not depend on how a matrix is cut", "", f
     }
   CHECK(fingerprint(MatrixView<const TestType>{}, 3, 4, 7) == 0);
 }
+
+namespace
+{
+
+/// The matrix with bit `bit` of element n flipped.
+template <class T>
+GlobalMatrix<T> flip(GlobalMatrix<T> a, std::size_t n, std::size_t bit)
+{
+  unsigned char bytes[sizeof(T)];
+  std::memcpy(bytes, &a.data[n], sizeof(T));
+  bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1U << bit % 8));
+  std::memcpy(&a.data[n], bytes, sizeof(T));
+  return a;
+}
+
+}  // namespace
 
 TEMPLATE_TEST_CASE("Each flipped bit gives another fingerprint", "", float, double,
                    std::complex<float>, std::complex<double>)

@@ -39,22 +39,6 @@ double value_of(unsigned bits)
   return sign * std::ldexp(std::ldexp(fraction, -fraction_bits) + 1, exponent - bias);
 }
 
-/// The bits of the positive number nearest to x >= 0, ties to even, by bisection.
-template <class T>
-unsigned nearest(double x)
-{
-  const unsigned infinite = std::numeric_limits<T>::infinity().bits();
-  unsigned below = 0;
-  for (unsigned step = 0x8000U; step > 0; step /= 2)
-    if (below + step < infinite && value_of<T>(below + step) <= x) below += step;
-  const double next = below + 1 == infinite
-                          ? 2 * value_of<T>(infinite - 1) - value_of<T>(infinite - 2)
-                          : value_of<T>(below + 1);
-  const double up = next - x;
-  const double down = x - value_of<T>(below);
-  return down < up || (down == up && below % 2 == 0) ? below : below + 1;
-}
-
 }  // namespace
 
 TEMPLATE_TEST_CASE("every 16-bit number converts to a float and back", "", bfloat16, half)
@@ -96,6 +80,27 @@ TEMPLATE_TEST_CASE("numbers between two neighbours are rounded to the nearest, t
     if (!right) FAIL("bits " << bits);
   }
 }
+
+namespace
+{
+
+/// The bits of the positive number nearest to x >= 0, ties to even, by bisection.
+template <class T>
+unsigned nearest(double x)
+{
+  const unsigned infinite = std::numeric_limits<T>::infinity().bits();
+  unsigned below = 0;
+  for (unsigned step = 0x8000U; step > 0; step /= 2)
+    if (below + step < infinite && value_of<T>(below + step) <= x) below += step;
+  const double next = below + 1 == infinite
+                          ? 2 * value_of<T>(infinite - 1) - value_of<T>(infinite - 2)
+                          : value_of<T>(below + 1);
+  const double up = next - x;
+  const double down = x - value_of<T>(below);
+  return down < up || (down == up && below % 2 == 0) ? below : below + 1;
+}
+
+}  // namespace
 
 TEMPLATE_TEST_CASE("floats of all magnitudes are rounded to the nearest", "", bfloat16, half)
 {

@@ -15,27 +15,6 @@ using namespace cubist;
 namespace
 {
 
-/// |got - wanted| in units of the last place of a number near 1.
-template <class T>
-double error(T got, long double wanted)
-{
-  return static_cast<double>(std::abs(got / wanted - 1) / std::numeric_limits<T>::epsilon());
-}
-
-/// The largest error of f(x) from x = `from` to 0, where it is a normal number.
-template <class T, class F, class G>
-double worst(T from, F f, G wanted)
-{
-  double most = 0;
-  const int steps = 200'003;
-  for (int i = 0; i < steps; ++i)
-  {
-    const T x = from * (static_cast<T>(i) / static_cast<T>(steps));
-    most = std::max(most, error(f(x), wanted(static_cast<long double>(x))));
-  }
-  return most;
-}
-
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 template <class T>
@@ -57,6 +36,32 @@ TEMPLATE_TEST_CASE("polynomial evaluates its coefficients from the lowest", "", 
   using T = TestType;
   CHECK(detail::polynomial(T{2}, T{3}, T{-2}, T{5}) == 19);
 }
+
+namespace
+{
+
+/// |got - wanted| in units of the last place of a number near 1.
+template <class T>
+double error(T got, long double wanted)
+{
+  return static_cast<double>(std::abs(got / wanted - 1) / std::numeric_limits<T>::epsilon());
+}
+
+/// The largest error of f(x) from x = `from` to 0, where it is a normal number.
+template <class T, class F, class G>
+double worst(T from, F f, G wanted)
+{
+  double most = 0;
+  const int steps = 200'003;
+  for (int i = 0; i < steps; ++i)
+  {
+    const T x = from * (static_cast<T>(i) / static_cast<T>(steps));
+    most = std::max(most, error(f(x), wanted(static_cast<long double>(x))));
+  }
+  return most;
+}
+
+}  // namespace
 
 TEMPLATE_TEST_CASE("exponentials are exact to 2 units in the last place", "", float, double)
 {

@@ -52,35 +52,6 @@ Rows sorted(Rows rows)
   return rows;
 }
 
-/// Batches and the held-out part on a mesh, as rank 0 gathers them.
-struct Gathered
-{
-  std::vector<Global<double>> x;
-  std::vector<std::vector<int>> labels;
-
-  friend bool operator==(const Gathered& a, const Gathered& b)
-  {
-    return a.labels == b.labels &&
-           std::equal(a.x.begin(), a.x.end(), b.x.begin(), b.x.end(),
-                      [](const auto& p, const auto& q) { return identical(p, q); });
-  }
-};
-
-template <class S>
-Gathered read_on(const Place<S>& place, const RowBatches& data, const Rows& batches)
-{
-  return on_root<Threads>(place, [&](const auto& mesh) {
-    Gathered got;
-    const auto add = [&](const auto& rows) {
-      got.x.push_back(gather(rows.x));
-      got.labels.push_back(rows.labels);
-    };
-    for (const auto b : batches) add(data.batch<double, typename S::Input>(mesh, b));
-    add(data.held_out<double, typename S::Input>(mesh));
-    return got;
-  });
-}
-
 }  // namespace
 
 TEST_CASE("the held-out and the training rows are all rows, and an epoch visits each once")
@@ -116,6 +87,40 @@ TEST_CASE("the held-out and the training rows are all rows, and an epoch visits 
       CHECK(sorted(all) == numbers(100));
     }
 }
+
+namespace
+{
+
+/// Batches and the held-out part on a mesh, as rank 0 gathers them.
+struct Gathered
+{
+  std::vector<Global<double>> x;
+  std::vector<std::vector<int>> labels;
+
+  friend bool operator==(const Gathered& a, const Gathered& b)
+  {
+    return a.labels == b.labels &&
+           std::equal(a.x.begin(), a.x.end(), b.x.begin(), b.x.end(),
+                      [](const auto& p, const auto& q) { return identical(p, q); });
+  }
+};
+
+template <class S>
+Gathered read_on(const Place<S>& place, const RowBatches& data, const Rows& batches)
+{
+  return on_root<Threads>(place, [&](const auto& mesh) {
+    Gathered got;
+    const auto add = [&](const auto& rows) {
+      got.x.push_back(gather(rows.x));
+      got.labels.push_back(rows.labels);
+    };
+    for (const auto b : batches) add(data.batch<double, typename S::Input>(mesh, b));
+    add(data.held_out<double, typename S::Input>(mesh));
+    return got;
+  });
+}
+
+}  // namespace
 
 TEST_CASE("batches are the same on every mesh, and do not depend on those read before")
 {

@@ -23,6 +23,24 @@ namespace dataset_row_reader_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("the mean and deviation are those of the chosen rows, far from zero, too")
+{
+  const Folder folder;
+  write_contents(folder / "x.csv", "1e9,1000000001,0\n5,7,1\n1000000002,1000000003,2\n");
+  const RowReader reader{CsvFile{folder / "x.csv"}, {}};
+  const auto s = reader.measure_features({true, false, true});
+  CHECK(s.mean == 1000000001.5);
+  CHECK(s.deviation == Approx(std::sqrt(1.25)).epsilon(1e-12));
+  CHECK(reader.measure_features({false, true, false}) == Scaling{6, 1});
+  CHECK_THROWS_AS(reader.measure_features({true}), ShapeError);
+  CHECK_THROWS_AS(reader.measure_features({false, false, false}), DataError);
+  write_contents(folder / "x.csv", "2,2,0\n2,2,1\n");
+  CHECK(mentions(message_of<DataError>([&] {
+                   (void)RowReader{CsvFile{folder / "x.csv"}, {}}.measure_features({true, true});
+                 }),
+                 "x.csv with a deviation of 0", "do not normalise"));
+}
+
 namespace
 {
 
@@ -85,14 +103,6 @@ void read_on(const Place<S>& place, const RowReader& reader, std::size_t label)
   require_clear(on_mesh<Threads>(place, [&](const auto& mesh) {
     return compare(reader.read_features<double, typename S::Weight>(mesh, some_rows), wanted);
   }));
-}
-
-std::string error(const std::string& text, const RowOptions& options)
-{
-  const Folder folder;
-  write_contents(folder / "x.csv", text);
-  const CsvFile file{folder / "x.csv"};
-  return message_of<Error>([&] { RowReader{file, options}; });
 }
 
 }  // namespace
@@ -169,23 +179,18 @@ TEST_CASE("features are scaled in double and rounded once")
   check(std::complex<double>{});
 }
 
-TEST_CASE("the mean and deviation are those of the chosen rows, far from zero, too")
+namespace
+{
+
+std::string error(const std::string& text, const RowOptions& options)
 {
   const Folder folder;
-  write_contents(folder / "x.csv", "1e9,1000000001,0\n5,7,1\n1000000002,1000000003,2\n");
-  const RowReader reader{CsvFile{folder / "x.csv"}, {}};
-  const auto s = reader.measure_features({true, false, true});
-  CHECK(s.mean == 1000000001.5);
-  CHECK(s.deviation == Approx(std::sqrt(1.25)).epsilon(1e-12));
-  CHECK(reader.measure_features({false, true, false}) == Scaling{6, 1});
-  CHECK_THROWS_AS(reader.measure_features({true}), ShapeError);
-  CHECK_THROWS_AS(reader.measure_features({false, false, false}), DataError);
-  write_contents(folder / "x.csv", "2,2,0\n2,2,1\n");
-  CHECK(mentions(message_of<DataError>([&] {
-                   (void)RowReader{CsvFile{folder / "x.csv"}, {}}.measure_features({true, true});
-                 }),
-                 "x.csv with a deviation of 0", "do not normalise"));
+  write_contents(folder / "x.csv", text);
+  const CsvFile file{folder / "x.csv"};
+  return message_of<Error>([&] { RowReader{file, options}; });
 }
+
+}  // namespace
 
 TEST_CASE("a label is a whole number that is not negative")
 {

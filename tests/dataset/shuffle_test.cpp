@@ -30,17 +30,6 @@ Numbers all(const Shuffle& shuffle)
   return numbers;
 }
 
-/// Pearson's statistic of counts that are expected to be equal, in standard deviations from its
-/// mean.
-double chi_squared(const std::vector<int>& counts)
-{
-  const double cells = static_cast<double>(counts.size());
-  const double expected = std::accumulate(counts.begin(), counts.end(), 0.0) / cells;
-  double sum = 0;
-  for (const int c : counts) sum += (c - expected) * (c - expected) / expected;
-  return (sum - (cells - 1)) / std::sqrt(2 * (cells - 1));
-}
-
 }  // namespace
 
 TEST_CASE("a shuffle has each number once")
@@ -81,6 +70,22 @@ TEST_CASE("a shuffle does not change from machine to machine or release to relea
   CHECK(Numbers{large(0), large(1), large(large.count() - 1)} ==
         Numbers{1001716233240, 169610015833, 966112431810});
 }
+
+namespace
+{
+
+/// Pearson's statistic of counts that are expected to be equal, in standard deviations from its
+/// mean.
+double chi_squared(const std::vector<int>& counts)
+{
+  const double cells = static_cast<double>(counts.size());
+  const double expected = std::accumulate(counts.begin(), counts.end(), 0.0) / cells;
+  double sum = 0;
+  for (const int c : counts) sum += (c - expected) * (c - expected) / expected;
+  return (sum - (cells - 1)) / std::sqrt(2 * (cells - 1));
+}
+
+}  // namespace
 
 TEST_CASE("each order of a few numbers is equally frequent")
 {

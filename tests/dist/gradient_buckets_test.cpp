@@ -27,6 +27,34 @@ using Blocks = std::vector<std::vector<float>>;
 
 const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
 
+MatrixView<float> row(std::vector<float>& x) { return {x.data(), {1, x.size()}}; }
+
+}  // namespace
+
+TEST_CASE("buckets take gradients of their size, and of a new size after it is set")
+{
+  if (!fits(three_ranks)) return;
+  const auto right = on_mesh<B>(three_ranks, [](const auto& mesh) {
+    Buckets buckets{mesh};
+    bool same = buckets.takes(65'536 / sizeof(float)) && !buckets.takes(65'536 / sizeof(float) + 1);
+    for (const std::size_t bytes : {0U, 3U, 4U, 40U})
+    {
+      buckets.set({.bytes = bytes});
+      same = same && buckets.takes(bytes / 4) && !buckets.takes(bytes / 4 + 1);
+      std::vector<float> x(10, 1);
+      buckets.begin();
+      buckets.sum(mesh, Axes<Data>{}, row(x));
+      buckets.finish();
+      same = same && x == std::vector<float>(10, 3);
+    }
+    return same;
+  });
+  CHECK(right == std::vector(3, true));
+}
+
+namespace
+{
+
 /// Numbers whose sum depends on their order.
 Blocks gradients(int rank, const std::vector<std::size_t>& sizes)
 {
@@ -39,8 +67,6 @@ Blocks gradients(int rank, const std::vector<std::size_t>& sizes)
   }
   return blocks;
 }
-
-MatrixView<float> row(std::vector<float>& x) { return {x.data(), {1, x.size()}}; }
 
 /// What a rank found: the sums of two backwards, and the messages and elements that it sent in the
 /// second one.
@@ -248,27 +274,6 @@ TEST_CASE("sums over other replicas, and scattered ones, have buckets of their o
           CHECK(found[r].first[k][i] == (at < sizes[k] ? wanted[at] : 0.0F));
         }
     }
-}
-
-TEST_CASE("buckets take gradients of their size, and of a new size after it is set")
-{
-  if (!fits(three_ranks)) return;
-  const auto right = on_mesh<B>(three_ranks, [](const auto& mesh) {
-    Buckets buckets{mesh};
-    bool same = buckets.takes(65'536 / sizeof(float)) && !buckets.takes(65'536 / sizeof(float) + 1);
-    for (const std::size_t bytes : {0U, 3U, 4U, 40U})
-    {
-      buckets.set({.bytes = bytes});
-      same = same && buckets.takes(bytes / 4) && !buckets.takes(bytes / 4 + 1);
-      std::vector<float> x(10, 1);
-      buckets.begin();
-      buckets.sum(mesh, Axes<Data>{}, row(x));
-      buckets.finish();
-      same = same && x == std::vector<float>(10, 3);
-    }
-    return same;
-  });
-  CHECK(right == std::vector(3, true));
 }
 
 TEST_CASE("a backward that did not finish does not disturb the next one")

@@ -13,6 +13,19 @@ namespace dist_layout_test
 
 using namespace cubist;
 
+TEST_CASE("Layout: only dimensions that are cut are padded, by less than a quantum")
+{
+  using Whole = Layout<Rows<>, Cols<Col>>;
+  const Axes<Row, Col>::Array extents{2, 3};
+  for (std::size_t n = 0; n < 20; ++n)
+  {
+    const Block b = Whole::block<Axes<Row, Col>>({n, n}, extents, {0, 0}, 6);
+    CHECK(b.padded().rows == n);
+    CHECK(3 * b.padded().cols >= n);
+    CHECK(3 * b.padded().cols < n + 6);
+  }
+}
+
 namespace
 {
 
@@ -68,30 +81,6 @@ void check_laws(Shape shape, const typename A::Array& extents, std::size_t quant
   }
 }
 
-/// A rank and its neighbour along an axis, for each pair of them.
-template <class A, class Axis, class F>
-void for_neighbours(const typename A::Array& extents, F f)
-{
-  constexpr auto i = A::template index<Axis>();
-  for (int rank = 0; rank < A::ranks(extents); ++rank)
-  {
-    auto at = A::coordinates(rank, extents);
-    if (at[i] + 1 == extents[i]) continue;
-    const auto here = at;
-    ++at[i];
-    f(here, at);
-  }
-}
-
-/// The second range begins where the first one ends, padding included.
-bool follows(const Range& a, const Range& b, std::size_t n)
-{
-  return b.offset == std::min(a.offset + a.size, n) && (b.valid == 0 || a.valid == a.size);
-}
-
-using Three = Axes<Depth, Row, Col>;
-using Cube = Axes<AxisX, AxisY, AxisZ>;
-
 const std::vector<Shape> shapes = {{0, 0},  {0, 7},   {1, 1},    {7, 0},   {2, 3},
                                    {5, 13}, {12, 24}, {37, 101}, {64, 64}, {97, 2}};
 
@@ -118,6 +107,14 @@ TEST_CASE("Layout: blocks partition the matrix, on two axes")
       {{1, 1}, {2, 2}, {2, 3}, {4, 1}, {1, 5}, {7, 3}});
 }
 
+namespace
+{
+
+using Three = Axes<Depth, Row, Col>;
+using Cube = Axes<AxisX, AxisY, AxisZ>;
+
+}  // namespace
+
 TEST_CASE("Layout: blocks partition the matrix, on three axes")
 {
   check_all<Three, Layout<Rows<Depth, Row>, Cols<Col>>, Layout<Rows<Row>, Cols<Col>>,
@@ -127,6 +124,26 @@ TEST_CASE("Layout: blocks partition the matrix, on three axes")
             Layout<Rows<AxisZ, AxisX>, Cols<AxisY>>, Layout<Rows<>, Cols<AxisZ, AxisX, AxisY>>>(
       {{1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {2, 3, 4}, {5, 1, 2}});
 }
+
+namespace
+{
+
+/// A rank and its neighbour along an axis, for each pair of them.
+template <class A, class Axis, class F>
+void for_neighbours(const typename A::Array& extents, F f)
+{
+  constexpr auto i = A::template index<Axis>();
+  for (int rank = 0; rank < A::ranks(extents); ++rank)
+  {
+    auto at = A::coordinates(rank, extents);
+    if (at[i] + 1 == extents[i]) continue;
+    const auto here = at;
+    ++at[i];
+    f(here, at);
+  }
+}
+
+}  // namespace
 
 TEST_CASE("Layout: ranks that differ along uncut axes only hold the same block")
 {
@@ -142,6 +159,17 @@ TEST_CASE("Layout: ranks that differ along uncut axes only hold the same block")
   CHECK(cutting<Layout<Rows<>, Cols<>>, Three>(shape, extents, 12).primaries ==
         std::vector<std::size_t>{0});
 }
+
+namespace
+{
+
+/// The second range begins where the first one ends, padding included.
+bool follows(const Range& a, const Range& b, std::size_t n)
+{
+  return b.offset == std::min(a.offset + a.size, n) && (b.valid == 0 || a.valid == a.size);
+}
+
+}  // namespace
 
 TEST_CASE("Layout: blocks along the innermost axis are consecutive, along an outer axis not")
 {
@@ -168,19 +196,6 @@ TEST_CASE("Layout: blocks along the innermost axis are consecutive, along an out
   };
   CHECK(at_z(0) == 0);
   CHECK(at_z(1) == 6);
-}
-
-TEST_CASE("Layout: only dimensions that are cut are padded, by less than a quantum")
-{
-  using Whole = Layout<Rows<>, Cols<Col>>;
-  const Axes<Row, Col>::Array extents{2, 3};
-  for (std::size_t n = 0; n < 20; ++n)
-  {
-    const Block b = Whole::block<Axes<Row, Col>>({n, n}, extents, {0, 0}, 6);
-    CHECK(b.padded().rows == n);
-    CHECK(3 * b.padded().cols >= n);
-    CHECK(3 * b.padded().cols < n + 6);
-  }
 }
 
 TEST_CASE("Layout: a cut dimension is padded to a multiple of the quantum and the parts")

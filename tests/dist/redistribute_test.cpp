@@ -47,6 +47,33 @@ using View = DistView<double, On<A>>;
 /// Element (i, j) of a global matrix.
 double element(std::size_t i, std::size_t j) { return static_cast<double>(1000 * i + j + 1); }
 
+}  // namespace
+
+TEST_CASE("redistribute to the same layout on an equal mesh sends nothing")
+{
+  require_clear(on_ranks<B>(8, [](World& world) {
+    Findings found;
+    for (const Layers::Array extents : {Layers::Array{2, 2, 2}, {3, 1, 2}})
+    {
+      const On<Layers> mesh{world, extents, 12, IdleRanks::allowed};
+      const On<Layers> other{world, extents, 12, IdleRanks::allowed};
+      DistMatrix<double, Layout<Rows<Row>, Cols<Col>>, On<Layers>> x{mesh, {7, 11}};
+      x.generate(element);
+      world.traffic().reset();
+      const auto y = redistribute<Layout<Rows<Row>, Cols<Col>>>(x, other);
+      found.check(world.traffic().total() == Sent{}, "something was sent");
+      const auto a = x.padded().elements();
+      const auto b = y.padded().elements();
+      found.check(y.mesh() == other && std::equal(a.begin(), a.end(), b.begin(), b.end()),
+                  "differs");
+    }
+    return found;
+  }));
+}
+
+namespace
+{
+
 // -- Matrices of any layout on any mesh -----------------------------------------------------------
 
 /// A matrix whose layout and axes are known at run time only.
@@ -193,28 +220,6 @@ struct ElementCounts
 constexpr std::array sizes{0, 1, 1, 2, 3, 5, 7, 12, 13, 24, 31};
 
 }  // namespace
-
-TEST_CASE("redistribute to the same layout on an equal mesh sends nothing")
-{
-  require_clear(on_ranks<B>(8, [](World& world) {
-    Findings found;
-    for (const Layers::Array extents : {Layers::Array{2, 2, 2}, {3, 1, 2}})
-    {
-      const On<Layers> mesh{world, extents, 12, IdleRanks::allowed};
-      const On<Layers> other{world, extents, 12, IdleRanks::allowed};
-      DistMatrix<double, Layout<Rows<Row>, Cols<Col>>, On<Layers>> x{mesh, {7, 11}};
-      x.generate(element);
-      world.traffic().reset();
-      const auto y = redistribute<Layout<Rows<Row>, Cols<Col>>>(x, other);
-      found.check(world.traffic().total() == Sent{}, "something was sent");
-      const auto a = x.padded().elements();
-      const auto b = y.padded().elements();
-      found.check(y.mesh() == other && std::equal(a.begin(), a.end(), b.begin(), b.end()),
-                  "differs");
-    }
-    return found;
-  }));
-}
 
 TEST_CASE("redistribute: each rank receives each element that it needs and does not hold, once")
 {

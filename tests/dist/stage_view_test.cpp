@@ -27,14 +27,6 @@ using Matrix = DistMatrix<double, Layout<Rows<Row>, Cols<>>, OfStage>;
 
 double element(std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j); }
 
-/// The mesh on which a rank makes a matrix of these stages. Every rank calls it.
-OfStage mesh_for(const M& mesh, int first, int second)
-{
-  const OfStage of_stage = make_stage_mesh(mesh);
-  const int mine = stage_of(mesh, mesh.rank());
-  return mine == first || mine == second ? of_stage : make_other_stage_mesh(mesh);
-}
-
 }  // namespace
 
 TEST_CASE("the ranks of other stages hold empty blocks of a matrix")
@@ -72,6 +64,19 @@ TEST_CASE("the ranks of other stages hold empty blocks of a matrix")
     return found;
   }));
 }
+
+namespace
+{
+
+/// The mesh on which a rank makes a matrix of these stages. Every rank calls it.
+OfStage mesh_for(const M& mesh, int first, int second)
+{
+  const OfStage of_stage = make_stage_mesh(mesh);
+  const int mine = stage_of(mesh, mesh.rank());
+  return mine == first || mine == second ? of_stage : make_other_stage_mesh(mesh);
+}
+
+}  // namespace
 
 TEST_CASE("replicas that differ are found within a stage, and between two that share a matrix")
 {

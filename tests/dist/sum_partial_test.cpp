@@ -26,6 +26,31 @@ using World = B::Communicator;
 using Three = Axes<Depth, Row, Col>;
 using Grid = AxisMesh<Three, B>;
 
+}  // namespace
+
+TEST_CASE("sum_partial: a replicated sum sends twice the elements of one that is cut")
+{
+  const auto sent = on_ranks<B>(8, [](World& world) {
+    const Grid mesh{world, {1, 2, 4}, 8};
+    const DistMatrix<double, Layout<Rows<>, Cols<Row>, Partial<Col>>, Grid> parts{mesh, {16, 24}};
+    const auto elements_sent = [&](auto sum) {
+      world.traffic().reset();
+      sum = parts;
+      return world.traffic().total().elements;
+    };
+    return std::vector{
+        elements_sent(DistMatrix<double, Layout<Rows<>, Cols<Row>>, Grid>{mesh, {16, 24}}),
+        elements_sent(DistMatrix<double, Layout<Rows<Col>, Cols<Row>>, Grid>{mesh, {16, 24}}),
+        elements_sent(DistMatrix<double, Layout<Rows<>, Cols<Row, Col>>, Grid>{mesh, {16, 24}})};
+  });
+  const std::uint64_t block = 16 * 12;
+  for (const auto& elements : sent)
+    CHECK(elements == std::vector<std::uint64_t>{2 * 3 * block / 4, 3 * block / 4, 3 * block / 4});
+}
+
+namespace
+{
+
 /// The part of element (i, j) that the rank at coordinate `c` along the pending axes holds.
 template <class T>
 T part(std::size_t i, std::size_t j, int c)
@@ -123,26 +148,6 @@ TEMPLATE_TEST_CASE("sum_partial: other scalars", "", float, std::complex<double>
     check_sum<Parts, Layout<Rows<>, Cols<Col, Row>>, TestType>(mesh, {5, 7}, found);
     return found;
   }));
-}
-
-TEST_CASE("sum_partial: a replicated sum sends twice the elements of one that is cut")
-{
-  const auto sent = on_ranks<B>(8, [](World& world) {
-    const Grid mesh{world, {1, 2, 4}, 8};
-    const DistMatrix<double, Layout<Rows<>, Cols<Row>, Partial<Col>>, Grid> parts{mesh, {16, 24}};
-    const auto elements_sent = [&](auto sum) {
-      world.traffic().reset();
-      sum = parts;
-      return world.traffic().total().elements;
-    };
-    return std::vector{
-        elements_sent(DistMatrix<double, Layout<Rows<>, Cols<Row>>, Grid>{mesh, {16, 24}}),
-        elements_sent(DistMatrix<double, Layout<Rows<Col>, Cols<Row>>, Grid>{mesh, {16, 24}}),
-        elements_sent(DistMatrix<double, Layout<Rows<>, Cols<Row, Col>>, Grid>{mesh, {16, 24}})};
-  });
-  const std::uint64_t block = 16 * 12;
-  for (const auto& elements : sent)
-    CHECK(elements == std::vector<std::uint64_t>{2 * 3 * block / 4, 3 * block / 4, 3 * block / 4});
 }
 
 TEST_CASE("sum_partial: parts of another shape or on another mesh throw on every rank")

@@ -11,6 +11,13 @@ namespace engine_engine_test
 
 using namespace cubist;
 
+TEST_CASE("op_shape is the shape of an operand")
+{
+  STATIC_REQUIRE(op_shape(Op::none, {2, 3}) == Shape{2, 3});
+  STATIC_REQUIRE(op_shape(Op::transpose, {2, 3}) == Shape{3, 2});
+  STATIC_REQUIRE(op_shape(Op::adjoint, {2, 3}) == Shape{3, 2});
+}
+
 namespace
 {
 
@@ -44,12 +51,6 @@ struct NotDefault : HostEngine
   explicit NotDefault(int) {}
 };
 
-struct ShowsSpansOnly : HostEngine
-{
-  void begin_span(const SpanName&) const {}
-  void end_span() const {}
-};
-
 struct FloatOfFold : HostEngine
 {
   template <class... A>
@@ -60,13 +61,6 @@ struct FloatOfFold : HostEngine
 };
 
 }  // namespace
-
-TEST_CASE("op_shape is the shape of an operand")
-{
-  STATIC_REQUIRE(op_shape(Op::none, {2, 3}) == Shape{2, 3});
-  STATIC_REQUIRE(op_shape(Op::transpose, {2, 3}) == Shape{3, 2});
-  STATIC_REQUIRE(op_shape(Op::adjoint, {2, 3}) == Shape{3, 2});
-}
 
 TEST_CASE("the concept requires all functions of an engine")
 {
@@ -80,6 +74,17 @@ TEST_CASE("the concept requires all functions of an engine")
   STATIC_REQUIRE_FALSE(Engine<NotDefault>);
   STATIC_REQUIRE_FALSE(Engine<FloatOfFold>);
 }
+
+namespace
+{
+
+struct ShowsSpansOnly : HostEngine
+{
+  void begin_span(const SpanName&) const {}
+  void end_span() const {}
+};
+
+}  // namespace
 
 TEST_CASE("an engine need not have the optional functions, and may have some of them")
 {

@@ -21,29 +21,6 @@ struct Twice
   double operator()(double x) const { return 2 * x; }
 };
 
-/// An engine that supports some fused products.
-struct Fusing : HostEngine
-{
-  bool supported = true;
-  mutable int calls = 0;
-
-  bool fused_affine(MatrixView<const double>, MatrixView<const double>, MatrixView<const double>,
-                    MatrixView<double> z) const
-  {
-    if (supported) fill(z, static_cast<double>(++calls));
-    return supported;
-  }
-  template <class F>
-  bool fused_affine(MatrixView<const double> x, MatrixView<const double> w,
-                    MatrixView<const double> b, const F& f, MatrixView<double> z,
-                    MatrixView<double> y) const
-  {
-    if (!fused_affine(x, w, b, z)) return false;
-    map(y, f, z);
-    return true;
-  }
-};
-
 /// X W + b with X (2, 3), W (3, 2)
 struct Operands
 {
@@ -89,6 +66,34 @@ TEST_CASE("an affine map is a product, a bias and an activation")
   CHECK(o.z == sums);
   CHECK(o.y == doubled);
 }
+
+namespace
+{
+
+/// An engine that supports some fused products.
+struct Fusing : HostEngine
+{
+  bool supported = true;
+  mutable int calls = 0;
+
+  bool fused_affine(MatrixView<const double>, MatrixView<const double>, MatrixView<const double>,
+                    MatrixView<double> z) const
+  {
+    if (supported) fill(z, static_cast<double>(++calls));
+    return supported;
+  }
+  template <class F>
+  bool fused_affine(MatrixView<const double> x, MatrixView<const double> w,
+                    MatrixView<const double> b, const F& f, MatrixView<double> z,
+                    MatrixView<double> y) const
+  {
+    if (!fused_affine(x, w, b, z)) return false;
+    map(y, f, z);
+    return true;
+  }
+};
+
+}  // namespace
 
 TEST_CASE("a fused product is used where the engine supports it")
 {

@@ -19,21 +19,10 @@ using namespace cubist::test;
 namespace
 {
 
-using C = std::complex<double>;
-
 template <class T>
 MatrixView<T> view(GlobalMatrix<T>& m)
 {
   return {m.data.data(), m.shape};
-}
-
-/// The matrix for which op gives `x`.
-GlobalMatrix<C> stored(Op op, const GlobalMatrix<C>& x)
-{
-  if (op == Op::none) return x;
-  auto a = transposed(x);
-  for (auto& v : a.data) v = op == Op::adjoint ? std::conj(v) : v;
-  return a;
 }
 
 }  // namespace
@@ -53,6 +42,22 @@ TEST_CASE("A block of an operand is a block of op(A)")
   CHECK(flipped.t().op() == Op::none);
   CHECK(flipped.block(2, 1, {3, 2}).t().op() == Op::none);
 }
+
+namespace
+{
+
+using C = std::complex<double>;
+
+/// The matrix for which op gives `x`.
+GlobalMatrix<C> stored(Op op, const GlobalMatrix<C>& x)
+{
+  if (op == Op::none) return x;
+  auto a = transposed(x);
+  for (auto& v : a.data) v = op == Op::adjoint ? std::conj(v) : v;
+  return a;
+}
+
+}  // namespace
 
 TEST_CASE("Products of operands do not depend on how they are stored")
 {

@@ -14,13 +14,15 @@ namespace engine_repeated_work_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("an engine that computes does all work")
+{
+  int count = 0;
+  for (int i = 0; i < 3; ++i) detail::repeat(HostEngine{}, {}, [&] { ++count; });
+  CHECK(count == 3);
+}
+
 namespace
 {
-
-struct SeeingEngine : EngineDecorator<SeeingEngine, SimulatedEngine>
-{
-  [[nodiscard]] static int around(const EngineCall&) { return 0; }
-};
 
 /// How many of three equal works, and of one with other sizes, are done on a simulated rank.
 template <class E>
@@ -38,18 +40,21 @@ int done()
 
 }  // namespace
 
-TEST_CASE("an engine that computes does all work")
-{
-  int count = 0;
-  for (int i = 0; i < 3; ++i) detail::repeat(HostEngine{}, {}, [&] { ++count; });
-  CHECK(count == 3);
-}
-
 TEST_CASE("an engine that computes nothing does equal work once")
 {
   CHECK(done<SimulatedEngine>() == 2);
   CHECK(done<TracedEngine<SimulatedEngine>>() == 2);
 }
+
+namespace
+{
+
+struct SeeingEngine : EngineDecorator<SeeingEngine, SimulatedEngine>
+{
+  [[nodiscard]] static int around(const EngineCall&) { return 0; }
+};
+
+}  // namespace
 
 TEST_CASE("a decorator sees all work")
 {

@@ -16,6 +16,21 @@ using cubist::detail::element_of;
 using cubist::detail::on_widened;
 using cubist::detail::wide;
 
+TEST_CASE("16-bit elements are widened, others are passed by reference")
+{
+  const std::complex<double> z{1, 2};
+  CHECK(&wide(z) == &z);
+  STATIC_REQUIRE(std::is_same_v<decltype(wide(std::declval<const half&>())), float>);
+  CHECK(wide(bfloat16{2.5F}) == 2.5F);
+}
+
+TEST_CASE("a function for a device may return Complex on the host, too")
+{
+  CHECK(element_of(2.5F) == 2.5F);
+  const std::complex<float> z = element_of(Complex<float>{1, 2});
+  CHECK(z == std::complex<float>{1, 2});
+}
+
 namespace
 {
 
@@ -31,21 +46,6 @@ struct Shift
 };
 
 }  // namespace
-
-TEST_CASE("16-bit elements are widened, others are passed by reference")
-{
-  const std::complex<double> z{1, 2};
-  CHECK(&wide(z) == &z);
-  STATIC_REQUIRE(std::is_same_v<decltype(wide(std::declval<const half&>())), float>);
-  CHECK(wide(bfloat16{2.5F}) == 2.5F);
-}
-
-TEST_CASE("a function for a device may return Complex on the host, too")
-{
-  CHECK(element_of(2.5F) == 2.5F);
-  const std::complex<float> z = element_of(Complex<float>{1, 2});
-  CHECK(z == std::complex<float>{1, 2});
-}
 
 TEST_CASE("a function writes floats, which are rounded when they are stored")
 {

@@ -36,14 +36,6 @@ struct Trained
   std::vector<double> losses;
 };
 
-template <class T>
-std::vector<Global<T>> gather_all(const auto& state)
-{
-  std::vector<Global<T>> all;
-  for (const auto& [name, matrix] : state.matrices) all.push_back(gather(matrix));
-  return all;
-}
-
 /// Trains up to step `last` from the newest checkpoint on, and saves every third step.
 template <class T = double, class Optimizer, class S>
 Trained train(const Place<S>& place, const std::filesystem::path& folder, std::uint64_t last,
@@ -93,14 +85,6 @@ std::vector<double> from(const std::vector<double>& all, std::size_t begin)
   return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.end()};
 }
 
-std::set<std::string> names(const std::filesystem::path& folder)
-{
-  std::set<std::string> all;
-  for (const auto& entry : std::filesystem::directory_iterator{folder})
-    all.insert(entry.path().filename().string());
-  return all;
-}
-
 }  // namespace
 
 TEMPLATE_TEST_CASE(
@@ -140,6 +124,19 @@ TEST_CASE("a run in bfloat16, with master weights, continues from a checkpoint w
   CHECK(contents(folder / "part" / name) == contents(folder / "whole" / name));
   CHECK(mentions(contents(folder / "part" / name), "adam.master.layers.0.weight", "BF16", "F32"));
 }
+
+namespace
+{
+
+std::set<std::string> names(const std::filesystem::path& folder)
+{
+  std::set<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator{folder})
+    all.insert(entry.path().filename().string());
+  return all;
+}
+
+}  // namespace
 
 TEST_CASE("the newest checkpoints are kept, as many as requested")
 {
@@ -201,6 +198,14 @@ TEST_CASE("a state is not set from a checkpoint of another network or configurat
 namespace
 {
 
+template <class T>
+std::vector<Global<T>> gather_all(const auto& state)
+{
+  std::vector<Global<T>> all;
+  for (const auto& [name, matrix] : state.matrices) all.push_back(gather(matrix));
+  return all;
+}
+
 /// A state to load: a matrix, an accumulator, a number and a setting.
 struct SmallState
 {
@@ -226,6 +231,7 @@ struct SmallState
             .accumulators = {{accumulator_name, accumulator.view()}}};
   }
 };
+
 }  // namespace
 
 TEST_CASE("a load that is refused leaves the state unchanged, or at least its numbers")

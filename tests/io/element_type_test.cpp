@@ -19,24 +19,6 @@ namespace io_element_type_test
 
 using namespace cubist;
 
-namespace
-{
-
-/// The elements, decoded from bytes that are not aligned.
-template <class T, class From>
-std::vector<T> decode_all(ElementType type, const std::vector<From>& elements)
-{
-  std::vector<std::byte> bytes(elements.size() * sizeof(From) + 1);
-  std::memcpy(bytes.data() + 1, elements.data(), bytes.size() - 1);
-  std::vector<T> out(elements.size());
-  decode<T>(type, std::span<const std::byte>{bytes}.subspan(1), out);
-  return out;
-}
-
-using Halfs = std::vector<std::uint16_t>;
-
-}  // namespace
-
 TEST_CASE("every element type has a size, and is found by its name")
 {
   for (int i = 0; i <= static_cast<int>(ElementType::c128); ++i)
@@ -105,6 +87,24 @@ TEST_CASE("the number of bytes must match the number of elements")
   CHECK_THROWS_AS(decode<double>(ElementType::f64, all.first(8), out), DataError);
   CHECK_NOTHROW(decode<double>(ElementType::f64, {}, {}));
 }
+
+namespace
+{
+
+/// The elements, decoded from bytes that are not aligned.
+template <class T, class From>
+std::vector<T> decode_all(ElementType type, const std::vector<From>& elements)
+{
+  std::vector<std::byte> bytes(elements.size() * sizeof(From) + 1);
+  std::memcpy(bytes.data() + 1, elements.data(), bytes.size() - 1);
+  std::vector<T> out(elements.size());
+  decode<T>(type, std::span<const std::byte>{bytes}.subspan(1), out);
+  return out;
+}
+
+using Halfs = std::vector<std::uint16_t>;
+
+}  // namespace
 
 TEST_CASE("16-bit elements keep their bits, and others are rounded once")
 {

@@ -35,22 +35,11 @@ NpyHeader parse(const std::string& start, std::uint64_t data_bytes)
   return parse_npy_header(start, start.size() + data_bytes, "x.npy");
 }
 
-/// The message for a file that is refused; empty for one that is accepted.
-std::string error(const std::string& start, std::uint64_t data_bytes = 48)
-{
-  return test::message_of<DataError>([&] { (void)parse(start, data_bytes); });
-}
-
 /// The dictionary of a matrix of 2 x 3 elements.
 std::string dictionary(const std::string& descr, const std::string& order = "False",
                        const std::string& shape = "(2, 3)")
 {
   return "{'descr': " + descr + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
-}
-
-std::string error_of_shape(const std::string& shape)
-{
-  return error(file(dictionary("'<f8'", "False", shape)));
 }
 
 }  // namespace
@@ -70,6 +59,17 @@ TEST_CASE("headers of NumPy are parsed")
   CHECK(parse(file(dictionary("'<f8'", "True")), 48).fortran_order);
 }
 
+namespace
+{
+
+/// The message for a file that is refused; empty for one that is accepted.
+std::string error(const std::string& start, std::uint64_t data_bytes = 48)
+{
+  return test::message_of<DataError>([&] { (void)parse(start, data_bytes); });
+}
+
+}  // namespace
+
 TEST_CASE("the size of the file must match its header")
 {
   const std::string whole = file(dictionary("'<f8'"));
@@ -87,6 +87,16 @@ TEST_CASE("the size of the file must match its header")
   minor[7] = 1;
   CHECK_THAT(error(minor), ContainsSubstring("version 1.1"));
 }
+
+namespace
+{
+
+std::string error_of_shape(const std::string& shape)
+{
+  return error(file(dictionary("'<f8'", "False", shape)));
+}
+
+}  // namespace
 
 TEST_CASE("a shape whose size overflows is refused")
 {

@@ -19,30 +19,6 @@ namespace io_npy_test
 using namespace cubist;
 using namespace cubist::test;
 
-namespace
-{
-
-/// Writes a file of these elements.
-template <class V>
-void write_npy(const std::filesystem::path& path, std::string dictionary, const V& values)
-{
-  const auto bytes = std::as_bytes(std::span{values});
-  dictionary.resize(118, ' ');
-  once([&] {
-    write_contents(path,
-                   "\x93NUMPY" + std::string("\1\0\x76\0", 4) + dictionary +
-                       std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  });
-}
-
-std::string dictionary(const std::string& descr, const std::string& shape, bool columns = false)
-{
-  return "{'descr': '" + descr + "', 'fortran_order': " + (columns ? "True" : "False") +
-         ", 'shape': " + shape + ", }";
-}
-
-}  // namespace
-
 TEST_CASE("a matrix that is saved on one mesh is loaded on others")
 {
   if (!fits(8)) return;
@@ -104,6 +80,30 @@ TEST_CASE("half is NumPy's f2, and bfloat16 has no name in .npy files")
   CHECK(mentions(message, "elements of BF16", "have no name", "save safetensors"));
   once([&] { CHECK_FALSE(std::filesystem::exists(folder / "y.npy")); });
 }
+
+namespace
+{
+
+/// Writes a file of these elements.
+template <class V>
+void write_npy(const std::filesystem::path& path, std::string dictionary, const V& values)
+{
+  const auto bytes = std::as_bytes(std::span{values});
+  dictionary.resize(118, ' ');
+  once([&] {
+    write_contents(path,
+                   "\x93NUMPY" + std::string("\1\0\x76\0", 4) + dictionary +
+                       std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  });
+}
+
+std::string dictionary(const std::string& descr, const std::string& shape, bool columns = false)
+{
+  return "{'descr': '" + descr + "', 'fortran_order': " + (columns ? "True" : "False") +
+         ", 'shape': " + shape + ", }";
+}
+
+}  // namespace
 
 TEST_CASE(
     "arrays of another order are converted, and of another type or number of dimensions refused")

@@ -21,22 +21,16 @@ using namespace cubist;
 using Catch::Matchers::ContainsSubstring;
 using cubist::detail::SafetensorsJson;
 
+TEST_CASE("the text of a header is that of safetensors")
+{
+  CHECK(format_safetensors_header({{{"k", "v"}}, {{"a", ElementType::i32, {2, 2}, 0, 16}}})
+            .substr(8) ==
+        R"({"__metadata__":{"k":"v"},"a":{"dtype":"I32","shape":[2,2],"data_offsets":[0,16]}} )"
+        "     ");
+}
+
 namespace
 {
-
-std::string tensor(const std::string& name, const std::string& dtype, const std::string& shape,
-                   const std::string& offsets)
-{
-  return '"' + name + R"(":{"dtype":")" + dtype + R"(","shape":[)" + shape +
-         R"(],"data_offsets":[)" + offsets + "]}";
-}
-
-/// The message for a header that is refused; empty for one that is accepted.
-std::string error(const std::string& tensors, std::uint64_t data_bytes)
-{
-  return test::message_of<DataError>(
-      [&] { (void)parse_safetensors_header('{' + tensors + '}', data_bytes, "x.safetensors"); });
-}
 
 std::uint64_t length(std::uint64_t value, std::uint64_t file_bytes)
 {
@@ -49,31 +43,7 @@ std::uint64_t length(std::uint64_t value, std::uint64_t file_bytes)
   return safetensors_header_bytes(first, file_bytes, "x.safetensors");
 }
 
-/// The message for a text that is refused; empty for one that is accepted.
-std::string error_of_json(const std::string& json)
-{
-  return test::message_of<DataError>([&] { (void)SafetensorsJson(json, "x.safetensors"); });
-}
-
-/// The message for a tensor "a" with these fields.
-std::string error_of_tensor(const std::string& fields)
-{
-  return error_of_json(R"({"a":{)" + fields + "}}");
-}
-
-const std::string dtype = R"("dtype":"F32")";
-const std::string shape = R"("shape":[2,3])";
-const std::string offsets = R"("data_offsets":[0,24])";
-
 }  // namespace
-
-TEST_CASE("the text of a header is that of safetensors")
-{
-  CHECK(format_safetensors_header({{{"k", "v"}}, {{"a", ElementType::i32, {2, 2}, 0, 16}}})
-            .substr(8) ==
-        R"({"__metadata__":{"k":"v"},"a":{"dtype":"I32","shape":[2,2],"data_offsets":[0,16]}} )"
-        "     ");
-}
 
 TEST_CASE("the length of a header must fit the file and the limit")
 {
@@ -91,6 +61,22 @@ TEST_CASE("the length of a header must fit the file and the limit")
     CHECK_THROWS_AS(length(most, ~std::uint64_t{0}), DataError);
 }
 
+namespace
+{
+
+std::string tensor(const std::string& name, const std::string& dtype, const std::string& shape,
+                   const std::string& offsets)
+{
+  return '"' + name + R"(":{"dtype":")" + dtype + R"(","shape":[)" + shape +
+         R"(],"data_offsets":[)" + offsets + "]}";
+}
+
+const std::string dtype = R"("dtype":"F32")";
+const std::string shape = R"("shape":[2,3])";
+const std::string offsets = R"("data_offsets":[0,24])";
+
+}  // namespace
+
 TEST_CASE("tensors are sorted by their bytes, and found by name")
 {
   const auto header = parse_safetensors_header(
@@ -107,6 +93,18 @@ TEST_CASE("tensors are sorted by their bytes, and found by name")
   CHECK(header.find("B") == nullptr);
   CHECK(parse_safetensors_header("{}", 0, "x").tensors.empty());
 }
+
+namespace
+{
+
+/// The message for a header that is refused; empty for one that is accepted.
+std::string error(const std::string& tensors, std::uint64_t data_bytes)
+{
+  return test::message_of<DataError>(
+      [&] { (void)parse_safetensors_header('{' + tensors + '}', data_bytes, "x.safetensors"); });
+}
+
+}  // namespace
 
 TEST_CASE("tensors must cover the data without gaps and overlaps")
 {
@@ -171,6 +169,17 @@ TEST_CASE("names that safetensors cannot store are refused")
   CHECK_THROWS_AS(format_safetensors_header({{{"note", "\xFF"}}, {}}), ArgumentError);
 }
 
+namespace
+{
+
+/// The message for a text that is refused; empty for one that is accepted.
+std::string error_of_json(const std::string& json)
+{
+  return test::message_of<DataError>([&] { (void)SafetensorsJson(json, "x.safetensors"); });
+}
+
+}  // namespace
+
 TEST_CASE("the JSON of a header is parsed, in the order of its text")
 {
   const std::string text = R"( "b" : {"shape":[], "dtype":"BF16", "data_offsets":[24,26]},
@@ -184,6 +193,17 @@ TEST_CASE("the JSON of a header is parsed, in the order of its text")
   CHECK(error_of_json("{}").empty());
   CHECK(error_of_json(R"({"__metadata__":{}})").empty());
 }
+
+namespace
+{
+
+/// The message for a tensor "a" with these fields.
+std::string error_of_tensor(const std::string& fields)
+{
+  return error_of_json(R"({"a":{)" + fields + "}}");
+}
+
+}  // namespace
 
 TEST_CASE("numbers must be integers of 64 bits")
 {

@@ -82,28 +82,6 @@ auto loaded(const Place<S>& place, const std::filesystem::path& path, Sizes size
       place, path, [](const auto& file, auto& three) { file.load(three.all()); }, sizes);
 }
 
-/// Writes a file as a program other than cubist does: without metadata.
-void write_foreign(const std::filesystem::path& path,
-                   const std::vector<std::pair<std::string, Global<double>>>& tensors)
-{
-  std::string header;
-  std::string data;
-  for (const auto& [name, x] : tensors)
-  {
-    const bool row = x.shape(0) == 1;
-    const auto begin = std::to_string(data.size());
-    data.append(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double));
-    header += (header.empty() ? "{\"" : ",\"") + name + R"(":{"dtype":"F64","shape":[)" +
-              (row ? "" : std::to_string(x.shape(0)) + ",") + std::to_string(x.shape(1)) +
-              R"(],"data_offsets":[)" + begin + ',' + std::to_string(data.size()) + "]}";
-  }
-  header += '}';
-  std::string length(8, '\0');
-  length[0] = static_cast<char>(header.size() % 256);
-  length[1] = static_cast<char>(header.size() / 256);
-  once([&] { write_contents(path, length + header + data); });
-}
-
 template <class S = Summa25D>
 void save(const std::filesystem::path& path, const Place<S>& place = two_two_two, Sizes sizes = {})
 {
@@ -206,6 +184,33 @@ TEST_CASE("elements of other types are converted, and a tensor of one dimension 
     same = same && narrow.data()[i] == static_cast<float>(weight.data()[i]);
   CHECK(same);
 }
+
+namespace
+{
+
+/// Writes a file as a program other than cubist does: without metadata.
+void write_foreign(const std::filesystem::path& path,
+                   const std::vector<std::pair<std::string, Global<double>>>& tensors)
+{
+  std::string header;
+  std::string data;
+  for (const auto& [name, x] : tensors)
+  {
+    const bool row = x.shape(0) == 1;
+    const auto begin = std::to_string(data.size());
+    data.append(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double));
+    header += (header.empty() ? "{\"" : ",\"") + name + R"(":{"dtype":"F64","shape":[)" +
+              (row ? "" : std::to_string(x.shape(0)) + ",") + std::to_string(x.shape(1)) +
+              R"(],"data_offsets":[)" + begin + ',' + std::to_string(data.size()) + "]}";
+  }
+  header += '}';
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size() % 256);
+  length[1] = static_cast<char>(header.size() / 256);
+  once([&] { write_contents(path, length + header + data); });
+}
+
+}  // namespace
 
 TEST_CASE("a file of another program is loaded as its order says, on any mesh")
 {

@@ -17,37 +17,6 @@ using namespace cubist;
 using namespace cubist::test;
 using nlohmann::json;
 
-namespace
-{
-
-std::string error(const char* text)
-{
-  return message_of<DataError>([&] { (void)machine_from_json(json::parse(text)); });
-}
-
-/// Results in the form of cubist_bench collectives.
-json measured(int nodes, int ranks)
-{
-  json rows = json::array();
-  for (const double words : {1.0, 1000.0})
-    for (const char* collective : {"broadcast", "all_gather", "reduce_scatter"})
-      rows.push_back({{"collective", collective},
-                      {"ranks", ranks},
-                      {"words", words},
-                      {"seconds", 2e-6 + words * 8e-9},
-                      {"bytes_per_word", 8},
-                      {"most_words_per_rank", words},
-                      {"messages_per_rank", 2},
-                      {"gemm_gflops_per_rank", 20.0}});
-  return {{"benchmark", "collectives"},
-          {"nodes", nodes},
-          {"machines", nodes},
-          {"cores", 4},
-          {"rows", rows}};
-}
-
-}  // namespace
-
 TEST_CASE("A machine is read as it was written")
 {
   Machine machine;
@@ -129,6 +98,16 @@ TEST_CASE("Short names change what a machine has, and leave the rest")
   CHECK(nodes.across().bandwidth == 1e9);
 }
 
+namespace
+{
+
+std::string error(const char* text)
+{
+  return message_of<DataError>([&] { (void)machine_from_json(json::parse(text)); });
+}
+
+}  // namespace
+
 TEST_CASE("JSON that describes no machine is refused")
 {
   for (const char* text :
@@ -167,6 +146,32 @@ TEST_CASE("JSON that describes no machine is refused")
     CHECK_FALSE(invalid(text).empty());
   }
 }
+
+namespace
+{
+
+/// Results in the form of cubist_bench collectives.
+json measured(int nodes, int ranks)
+{
+  json rows = json::array();
+  for (const double words : {1.0, 1000.0})
+    for (const char* collective : {"broadcast", "all_gather", "reduce_scatter"})
+      rows.push_back({{"collective", collective},
+                      {"ranks", ranks},
+                      {"words", words},
+                      {"seconds", 2e-6 + words * 8e-9},
+                      {"bytes_per_word", 8},
+                      {"most_words_per_rank", words},
+                      {"messages_per_rank", 2},
+                      {"gemm_gflops_per_rank", 20.0}});
+  return {{"benchmark", "collectives"},
+          {"nodes", nodes},
+          {"machines", nodes},
+          {"cores", 4},
+          {"rows", rows}};
+}
+
+}  // namespace
 
 TEST_CASE("Results of collectives with impossible counts are refused")
 {

@@ -21,6 +21,34 @@ namespace matmul_dist_batch_matmul_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("each of two groups of ranks multiplies two matrices of 2 x 2")
+{
+  // (1 2) (5 6) = (19 22)
+  // (3 4) (7 8)   (43 50)
+  require_clear(on_ranks<TestBackend>(2, [](TestBackend::Communicator& world) {
+    using Product = DistBatchMatMul<Grid3D, TestBackend, double>;
+    const BatchMesh<Grid3D, TestBackend> mesh{world, 2, {}};
+    Product product{mesh, {.b = 2, .m = 2, .n = 2, .k = 2}};
+    typename Product::Input x{mesh, 2, {2, 2}};
+    typename Product::Weight w{mesh, 2, {2, 2}};
+    typename Product::Output y{mesh, 2, {2, 2}};
+    const auto scale = [](std::size_t b) { return b == 0 ? 1.0 : 10.0; };
+    x.generate([&](std::size_t b, std::size_t i, std::size_t j) {
+      return scale(b) * static_cast<double>(1 + 2 * i + j);
+    });
+    w.generate([](std::size_t, std::size_t i, std::size_t j) {
+      return static_cast<double>(5 + 2 * i + j);
+    });
+    product.forward(x, w, y);
+    const double s = scale(y.offset());
+    Findings found;
+    found.check(y.size() == 1 &&
+                    padded_block(y[0]).data == std::vector{19 * s, 22 * s, 43 * s, 50 * s},
+                "the product of group ", y.offset());
+    return found;
+  }));
+}
+
 namespace
 {
 
@@ -97,76 +125,7 @@ void check_batch(const Case<S>& c)
   }));
 }
 
-struct Batching
-{
-  using Communicator = TestBackend::Communicator;
-  using Engine = BatchingEngine;
-};
-
-/// The elements of all matrices of this rank's group.
-template <class Batch>
-std::vector<double> elements(Batch& batch)
-{
-  std::vector<double> all;
-  for (auto& m : batch)
-    for (std::size_t i = 0; i < m.valid().rows(); ++i)
-      all.insert(all.end(), m.valid().row(i), m.valid().row(i) + m.valid().cols());
-  return all;
-}
-
-/// Y, dX and dW of batches that are stored as the operations say, with factors.
-template <class B, Op op_x, Op op_w>
-std::vector<std::vector<double>> products(TestBackend::Communicator& world, int groups)
-{
-  using Product = DistBatchMatMul<Grid3D, B, double, op_x, op_w>;
-  const BatchMesh<Grid3D, B> mesh{world, groups, {}};
-  Product plan{mesh, size};
-  typename Product::Input x{mesh, size.b, op_shape(op_x, {size.m, size.k})};
-  typename Product::Weight w{mesh, size.b, op_shape(op_w, {size.k, size.n})};
-  typename Product::Output y{mesh, size.b, {size.m, size.n}};
-  const auto fill = [&](auto& batch, double scale) {
-    batch.generate([scale](std::size_t b, std::size_t i, std::size_t j) {
-      return scale * static_cast<double>(1 + b + 2 * i) - static_cast<double>(j * j % 5);
-    });
-  };
-  fill(x, 1), fill(w, 2), fill(y, 3);
-  auto dx = x;
-  auto dw = w;
-  plan.forward(x, w, y, 2, 3);
-  plan.grad_input(y, w, dx, 2, 3);
-  plan.grad_weight(x, y, dw, 2, 3);
-  return {elements(y), elements(dx), elements(dw)};
-}
-
 }  // namespace
-
-TEST_CASE("each of two groups of ranks multiplies two matrices of 2 x 2")
-{
-  // (1 2) (5 6) = (19 22)
-  // (3 4) (7 8)   (43 50)
-  require_clear(on_ranks<TestBackend>(2, [](TestBackend::Communicator& world) {
-    using Product = DistBatchMatMul<Grid3D, TestBackend, double>;
-    const BatchMesh<Grid3D, TestBackend> mesh{world, 2, {}};
-    Product product{mesh, {.b = 2, .m = 2, .n = 2, .k = 2}};
-    typename Product::Input x{mesh, 2, {2, 2}};
-    typename Product::Weight w{mesh, 2, {2, 2}};
-    typename Product::Output y{mesh, 2, {2, 2}};
-    const auto scale = [](std::size_t b) { return b == 0 ? 1.0 : 10.0; };
-    x.generate([&](std::size_t b, std::size_t i, std::size_t j) {
-      return scale(b) * static_cast<double>(1 + 2 * i + j);
-    });
-    w.generate([](std::size_t, std::size_t i, std::size_t j) {
-      return static_cast<double>(5 + 2 * i + j);
-    });
-    product.forward(x, w, y);
-    const double s = scale(y.offset());
-    Findings found;
-    found.check(y.size() == 1 &&
-                    padded_block(y[0]).data == std::vector{19 * s, 22 * s, 43 * s, 50 * s},
-                "the product of group ", y.offset());
-    return found;
-  }));
-}
 
 TEST_CASE("Each product of a batch is the oracle's, with transposed operands too")
 {
@@ -274,6 +233,52 @@ TEST_CASE("A batch that does not match is refused")
     CHECK(mentions(m, "got X of 4 matrices in 2 groups", "batch of 5 products",
                    "make the plan for this batch"));
 }
+
+namespace
+{
+
+struct Batching
+{
+  using Communicator = TestBackend::Communicator;
+  using Engine = BatchingEngine;
+};
+
+/// The elements of all matrices of this rank's group.
+template <class Batch>
+std::vector<double> elements(Batch& batch)
+{
+  std::vector<double> all;
+  for (auto& m : batch)
+    for (std::size_t i = 0; i < m.valid().rows(); ++i)
+      all.insert(all.end(), m.valid().row(i), m.valid().row(i) + m.valid().cols());
+  return all;
+}
+
+/// Y, dX and dW of batches that are stored as the operations say, with factors.
+template <class B, Op op_x, Op op_w>
+std::vector<std::vector<double>> products(TestBackend::Communicator& world, int groups)
+{
+  using Product = DistBatchMatMul<Grid3D, B, double, op_x, op_w>;
+  const BatchMesh<Grid3D, B> mesh{world, groups, {}};
+  Product plan{mesh, size};
+  typename Product::Input x{mesh, size.b, op_shape(op_x, {size.m, size.k})};
+  typename Product::Weight w{mesh, size.b, op_shape(op_w, {size.k, size.n})};
+  typename Product::Output y{mesh, size.b, {size.m, size.n}};
+  const auto fill = [&](auto& batch, double scale) {
+    batch.generate([scale](std::size_t b, std::size_t i, std::size_t j) {
+      return scale * static_cast<double>(1 + b + 2 * i) - static_cast<double>(j * j % 5);
+    });
+  };
+  fill(x, 1), fill(w, 2), fill(y, 3);
+  auto dx = x;
+  auto dw = w;
+  plan.forward(x, w, y, 2, 3);
+  plan.grad_input(y, w, dx, 2, 3);
+  plan.grad_weight(x, y, dw, 2, 3);
+  return {elements(y), elements(dx), elements(dw)};
+}
+
+}  // namespace
 
 TEST_CASE("An engine's call for batches gives what one product after the other gives")
 {

@@ -36,7 +36,85 @@ using World = TestBackend::Communicator;
 using Product = DistMatMul<Summa2D, TestBackend, double>;
 using TestMesh2 = Mesh<Summa2D, TestBackend>;
 
+}  // namespace
+
+TEST_CASE("a product of two matrices on one rank, and its gradients")
+{
+  // X = (1 2), W = (5 6), Y = (19 22)
+  //     (3 4)      (7 8)      (43 50)
+  require_clear(on_ranks<TestBackend>(1, [](World& world) {
+    using Matrix = xt::xtensor<double, 2>;
+    const TestMesh2 mesh{world, {.q = 1}};
+    Product product{mesh, {.m = 2, .n = 2, .k = 2}};
+    const auto x = scatter<Summa2D::Input>(mesh, Matrix{{1, 2}, {3, 4}});
+    const auto w = scatter<Summa2D::Weight>(mesh, Matrix{{5, 6}, {7, 8}});
+    auto y = product.forward(x, w);
+    Product::Input dx{mesh, {2, 2}};
+    Product::Weight dw{mesh, {2, 2}};
+    product.backward(x, w, y, dx, dw);
+    Findings found;
+    found.check(gather(y) == Matrix{{19, 22}, {43, 50}}, "Y = X W");
+    found.check(gather(dx) == Matrix{{227, 309}, {515, 701}}, "dX = Y W^T");
+    found.check(gather(dw) == Matrix{{148, 172}, {210, 244}}, "dW = X^T Y");
+    return found;
+  }));
+}
+
+namespace
+{
+
 constexpr ProductSize size{.m = 4, .n = 8, .k = 6};
+
+}  // namespace
+
+TEST_CASE("A plan knows its mesh and size")
+{
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
+    const TestMesh2 mesh{world, {.q = 2}};
+    const Product plan{mesh, size};
+    Findings found;
+    found.check(plan.mesh() == mesh, "mesh");
+    found.check(!plan.is_local(), "ranks exchange blocks");
+    found.check(plan.size().m == 4 && plan.size().n == 8 && plan.size().k == 6, "size");
+    return found;
+  }));
+}
+
+TEST_CASE("A plan has the requested method")
+{
+  require_clear(on_ranks<TestBackend>(4, [](World& world) {
+    const TestMesh2 mesh{world, {.q = 2}};
+    const bool exposes = can_expose(world);
+    const auto method = [&](Method requested) {
+      return Product{mesh, size, Gathered::again, requested}.method();
+    };
+    Findings found;
+    found.check(method(Method::collectives) == Method::collectives, "collectives");
+    found.check(method(Method::automatic) == (exposes ? Method::direct : Method::collectives),
+                "automatic");
+    if (exposes) found.check(method(Method::direct) == Method::direct, "direct");
+    return found;
+  }));
+}
+
+TEST_CASE("Where ranks can't expose memory, a plan uses collectives and refuses the direct method")
+{
+  using B = Counting<TestBackend>;
+  require_clear(on_ranks<B>(4, [](B::Communicator& world) {
+    const Mesh<Summa2D, B> mesh{world, {.q = 2}};
+    using P = DistMatMul<Summa2D, B, double>;
+    Findings found;
+    found.check(P{mesh, size}.method() == Method::collectives, "the method");
+    const auto message = message_of<ArgumentError>([&] {
+      const P plan{mesh, size, Gathered::again, Method::direct};
+    });
+    found.check(mentions(message, "cannot all read", "use Method::automatic"), message);
+    return found;
+  }));
+}
+
+namespace
+{
 
 /// The operands of a product of this size; tests replace one of them.
 struct Matrices
@@ -104,74 +182,6 @@ void check_refused(bool on_another_mesh, const std::string& fix,
 }
 
 }  // namespace
-
-TEST_CASE("a product of two matrices on one rank, and its gradients")
-{
-  // X = (1 2), W = (5 6), Y = (19 22)
-  //     (3 4)      (7 8)      (43 50)
-  require_clear(on_ranks<TestBackend>(1, [](World& world) {
-    using Matrix = xt::xtensor<double, 2>;
-    const TestMesh2 mesh{world, {.q = 1}};
-    Product product{mesh, {.m = 2, .n = 2, .k = 2}};
-    const auto x = scatter<Summa2D::Input>(mesh, Matrix{{1, 2}, {3, 4}});
-    const auto w = scatter<Summa2D::Weight>(mesh, Matrix{{5, 6}, {7, 8}});
-    auto y = product.forward(x, w);
-    Product::Input dx{mesh, {2, 2}};
-    Product::Weight dw{mesh, {2, 2}};
-    product.backward(x, w, y, dx, dw);
-    Findings found;
-    found.check(gather(y) == Matrix{{19, 22}, {43, 50}}, "Y = X W");
-    found.check(gather(dx) == Matrix{{227, 309}, {515, 701}}, "dX = Y W^T");
-    found.check(gather(dw) == Matrix{{148, 172}, {210, 244}}, "dW = X^T Y");
-    return found;
-  }));
-}
-
-TEST_CASE("A plan knows its mesh and size")
-{
-  require_clear(on_ranks<TestBackend>(4, [](World& world) {
-    const TestMesh2 mesh{world, {.q = 2}};
-    const Product plan{mesh, size};
-    Findings found;
-    found.check(plan.mesh() == mesh, "mesh");
-    found.check(!plan.is_local(), "ranks exchange blocks");
-    found.check(plan.size().m == 4 && plan.size().n == 8 && plan.size().k == 6, "size");
-    return found;
-  }));
-}
-
-TEST_CASE("A plan has the requested method")
-{
-  require_clear(on_ranks<TestBackend>(4, [](World& world) {
-    const TestMesh2 mesh{world, {.q = 2}};
-    const bool exposes = can_expose(world);
-    const auto method = [&](Method requested) {
-      return Product{mesh, size, Gathered::again, requested}.method();
-    };
-    Findings found;
-    found.check(method(Method::collectives) == Method::collectives, "collectives");
-    found.check(method(Method::automatic) == (exposes ? Method::direct : Method::collectives),
-                "automatic");
-    if (exposes) found.check(method(Method::direct) == Method::direct, "direct");
-    return found;
-  }));
-}
-
-TEST_CASE("Where ranks can't expose memory, a plan uses collectives and refuses the direct method")
-{
-  using B = Counting<TestBackend>;
-  require_clear(on_ranks<B>(4, [](B::Communicator& world) {
-    const Mesh<Summa2D, B> mesh{world, {.q = 2}};
-    using P = DistMatMul<Summa2D, B, double>;
-    Findings found;
-    found.check(P{mesh, size}.method() == Method::collectives, "the method");
-    const auto message = message_of<ArgumentError>([&] {
-      const P plan{mesh, size, Gathered::again, Method::direct};
-    });
-    found.check(mentions(message, "cannot all read", "use Method::automatic"), message);
-    return found;
-  }));
-}
 
 TEST_CASE("Every operand of another size is refused, on every rank, by every call that takes it")
 {

@@ -24,19 +24,6 @@ using Results = std::pair<Global<double>, Global<double>>;
 
 const Results wanted{product(x, w), product(transposed(x), dy)};
 
-Results multiply(const Mesh<Summa2D, Threads>& mesh, Gathered gathered, Method method)
-{
-  using Product = DistMatMul<Summa2D, Threads, double>;
-  Product plan{mesh, {.m = 5, .n = 6, .k = 7}, gathered, method};
-  const auto in = scatter<Summa2D::Input>(mesh, x);
-  const auto weight = scatter<Summa2D::Weight>(mesh, w);
-  const auto out = plan.forward(in, weight);
-  auto dx = in;
-  auto dw = weight;
-  plan.backward(in, weight, scatter<Summa2D::Output>(mesh, dy), dx, dw);
-  return {gather(out), gather(dw)};
-}
-
 }  // namespace
 
 TEST_CASE("an operand that is stored transposed is multiplied as its transpose")
@@ -51,6 +38,24 @@ TEST_CASE("an operand that is stored transposed is multiplied as its transpose")
   });
   CHECK(identical(y, wanted.first));
 }
+
+namespace
+{
+
+Results multiply(const Mesh<Summa2D, Threads>& mesh, Gathered gathered, Method method)
+{
+  using Product = DistMatMul<Summa2D, Threads, double>;
+  Product plan{mesh, {.m = 5, .n = 6, .k = 7}, gathered, method};
+  const auto in = scatter<Summa2D::Input>(mesh, x);
+  const auto weight = scatter<Summa2D::Weight>(mesh, w);
+  const auto out = plan.forward(in, weight);
+  auto dx = in;
+  auto dw = weight;
+  plan.backward(in, weight, scatter<Summa2D::Output>(mesh, dy), dx, dw);
+  return {gather(out), gather(dw)};
+}
+
+}  // namespace
 
 TEST_CASE("a product has the same result by each method, with gathered operands kept or not")
 {

@@ -19,6 +19,26 @@ namespace
 
 using Vector = std::vector<float, HugePages<float>>;
 
+constexpr std::size_t large = HugePages<float>::threshold / sizeof(float);
+
+}  // namespace
+
+TEST_CASE("Memory on huge pages is copied, moved and freed")
+{
+  Vector v(large, 1.0F);
+  Vector w = v;
+  w[3] = 2;
+  CHECK(v[3] == 1);
+  const auto* p = w.data();
+  v = std::move(w);
+  CHECK(v.data() == p);
+  v = Vector(3);
+  CHECK(v.size() == 3);
+}
+
+namespace
+{
+
 std::uintptr_t address(const Vector& v) { return reinterpret_cast<std::uintptr_t>(v.data()); }
 
 /// Whether huge pages were requested for this memory: "hg" among its flags.
@@ -38,8 +58,6 @@ bool has_huge_page_flag(std::uintptr_t p)
   }
   return false;
 }
-
-constexpr std::size_t large = HugePages<float>::threshold / sizeof(float);
 
 }  // namespace
 
@@ -61,19 +79,6 @@ TEST_CASE("A small allocation is from the heap, on a cache line")
   const Vector v(1000, 2.0F);
   CHECK_FALSE(has_huge_page_flag(address(v)));
   CHECK(v.back() == 2);
-}
-
-TEST_CASE("Memory on huge pages is copied, moved and freed")
-{
-  Vector v(large, 1.0F);
-  Vector w = v;
-  w[3] = 2;
-  CHECK(v[3] == 1);
-  const auto* p = w.data();
-  v = std::move(w);
-  CHECK(v.data() == p);
-  v = Vector(3);
-  CHECK(v.size() == 3);
 }
 
 }  // namespace memory_huge_pages_test

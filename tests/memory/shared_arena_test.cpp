@@ -21,20 +21,6 @@ namespace
 
 constexpr std::size_t page = 4096;
 
-template <class T>
-using Shared = std::vector<T, ArenaAllocator<T>>;
-
-/// good(), called in a child process.
-template <class F>
-bool in_child_process(F good)
-{
-  const pid_t child = fork();
-  if (child == 0) _exit(good() ? 0 : 1);
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 }  // namespace
 
 TEST_CASE("An arena allocates zeroed pages, and reuses freed ones")
@@ -64,6 +50,14 @@ TEST_CASE("An arena allocates zeroed pages, and reuses freed ones")
   CHECK(arena.allocate(arena.name().size) == nullptr);
   arena.deallocate(large, arena.name().size / 2);
 }
+
+namespace
+{
+
+template <class T>
+using Shared = std::vector<T, ArenaAllocator<T>>;
+
+}  // namespace
 
 TEST_CASE("Large vectors are in the arena, small ones on the heap")
 {
@@ -116,6 +110,22 @@ TEST_CASE("Another process reads what this one writes, and its mapping outlives 
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
 }
+
+namespace
+{
+
+/// good(), called in a child process.
+template <class F>
+bool in_child_process(F good)
+{
+  const pid_t child = fork();
+  if (child == 0) _exit(good() ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
 
 TEST_CASE("An arena that cannot be mapped is null")
 {

@@ -21,22 +21,31 @@ using Three = Axes<Depth, Row, Col>;
 using Mesh3 = AxisMesh<Three, TestBackend>;
 using World = TestBackend::Communicator;
 
-/// The shape of a scheme and nothing else: two rows of ranks.
-struct TwoRows
+}  // namespace
+
+TEST_CASE("A rank knows its place on the mesh")
 {
-  using Axes = cubist::Axes<Row, Col>;
-  struct Extents
-  {
-    int cols = 0;
-  };
-  static Axes::Array extents(const Extents& requested, int ranks)
-  {
-    const int cols = requested.cols != 0 ? requested.cols : ranks / 2;
-    require<MeshError>(2 * cols == ranks, "got ", ranks, " ranks; use ", 2 * cols);
-    return {2, cols};
-  }
-  static std::size_t quantum(const Axes::Array& e) { return static_cast<std::size_t>(10 * e[1]); }
-};
+  require_clear(on_ranks<TestBackend>(12, [](World& world) {
+    const Mesh3 mesh{world, {2, 3, 2}, 60};
+    Findings found;
+    found.check(mesh.rank() == world.rank() && mesh.size() == 12, "rank or size");
+    found.check(mesh.world().rank() == world.rank() && mesh.world().size() == 12, "world");
+    found.check(mesh.quantum() == 60, "quantum");
+    found.check(mesh.extents() == Three::Array{2, 3, 2}, "extents");
+    found.check(mesh.extent<Depth>() == 2 && mesh.extent<Row>() == 3 && mesh.extent<Col>() == 2,
+                "extent");
+    const int r = world.rank();
+    found.check(mesh.coordinates() == Three::Array{r / 6, r / 2 % 3, r % 2}, "coordinates");
+    found.check(mesh.coordinate<Depth>() == r / 6 && mesh.coordinate<Row>() == r / 2 % 3 &&
+                    mesh.coordinate<Col>() == r % 2,
+                "coordinate");
+    found.check(mesh.coordinates(7) == Three::Array{1, 0, 1}, "coordinates of rank 7");
+    return found;
+  }));
+}
+
+namespace
+{
 
 /// The ranks of the world that a communicator has, in its order.
 std::vector<int> members(World& group, int world_rank)
@@ -61,27 +70,6 @@ std::vector<int> expected(const Mesh3& mesh, int rank, const std::array<bool, 3>
 }
 
 }  // namespace
-
-TEST_CASE("A rank knows its place on the mesh")
-{
-  require_clear(on_ranks<TestBackend>(12, [](World& world) {
-    const Mesh3 mesh{world, {2, 3, 2}, 60};
-    Findings found;
-    found.check(mesh.rank() == world.rank() && mesh.size() == 12, "rank or size");
-    found.check(mesh.world().rank() == world.rank() && mesh.world().size() == 12, "world");
-    found.check(mesh.quantum() == 60, "quantum");
-    found.check(mesh.extents() == Three::Array{2, 3, 2}, "extents");
-    found.check(mesh.extent<Depth>() == 2 && mesh.extent<Row>() == 3 && mesh.extent<Col>() == 2,
-                "extent");
-    const int r = world.rank();
-    found.check(mesh.coordinates() == Three::Array{r / 6, r / 2 % 3, r % 2}, "coordinates");
-    found.check(mesh.coordinate<Depth>() == r / 6 && mesh.coordinate<Row>() == r / 2 % 3 &&
-                    mesh.coordinate<Col>() == r % 2,
-                "coordinate");
-    found.check(mesh.coordinates(7) == Three::Array{1, 0, 1}, "coordinates of rank 7");
-    return found;
-  }));
-}
 
 TEST_CASE("A group along axes has the ranks that differ only there, in the order of the mesh")
 {
@@ -136,6 +124,28 @@ TEST_CASE("A copy is the same mesh, and another mesh of the same extents is not"
     return found;
   }));
 }
+
+namespace
+{
+
+/// The shape of a scheme and nothing else: two rows of ranks.
+struct TwoRows
+{
+  using Axes = cubist::Axes<Row, Col>;
+  struct Extents
+  {
+    int cols = 0;
+  };
+  static Axes::Array extents(const Extents& requested, int ranks)
+  {
+    const int cols = requested.cols != 0 ? requested.cols : ranks / 2;
+    require<MeshError>(2 * cols == ranks, "got ", ranks, " ranks; use ", 2 * cols);
+    return {2, cols};
+  }
+  static std::size_t quantum(const Axes::Array& e) { return static_cast<std::size_t>(10 * e[1]); }
+};
+
+}  // namespace
 
 TEST_CASE("A mesh of a scheme has its extents and its quantum")
 {

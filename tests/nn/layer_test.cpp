@@ -13,6 +13,14 @@
 namespace cubist::test::layer_test
 {
 
+TEST_CASE("a pass without settings is one of evaluation, on sequences of one token")
+{
+  const Pass pass;
+  CHECK(!pass.training_step);
+  CHECK(pass.sequence == 1);
+  CHECK(pass.position == 0);
+}
+
 namespace
 {
 
@@ -46,18 +54,26 @@ struct Plain
   Matrix gradient;
 };
 
-/// One that has a number for checkpoints, too.
-struct Counter : Plain
+}  // namespace
+
+TEST_CASE("the parameters of a layer have its names, and are its matrices")
 {
-  explicit Counter(const Plain& plain) : Plain{plain} {}
+  const auto [names, value] = on_root<Threads>(single_layer, [](const auto& mesh) {
+    Plain layer{Matrix{mesh, {3, 5}}, Matrix{mesh, {3, 5}}};
+    layer.weight.generate([](std::size_t i, std::size_t j) { return double(10 * i + j); });
+    std::vector<std::string> all;
+    for (const auto& p : parameters_of(layer)) all.push_back(p.name);
+    for (const auto& p : parameters_of(layer, "first.")) all.push_back(p.name);
+    return std::tuple{all, gather(parameters_of(layer).front().value)};
+  });
+  CHECK(names == std::vector<std::string>{"weight", "first.weight"});
+  CHECK(identical(value, generate<double>(3, 5, [](std::size_t i, std::size_t j) {
+                    return double(10 * i + j);
+                  })));
+}
 
-  void append_state(State<double, Mesh>& state, const std::string& prefix)
-  {
-    state.numbers.push_back({prefix + "count", &count});
-  }
-
-  std::uint64_t count = 0;
-};
+namespace
+{
 
 struct OutputByValue : Plain
 {
@@ -92,39 +108,20 @@ struct WithoutKept : Plain
   };
 };
 
-static_assert(LayerType<Plain>);
-static_assert(LayerType<Counter>);
-static_assert(!LayerType<OutputByValue>);
-static_assert(!LayerType<WithoutChoiceOfDx>);
-static_assert(!LayerType<WithoutParameters>);
-static_assert(!LayerType<WithoutKept>);
-static_assert(!LayerType<Matrix>);
+/// One that has a number for checkpoints, too.
+struct Counter : Plain
+{
+  explicit Counter(const Plain& plain) : Plain{plain} {}
+
+  void append_state(State<double, Mesh>& state, const std::string& prefix)
+  {
+    state.numbers.push_back({prefix + "count", &count});
+  }
+
+  std::uint64_t count = 0;
+};
 
 }  // namespace
-
-TEST_CASE("a pass without settings is one of evaluation, on sequences of one token")
-{
-  const Pass pass;
-  CHECK(!pass.training_step);
-  CHECK(pass.sequence == 1);
-  CHECK(pass.position == 0);
-}
-
-TEST_CASE("the parameters of a layer have its names, and are its matrices")
-{
-  const auto [names, value] = on_root<Threads>(single_layer, [](const auto& mesh) {
-    Plain layer{Matrix{mesh, {3, 5}}, Matrix{mesh, {3, 5}}};
-    layer.weight.generate([](std::size_t i, std::size_t j) { return double(10 * i + j); });
-    std::vector<std::string> all;
-    for (const auto& p : parameters_of(layer)) all.push_back(p.name);
-    for (const auto& p : parameters_of(layer, "first.")) all.push_back(p.name);
-    return std::tuple{all, gather(parameters_of(layer).front().value)};
-  });
-  CHECK(names == std::vector<std::string>{"weight", "first.weight"});
-  CHECK(identical(value, generate<double>(3, 5, [](std::size_t i, std::size_t j) {
-                    return double(10 * i + j);
-                  })));
-}
 
 TEST_CASE("a checkpoint keeps the parameters of a layer, or what the layer says")
 {
@@ -141,6 +138,19 @@ TEST_CASE("a checkpoint keeps the parameters of a layer, or what the layer says"
   });
   CHECK(names == std::vector<std::string>{"0.weight", "1.count"});
 }
+
+namespace
+{
+
+static_assert(LayerType<Plain>);
+static_assert(LayerType<Counter>);
+static_assert(!LayerType<OutputByValue>);
+static_assert(!LayerType<WithoutChoiceOfDx>);
+static_assert(!LayerType<WithoutParameters>);
+static_assert(!LayerType<WithoutKept>);
+static_assert(!LayerType<Matrix>);
+
+}  // namespace
 
 TEST_CASE("a kept matrix is made again only when its shape or its padding changes")
 {

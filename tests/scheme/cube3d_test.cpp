@@ -22,6 +22,12 @@ namespace scheme_cube3d_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("Cube3D multiplies two matrices of 2 x 2")
+{
+  if (!fits(8)) return;
+  CHECK((small_product<Cube3D>({8, {.q = 2}}) == small_product_by_hand));
+}
+
 namespace
 {
 
@@ -33,15 +39,7 @@ using NextTypes = std::tuple<Subject<Cube3D::Next, TestBackend, double>>;
 template <class S>
 const TestMeshes<S> meshes = {{1, {.q = 1}}, {8, {.q = 2}}, {27, {.q = 3}}};
 
-constexpr auto error = extents_error<Cube3D>;
-
 }  // namespace
-
-TEST_CASE("Cube3D multiplies two matrices of 2 x 2")
-{
-  if (!fits(8)) return;
-  CHECK((small_product<Cube3D>({8, {.q = 2}}) == small_product_by_hand));
-}
 
 TEMPLATE_LIST_TEST_CASE("Cube3D multiplies small integers exactly", "", Types)
 {
@@ -113,6 +111,13 @@ TEST_CASE("216 ranks multiply on a 6 x 6 x 6 cube")
     return found;
   }));
 }
+
+namespace
+{
+
+constexpr auto error = extents_error<Cube3D>;
+
+}  // namespace
 
 TEST_CASE("Cube3D refuses 6 ranks and names numbers of ranks and a scheme that fit")
 {

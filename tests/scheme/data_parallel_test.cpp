@@ -40,6 +40,13 @@ static_assert(
     std::is_same_v<DataParallel<Summa25D>::Input, Layout<Rows<Data, Depth, Row>, Cols<Col>>>);
 static_assert(std::is_same_v<DataParallel<Cube3D>::Next::Next, DataParallel<Cube3D>>);
 
+TEST_CASE("DataParallel multiplies two matrices of 2 x 2")
+{
+  if (!fits(8)) return;
+  CHECK((small_product<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}) ==
+         small_product_by_hand));
+}
+
 namespace
 {
 
@@ -70,13 +77,6 @@ TestMeshes<S> meshes()
 }
 
 }  // namespace
-
-TEST_CASE("DataParallel multiplies two matrices of 2 x 2")
-{
-  if (!fits(8)) return;
-  CHECK((small_product<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}) ==
-         small_product_by_hand));
-}
 
 TEMPLATE_LIST_TEST_CASE("DataParallel multiplies small integers exactly", "", Types)
 {

@@ -20,6 +20,12 @@ namespace scheme_grid2d_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("Grid2D multiplies two matrices of 2 x 2")
+{
+  if (!fits(4)) return;
+  CHECK((small_product<Grid2D>({4, {2, 2}}) == small_product_by_hand));
+}
+
 namespace
 {
 
@@ -35,25 +41,7 @@ template <class S>
 const TestMeshes<S> meshes = {{8, {2, 4}}, {6, {3, 2}}, {6, {1, 6}},
                               {4, {4, 1}}, {1, {1, 1}}, {9, {3, 3}}};
 
-constexpr auto error = extents_error<Grid2D>;
-
-/// [(y-1) MK + (x-1) MN] / xy a rank; rows are not cut, and so not padded.
-Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quantum, Gathered policy)
-{
-  const std::uint64_t mk = s.m * pad(s.k, quantum);
-  const std::uint64_t mn = s.m * pad(s.n, quantum);
-  const std::uint64_t f = (y - 1) * mk + (x - 1) * mn;
-  if (policy == Gathered::kept) return {f, f, f, f, (x - 1) * mn};
-  return {f, f, f, f + (y - 1) * mk, f};
-}
-
 }  // namespace
-
-TEST_CASE("Grid2D multiplies two matrices of 2 x 2")
-{
-  if (!fits(4)) return;
-  CHECK((small_product<Grid2D>({4, {2, 2}}) == small_product_by_hand));
-}
 
 TEMPLATE_LIST_TEST_CASE("Grid2D multiplies small integers exactly", "", Types)
 {
@@ -71,6 +59,13 @@ TEMPLATE_LIST_TEST_CASE(
   conform_exactly<TestType>(meshes<typename TestType::Scheme>, 3);
 }
 
+namespace
+{
+
+constexpr auto error = extents_error<Grid2D>;
+
+}  // namespace
+
 TEST_CASE("Grid2D derives the extents that are left out, and names some that fit")
 {
   using Array = Grid2D::Axes::Array;
@@ -81,6 +76,21 @@ TEST_CASE("Grid2D derives the extents that are left out, and names some that fit
                  "or 3 ranks"));
   CHECK(mentions(error({.x = -2}, 8), "x = -2", "use a positive extent"));
 }
+
+namespace
+{
+
+/// [(y-1) MK + (x-1) MN] / xy a rank; rows are not cut, and so not padded.
+Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quantum, Gathered policy)
+{
+  const std::uint64_t mk = s.m * pad(s.k, quantum);
+  const std::uint64_t mn = s.m * pad(s.n, quantum);
+  const std::uint64_t f = (y - 1) * mk + (x - 1) * mn;
+  if (policy == Gathered::kept) return {f, f, f, f, (x - 1) * mn};
+  return {f, f, f, f + (y - 1) * mk, f};
+}
+
+}  // namespace
 
 TEST_CASE("Grid2D sends what its formula says, kept and gathered again")
 {

@@ -19,6 +19,12 @@ namespace scheme_grid3d_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("Grid3D multiplies two matrices of 2 x 2")
+{
+  if (!fits(8)) return;
+  CHECK((small_product<Grid3D>({8, {2, 2, 2}}) == small_product_by_hand));
+}
+
 namespace
 {
 
@@ -33,15 +39,7 @@ template <class S>
 const TestMeshes<S> meshes = {{6, {1, 2, 3}}, {6, {3, 2, 1}}, {12, {2, 3, 2}}, {6, {1, 1, 6}},
                               {8, {4, 2, 1}}, {1, {1, 1, 1}}, {2, {2, 1, 1}},  {3, {1, 3, 1}}};
 
-constexpr auto error = extents_error<Grid3D>;
-
 }  // namespace
-
-TEST_CASE("Grid3D multiplies two matrices of 2 x 2")
-{
-  if (!fits(8)) return;
-  CHECK((small_product<Grid3D>({8, {2, 2, 2}}) == small_product_by_hand));
-}
 
 TEMPLATE_LIST_TEST_CASE("Grid3D multiplies small integers exactly", "", Types)
 {
@@ -86,6 +84,13 @@ TEST_CASE("Grid3D sends what its formula says, kept and gathered again")
               grid3d_words(n(0), n(1), n(2), padded, policy));
       }
 }
+
+namespace
+{
+
+constexpr auto error = extents_error<Grid3D>;
+
+}  // namespace
 
 TEST_CASE("Grid3D names extents that would fit where those requested do not")
 {

@@ -20,6 +20,12 @@ namespace scheme_megatron1d_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("Megatron1D multiplies two matrices of 2 x 2")
+{
+  if (!fits(2)) return;
+  CHECK((small_product<Megatron1D>({2, {.p = 2}}) == small_product_by_hand));
+}
+
 namespace
 {
 
@@ -41,27 +47,7 @@ using OtherTypes =
 template <class S>
 const TestMeshes<S> meshes = {{1, {}}, {2, {}}, {3, {.p = 3}}, {4, {}}, {6, {}}};
 
-/// The words of both halves, kept or gathered again.
-template <class S>
-void check_words(ProductSize size,
-                 Words (*formula)(std::uint64_t p, ProductSize s, Gathered policy))
-{
-  for (const auto& mesh : those_that_fit(meshes<S>))
-    for (const auto policy : {Gathered::again, Gathered::kept})
-    {
-      CAPTURE(S::name, S::Input::to_string(), mesh.ranks, text(size), policy == Gathered::kept);
-      const auto p = static_cast<std::uint64_t>(mesh.ranks);
-      CHECK(counted_words<S>(mesh, size, policy) == formula(p, size, policy));
-    }
-}
-
 }  // namespace
-
-TEST_CASE("Megatron1D multiplies two matrices of 2 x 2")
-{
-  if (!fits(2)) return;
-  CHECK((small_product<Megatron1D>({2, {.p = 2}}) == small_product_by_hand));
-}
 
 TEMPLATE_LIST_TEST_CASE("Megatron1D's halves multiply small integers exactly", "", Types)
 {
@@ -77,6 +63,25 @@ TEMPLATE_LIST_TEST_CASE("Megatron1D's halves multiply transposed operands", "", 
 {
   conform_exactly<TestType>(meshes<typename TestType::Scheme>, 3);
 }
+
+namespace
+{
+
+/// The words of both halves, kept or gathered again.
+template <class S>
+void check_words(ProductSize size,
+                 Words (*formula)(std::uint64_t p, ProductSize s, Gathered policy))
+{
+  for (const auto& mesh : those_that_fit(meshes<S>))
+    for (const auto policy : {Gathered::again, Gathered::kept})
+    {
+      CAPTURE(S::name, S::Input::to_string(), mesh.ranks, text(size), policy == Gathered::kept);
+      const auto p = static_cast<std::uint64_t>(mesh.ranks);
+      CHECK(counted_words<S>(mesh, size, policy) == formula(p, size, policy));
+    }
+}
+
+}  // namespace
 
 TEST_CASE("Megatron1D all-reduces one matrix in each pass of a pair")
 {

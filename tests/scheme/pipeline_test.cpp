@@ -20,15 +20,6 @@ using namespace cubist::test;
 using P2 = Pipeline<Summa2D>;
 using P3 = Pipeline<Cube3D>;
 
-static_assert(MeshShape<P2> && NetworkScheme<P2> && NetworkScheme<Summa2D>);
-// Products are not cut in stages.
-static_assert(!SchemeType<P2>);
-static_assert(std::is_same_v<P2::Axes, Axes<PipelineStage, Row, Col>>);
-static_assert(std::is_same_v<P2::Input, Summa2D::Input>);
-static_assert(std::is_same_v<P3::Next::Next, P3>);
-static_assert(
-    std::is_same_v<Pipeline<DataParallel<Summa2D>>::Axes, Axes<PipelineStage, Data, Row, Col>>);
-
 TEST_CASE("Pipeline has the names and extents of its scheme behind those of the stages")
 {
   CHECK(std::string{P2::name} == "Pipeline<Summa2D>");
@@ -41,6 +32,15 @@ TEST_CASE("Pipeline has the names and extents of its scheme behind those of the 
   CHECK(P2::fits({3, 2, 2}));
   CHECK_FALSE(P3::fits({3, 2, 2, 1}));
 }
+
+static_assert(MeshShape<P2> && NetworkScheme<P2> && NetworkScheme<Summa2D>);
+// Products are not cut in stages.
+static_assert(!SchemeType<P2>);
+static_assert(std::is_same_v<P2::Axes, Axes<PipelineStage, Row, Col>>);
+static_assert(std::is_same_v<P2::Input, Summa2D::Input>);
+static_assert(std::is_same_v<P3::Next::Next, P3>);
+static_assert(
+    std::is_same_v<Pipeline<DataParallel<Summa2D>>::Axes, Axes<PipelineStage, Data, Row, Col>>);
 
 TEST_CASE("Pipeline names extents that would fit where those requested do not")
 {

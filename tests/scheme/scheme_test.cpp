@@ -19,6 +19,30 @@ using namespace cubist;
 namespace
 {
 
+/// The output layout of a layer is the input layout of the next one, and of the one after it.
+template <class S>
+constexpr bool chains()
+{
+  return std::is_same_v<typename S::Output, typename S::Next::Input> &&
+         std::is_same_v<typename S::Next::Output, typename S::Next::Next::Input>;
+}
+
+}  // namespace
+
+TEST_CASE("The schemes and their next ones are schemes, and chain")
+{
+  STATIC_REQUIRE((SchemeType<Summa2D> && SchemeType<Summa25D> && SchemeType<Cube3D> &&
+                  SchemeType<Cube3D::Next>));
+  STATIC_REQUIRE((chains<Summa2D>() && chains<Summa25D>() && chains<Cube3D>()));
+  STATIC_REQUIRE((chains<Summa2DInput>() && chains<Summa2DWeight>() && chains<Summa25DInput>() &&
+                  chains<Summa25DWeight>()));
+  STATIC_REQUIRE((chains<Grid2D>() && chains<Grid3D>() && chains<Megatron1D>() &&
+                  chains<Megatron1DSequence>()));
+}
+
+namespace
+{
+
 struct NoAlgorithm : Summa2D
 {
  private:
@@ -41,26 +65,7 @@ struct NoQuantum : Summa2D
   using Summa2D::quantum;
 };
 
-/// The output layout of a layer is the input layout of the next one, and of the one after it.
-template <class S>
-constexpr bool chains()
-{
-  return std::is_same_v<typename S::Output, typename S::Next::Input> &&
-         std::is_same_v<typename S::Next::Output, typename S::Next::Next::Input>;
-}
-
 }  // namespace
-
-TEST_CASE("The schemes and their next ones are schemes, and chain")
-{
-  STATIC_REQUIRE((SchemeType<Summa2D> && SchemeType<Summa25D> && SchemeType<Cube3D> &&
-                  SchemeType<Cube3D::Next>));
-  STATIC_REQUIRE((chains<Summa2D>() && chains<Summa25D>() && chains<Cube3D>()));
-  STATIC_REQUIRE((chains<Summa2DInput>() && chains<Summa2DWeight>() && chains<Summa25DInput>() &&
-                  chains<Summa25DWeight>()));
-  STATIC_REQUIRE((chains<Grid2D>() && chains<Grid3D>() && chains<Megatron1D>() &&
-                  chains<Megatron1DSequence>()));
-}
 
 TEST_CASE("A type that lacks a member, or whose next layer has another input, is no scheme")
 {

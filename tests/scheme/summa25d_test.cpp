@@ -20,17 +20,16 @@ namespace scheme_summa25d_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("Summa25D multiplies two matrices of 2 x 2")
+{
+  if (!fits(8)) return;
+  CHECK((small_product<Summa25D>({8, {.q = 2, .d = 2}}) == small_product_by_hand));
+}
+
 namespace
 {
 
 using Types = Subjects<Summa25D, TestBackend>;
-
-using StationarySchemes = std::tuple<Summa25DInput, Summa25DWeight>;
-using StationaryTypes =
-    AllOrFirst<std::tuple<Subject<Summa25DInput, TestBackend, double>,
-                          Subject<Summa25DWeight, TestBackend, double>,
-                          Subject<Summa25D, TestBackend, double, Op::transpose, Op::transpose>>,
-               std::tuple<Subject<Summa25DWeight::Next, TestBackend, double>>>;
 
 template <class S>
 const TestMeshes<S> meshes = {
@@ -38,19 +37,7 @@ const TestMeshes<S> meshes = {
     {9, {.q = 3, .d = 1}}, {16, {.q = 2, .d = 4}}, {18, {.q = 3, .d = 2}},
 };
 
-template <class S>
-const TestMeshes<S> few_meshes = {
-    {8, {.q = 2, .d = 2}}, {4, {.q = 1, .d = 4}}, {18, {.q = 3, .d = 2}}};
-
-constexpr auto error = extents_error<Summa25D>;
-
 }  // namespace
-
-TEST_CASE("Summa25D multiplies two matrices of 2 x 2")
-{
-  if (!fits(8)) return;
-  CHECK((small_product<Summa25D>({8, {.q = 2, .d = 2}}) == small_product_by_hand));
-}
 
 TEMPLATE_LIST_TEST_CASE("Summa25D multiplies small integers exactly", "", Types)
 {
@@ -61,6 +48,22 @@ TEMPLATE_LIST_TEST_CASE("Summa25D multiplies fractions within rounding", "", Typ
 {
   conform_within_rounding<TestType>(meshes<Summa25D>);
 }
+
+namespace
+{
+
+using StationarySchemes = std::tuple<Summa25DInput, Summa25DWeight>;
+using StationaryTypes =
+    AllOrFirst<std::tuple<Subject<Summa25DInput, TestBackend, double>,
+                          Subject<Summa25DWeight, TestBackend, double>,
+                          Subject<Summa25D, TestBackend, double, Op::transpose, Op::transpose>>,
+               std::tuple<Subject<Summa25DWeight::Next, TestBackend, double>>>;
+
+template <class S>
+const TestMeshes<S> few_meshes = {
+    {8, {.q = 2, .d = 2}}, {4, {.q = 1, .d = 4}}, {18, {.q = 3, .d = 2}}};
+
+}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("Summa25D multiplies with each matrix stationary", "", StationaryTypes)
 {
@@ -122,6 +125,13 @@ TEST_CASE("Summa25D sends what its formula says, with the sum of dW along depth"
           Words{224, 224, 224 + 192, 448 + 192, 224 + 192});
   }
 }
+
+namespace
+{
+
+constexpr auto error = extents_error<Summa25D>;
+
+}  // namespace
 
 TEST_CASE("Summa25D names extents that would fit where those requested do not")
 {

@@ -20,21 +20,16 @@ namespace scheme_summa2d_test
 using namespace cubist;
 using namespace cubist::test;
 
+TEST_CASE("Summa2D multiplies two matrices of 2 x 2")
+{
+  if (!fits(4)) return;
+  CHECK((small_product<Summa2D>({4, {.q = 2}}) == small_product_by_hand));
+}
+
 namespace
 {
 
 using Types = Subjects<Summa2D, TestBackend>;
-
-using StationarySchemes = std::tuple<Summa2DInput, Summa2DWeight>;
-using StationaryTypes = AllOrFirst<
-    std::tuple<Subject<Summa2DInput, TestBackend, double>,
-               Subject<Summa2DWeight, TestBackend, double>,
-               Subject<Summa2DInput, TestBackend, double, Op::transpose, Op::transpose>,
-               Subject<Summa2D, TestBackend, std::complex<float>, Op::adjoint, Op::adjoint>>,
-    std::tuple<Subject<Summa2DWeight::Next, TestBackend, std::complex<float>>,
-               Subject<Summa2DWeight, TestBackend, double, Op::transpose, Op::none>,
-               Subject<Summa2DInput, TestBackend, std::complex<float>, Op::none, Op::adjoint>,
-               Subject<Summa2DWeight, TestBackend, std::complex<float>, Op::adjoint, Op::adjoint>>>;
 
 template <class S>
 const TestMeshes<S> meshes = {
@@ -48,22 +43,7 @@ const TestMeshes<S> meshes = {
     {8, {.rows = 2, .cols = 4}},
 };
 
-/// One mesh of each kind: square, high, flat, a single column.
-template <class S>
-const TestMeshes<S> few_meshes = {{4, {.q = 2}},
-                                  {6, {.rows = 2, .cols = 3}},
-                                  {6, {.rows = 3, .cols = 2}},
-                                  {4, {.rows = 4, .cols = 1}}};
-
-constexpr auto error = extents_error<Summa2D>;
-
 }  // namespace
-
-TEST_CASE("Summa2D multiplies two matrices of 2 x 2")
-{
-  if (!fits(4)) return;
-  CHECK((small_product<Summa2D>({4, {.q = 2}}) == small_product_by_hand));
-}
 
 TEMPLATE_LIST_TEST_CASE("Summa2D multiplies small integers exactly", "", Types)
 {
@@ -74,6 +54,29 @@ TEMPLATE_LIST_TEST_CASE("Summa2D multiplies fractions within rounding", "", Type
 {
   conform_within_rounding<TestType>(meshes<Summa2D>);
 }
+
+namespace
+{
+
+using StationarySchemes = std::tuple<Summa2DInput, Summa2DWeight>;
+using StationaryTypes = AllOrFirst<
+    std::tuple<Subject<Summa2DInput, TestBackend, double>,
+               Subject<Summa2DWeight, TestBackend, double>,
+               Subject<Summa2DInput, TestBackend, double, Op::transpose, Op::transpose>,
+               Subject<Summa2D, TestBackend, std::complex<float>, Op::adjoint, Op::adjoint>>,
+    std::tuple<Subject<Summa2DWeight::Next, TestBackend, std::complex<float>>,
+               Subject<Summa2DWeight, TestBackend, double, Op::transpose, Op::none>,
+               Subject<Summa2DInput, TestBackend, std::complex<float>, Op::none, Op::adjoint>,
+               Subject<Summa2DWeight, TestBackend, std::complex<float>, Op::adjoint, Op::adjoint>>>;
+
+/// One mesh of each kind: square, high, flat, a single column.
+template <class S>
+const TestMeshes<S> few_meshes = {{4, {.q = 2}},
+                                  {6, {.rows = 2, .cols = 3}},
+                                  {6, {.rows = 3, .cols = 2}},
+                                  {4, {.rows = 4, .cols = 1}}};
+
+}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("Summa2D multiplies with each matrix stationary", "", StationaryTypes)
 {
@@ -139,6 +142,13 @@ TEST_CASE("Summa2D sends what its formula says")
           Words{72, 72, 72, 144, 72});
   }
 }
+
+namespace
+{
+
+constexpr auto error = extents_error<Summa2D>;
+
+}  // namespace
 
 TEST_CASE("Summa2D refuses a prime number of ranks unless a single row is asked for")
 {

@@ -75,39 +75,6 @@ std::vector<double> ends_of(const std::vector<Transfer>& transfers, std::size_t 
   return ends;
 }
 
-/// When each transfer ends, by looking at all of them whenever one begins or ends.
-/// @pre they are in the order of their starts
-std::vector<double> slowly_found_ends_of(const std::vector<Transfer>& transfers, std::size_t links)
-{
-  std::vector<double> ends(transfers.size(), -1), remaining, speeds(transfers.size());
-  for (const auto& t : transfers) remaining.push_back(t.seconds);
-  for (double now = 0;;)
-  {
-    std::vector<double> left(links, 1);
-    double next = Activities::never;
-    for (std::size_t i = 0; i < ends.size(); ++i)
-    {
-      speeds[i] = 0;
-      if (transfers[i].start > now) next = std::min(next, transfers[i].start);
-      if (transfers[i].start > now || ends[i] >= 0) continue;
-      double speed = 1;
-      for (const auto& use : transfers[i].uses)
-        speed = std::min(speed, left[static_cast<std::size_t>(use.resource)] / use.part);
-      speeds[i] = speed > 1e-6 ? speed : 0;
-      for (const auto& use : transfers[i].uses)
-        left[static_cast<std::size_t>(use.resource)] -= use.part * speeds[i];
-      if (speeds[i] > 0) next = std::min(next, now + remaining[i] / speeds[i]);
-    }
-    if (next == Activities::never) return ends;
-    for (std::size_t i = 0; i < ends.size(); ++i)
-    {
-      remaining[i] -= (next - now) * speeds[i];
-      if (speeds[i] > 0 && remaining[i] < 1e-9) ends[i] = next;
-    }
-    now = next;
-  }
-}
-
 }  // namespace
 
 TEST_CASE("an activity alone takes its own time")
@@ -186,6 +153,44 @@ TEST_CASE("work is conserved: a resource that is wanted is used")
   for (const auto& [_, end] : ends_of(requests)) last = std::max(last, end);
   CHECK(last == Approx(10));
 }
+
+namespace
+{
+
+/// When each transfer ends, by looking at all of them whenever one begins or ends.
+/// @pre they are in the order of their starts
+std::vector<double> slowly_found_ends_of(const std::vector<Transfer>& transfers, std::size_t links)
+{
+  std::vector<double> ends(transfers.size(), -1), remaining, speeds(transfers.size());
+  for (const auto& t : transfers) remaining.push_back(t.seconds);
+  for (double now = 0;;)
+  {
+    std::vector<double> left(links, 1);
+    double next = Activities::never;
+    for (std::size_t i = 0; i < ends.size(); ++i)
+    {
+      speeds[i] = 0;
+      if (transfers[i].start > now) next = std::min(next, transfers[i].start);
+      if (transfers[i].start > now || ends[i] >= 0) continue;
+      double speed = 1;
+      for (const auto& use : transfers[i].uses)
+        speed = std::min(speed, left[static_cast<std::size_t>(use.resource)] / use.part);
+      speeds[i] = speed > 1e-6 ? speed : 0;
+      for (const auto& use : transfers[i].uses)
+        left[static_cast<std::size_t>(use.resource)] -= use.part * speeds[i];
+      if (speeds[i] > 0) next = std::min(next, now + remaining[i] / speeds[i]);
+    }
+    if (next == Activities::never) return ends;
+    for (std::size_t i = 0; i < ends.size(); ++i)
+    {
+      remaining[i] -= (next - now) * speeds[i];
+      if (speeds[i] > 0 && remaining[i] < 1e-9) ends[i] = next;
+    }
+    now = next;
+  }
+}
+
+}  // namespace
 
 TEST_CASE("transfers that share several links end as if all were looked at whenever one does")
 {

@@ -30,29 +30,6 @@ enum class Colour : std::uint8_t
   green
 };
 
-struct One
-{
-  std::vector<int> only;
-  friend bool operator==(const One&, const One&) = default;
-};
-
-struct Several
-{
-  bool flag = false;
-  double number = 0;
-  std::string name;
-  One nested;
-  std::array<int, 3> fixed{};
-  std::pair<Colour, std::optional<std::string>> pair;
-  friend bool operator==(const Several&, const Several&) = default;
-};
-
-struct Ten
-{
-  int a, b, c, d, e, f, g, h, i, j;
-  friend bool operator==(const Ten&, const Ten&) = default;
-};
-
 template <class T>
 bool comes_back(const T& value)
 {
@@ -79,6 +56,34 @@ TEST_CASE("values are unpacked as they were packed")
   CHECK(comes_back(std::tuple<int, std::string, double>{1, "two", 3}));
   CHECK(comes_back(std::tuple<>{}));
 }
+
+namespace
+{
+
+struct One
+{
+  std::vector<int> only;
+  friend bool operator==(const One&, const One&) = default;
+};
+
+struct Several
+{
+  bool flag = false;
+  double number = 0;
+  std::string name;
+  One nested;
+  std::array<int, 3> fixed{};
+  std::pair<Colour, std::optional<std::string>> pair;
+  friend bool operator==(const Several&, const Several&) = default;
+};
+
+struct Ten
+{
+  int a, b, c, d, e, f, g, h, i, j;
+  friend bool operator==(const Ten&, const Ten&) = default;
+};
+
+}  // namespace
 
 TEST_CASE("structs are packed member by member")
 {

@@ -16,18 +16,6 @@ namespace tools_draw_text_test
 using namespace cubist;
 using namespace cubist::test;
 
-namespace
-{
-
-std::size_t count_in_text(const std::string& text, const std::string& part)
-{
-  std::size_t n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
-}  // namespace
-
 TEST_CASE("A cut is drawn in proportion, block by block")
 {
   CHECK(draw_text<Summa25D>({2, 2, 2}, {.m = 15, .n = 16, .k = 4}, false) ==
@@ -81,6 +69,18 @@ Y (15, 16)  rows [depth row] cols [col], padded to (16, 16)
 └────────────┴────────────┘
 )");
 }
+
+namespace
+{
+
+std::size_t count_in_text(const std::string& text, const std::string& part)
+{
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+}  // namespace
 
 TEST_CASE("Every block is drawn once")
 {

@@ -31,6 +31,22 @@ using namespace cubist;
 using namespace cubist::test;
 using nlohmann::json;
 
+TEST_CASE("calls share a row of a trace one after the other, and a product names its operands")
+{
+  const auto call = [](double begin, double end) {
+    return TraceEvent{.category = TraceCategory::communication, .begin = begin, .end = end};
+  };
+  using Rows = std::vector<std::size_t>;
+  CHECK(detail::rows_of({call(0, 2), call(1, 3), call(2, 4), {}, call(4, 5), call(2.5, 6)}) ==
+        Rows{1, 2, 1, 0, 1, 3});
+  const auto operands = [](bool a, bool b) {
+    return detail::call_arguments(
+        {.category = TraceCategory::product, .transposes_a = a, .transposes_b = b})["operands"];
+  };
+  CHECK(operands(true, false) == "tn");
+  CHECK(operands(false, true) == "nt");
+}
+
 namespace
 {
 
@@ -149,22 +165,6 @@ TEST_CASE("a trace has the program's parts, products and communication, on each 
     CHECK(names(events, "pass", rank).size() >= 4);
     check_products(events, rank);
   }
-}
-
-TEST_CASE("calls share a row of a trace one after the other, and a product names its operands")
-{
-  const auto call = [](double begin, double end) {
-    return TraceEvent{.category = TraceCategory::communication, .begin = begin, .end = end};
-  };
-  using Rows = std::vector<std::size_t>;
-  CHECK(detail::rows_of({call(0, 2), call(1, 3), call(2, 4), {}, call(4, 5), call(2.5, 6)}) ==
-        Rows{1, 2, 1, 0, 1, 3});
-  const auto operands = [](bool a, bool b) {
-    return detail::call_arguments(
-        {.category = TraceCategory::product, .transposes_a = a, .transposes_b = b})["operands"];
-  };
-  CHECK(operands(true, false) == "tn");
-  CHECK(operands(false, true) == "nt");
 }
 
 TEST_CASE("a trace shows for which peer a direct product waits")

@@ -19,6 +19,21 @@ namespace
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+}  // namespace
+
+TEST_CASE("both parts of a complex number are looked at")
+{
+  const auto code = [](double re, double im) {
+    return cubist::detail::fault_code(std::complex<double>{re, im}, 3);
+  };
+  CHECK(code(1, 2) == cubist::detail::no_fault);
+  CHECK((code(1, infinity) == 7 && code(infinity, 1) == 7));
+  CHECK((code(1, not_a_number) == 6 && code(not_a_number, 1) == 6));
+}
+
+namespace
+{
+
 /// A value that is not finite, at a global place of a gradient.
 struct Fault
 {
@@ -125,16 +140,6 @@ TEST_CASE("All active ranks throw when the loss of one is not finite, and idle r
   });
   CHECK(mentions(messages[0], "a NaN in the loss in step 1"));
   CHECK(messages == std::vector<std::string>{messages[0], messages[0], ""});
-}
-
-TEST_CASE("both parts of a complex number are looked at")
-{
-  const auto code = [](double re, double im) {
-    return cubist::detail::fault_code(std::complex<double>{re, im}, 3);
-  };
-  CHECK(code(1, 2) == cubist::detail::no_fault);
-  CHECK((code(1, infinity) == 7 && code(infinity, 1) == 7));
-  CHECK((code(1, not_a_number) == 6 && code(not_a_number, 1) == 6));
 }
 
 TEST_CASE("A loss without parameters is checked, too")

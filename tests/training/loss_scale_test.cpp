@@ -24,6 +24,35 @@ namespace
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+}  // namespace
+
+TEST_CASE("a loss scale backs off from overflows and grows without them")
+{
+  LossScale scale{{.initial = 8, .growth_interval = 3}};
+  CHECK(scale.update(1) == 1.0 / 8);
+  CHECK_FALSE(scale.update(infinity));
+  CHECK(scale.value() == 4);
+  CHECK_FALSE(scale.update(std::nan("")));
+  CHECK(scale.value() == 2);
+  CHECK(scale.skipped() == 2);
+  for (int i = 0; i < 2; ++i) CHECK(scale.update(1) == 0.5);
+  CHECK(scale.value() == 2);
+  CHECK(scale.update(1) == 0.5);  // the scale of this step's gradients
+  CHECK(scale.value() == 4);
+}
+
+TEST_CASE("a loss scale stays in the range of float")
+{
+  LossScale scale{{.initial = 1, .growth_interval = 1}};
+  for (int i = 0; i < 300; ++i) CHECK(scale.update(1));
+  CHECK(scale.value() == 0x1p100);
+  for (int i = 0; i < 300; ++i) CHECK_FALSE(scale.update(infinity));
+  CHECK(scale.value() == 0x1p-100);
+}
+
+namespace
+{
+
 /// Values after some steps; a gradient of `slope` at every output, of which half can't hold
 /// the sums without a scale.
 template <class T>
@@ -55,30 +84,6 @@ std::vector<double> train(float slope, bool scaled)
 }
 
 }  // namespace
-
-TEST_CASE("a loss scale backs off from overflows and grows without them")
-{
-  LossScale scale{{.initial = 8, .growth_interval = 3}};
-  CHECK(scale.update(1) == 1.0 / 8);
-  CHECK_FALSE(scale.update(infinity));
-  CHECK(scale.value() == 4);
-  CHECK_FALSE(scale.update(std::nan("")));
-  CHECK(scale.value() == 2);
-  CHECK(scale.skipped() == 2);
-  for (int i = 0; i < 2; ++i) CHECK(scale.update(1) == 0.5);
-  CHECK(scale.value() == 2);
-  CHECK(scale.update(1) == 0.5);  // the scale of this step's gradients
-  CHECK(scale.value() == 4);
-}
-
-TEST_CASE("a loss scale stays in the range of float")
-{
-  LossScale scale{{.initial = 1, .growth_interval = 1}};
-  for (int i = 0; i < 300; ++i) CHECK(scale.update(1));
-  CHECK(scale.value() == 0x1p100);
-  for (int i = 0; i < 300; ++i) CHECK_FALSE(scale.update(infinity));
-  CHECK(scale.value() == 0x1p-100);
-}
 
 TEST_CASE("scaled gradients of half train where others vanish")
 {

@@ -18,6 +18,44 @@ namespace cubist::test::numerics_monitor_test
 namespace
 {
 
+template <class S>
+void train_monitored(const Place<S>& place, const Training& t)
+{
+  CAPTURE(place.name());
+  const auto errors = on_mesh(place, [&](const auto& mesh) {
+    return message_of<Error>([&] {
+      MLP<S, Threads, double> mlp{mesh, t.sizes, t.options};
+      const auto parameters = mlp.parameters();
+      AdamW optimizer{parameters, {.learning_rate = 0.01}};
+      const NumericsMonitor monitor{{.replicas_every = 1, .finite_every = 1}};
+      const typename MLP<S, Threads, double>::Activations x{
+          scatter<typename S::Input>(mesh, uniform<double>(rows, t.in(), 1))};
+      for (std::uint64_t step = 0; step < 4; ++step)
+      {
+        const auto& y = mlp.forward(x);
+        auto dy = zeros_like(y);
+        const double loss = softmax_cross_entropy(y, classes(rows, t.out()), dy);
+        mlp.backward(dy);
+        monitor.check(step, loss, parameters);
+        optimizer.step(parameters);
+      }
+    });
+  });
+  for (const auto& error : errors) CHECK(error.empty());
+}
+
+}  // namespace
+
+TEST_CASE("A network that trains passes all checks")
+{
+  train_monitored(two_two_two, three_layers);
+  train_monitored(cube, two_layers);
+  train_monitored(Place<Megatron1D>{3, {}}, two_layers);
+}
+
+namespace
+{
+
 /// A network after one backward.
 template <class S>
 struct Trained
@@ -60,40 +98,7 @@ std::string message_on_all(const Place<S>& place, const std::string& name, bool 
   return ranks.front();
 }
 
-template <class S>
-void train_monitored(const Place<S>& place, const Training& t)
-{
-  CAPTURE(place.name());
-  const auto errors = on_mesh(place, [&](const auto& mesh) {
-    return message_of<Error>([&] {
-      MLP<S, Threads, double> mlp{mesh, t.sizes, t.options};
-      const auto parameters = mlp.parameters();
-      AdamW optimizer{parameters, {.learning_rate = 0.01}};
-      const NumericsMonitor monitor{{.replicas_every = 1, .finite_every = 1}};
-      const typename MLP<S, Threads, double>::Activations x{
-          scatter<typename S::Input>(mesh, uniform<double>(rows, t.in(), 1))};
-      for (std::uint64_t step = 0; step < 4; ++step)
-      {
-        const auto& y = mlp.forward(x);
-        auto dy = zeros_like(y);
-        const double loss = softmax_cross_entropy(y, classes(rows, t.out()), dy);
-        mlp.backward(dy);
-        monitor.check(step, loss, parameters);
-        optimizer.step(parameters);
-      }
-    });
-  });
-  for (const auto& error : errors) CHECK(error.empty());
-}
-
 }  // namespace
-
-TEST_CASE("A network that trains passes all checks")
-{
-  train_monitored(two_two_two, three_layers);
-  train_monitored(cube, two_layers);
-  train_monitored(Place<Megatron1D>{3, {}}, two_layers);
-}
 
 TEST_CASE("One wrong bit in a replica of a parameter or a gradient throws on every rank")
 {

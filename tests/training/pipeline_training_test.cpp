@@ -80,6 +80,33 @@ std::vector<double> losses(const Place<S>& run, const RowBatches& digits, std::s
   });
 }
 
+RowBatches batches()
+{
+  static const CsvFile file{CUBIST_DIGITS_CSV};
+  return {file, {.batch = 48, .rows = {.scaling = {.mean = 0, .deviation = 16}}}};
+}
+
+}  // namespace
+
+TEST_CASE("digits train in stages as on one rank")
+{
+  const RowBatches digits = batches();
+  const auto wanted = losses(Place<Summa2D>{1, {.q = 1}}, digits);
+  CHECK(wanted.back() < wanted.front() / (steps == 200 ? 4 : 1));
+  const auto on = [&](const auto& run, std::size_t pieces = 1) {
+    if (!fits(run)) return;
+    CAPTURE(run.name(), pieces);
+    CHECK(deviation(losses(run, digits, pieces), wanted) < 1e-9);
+  };
+  on(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
+  on(Place<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}});
+  on(Place<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 2);
+  on(Place<Pipeline<Megatron1D>>{8, {4, {2}}});
+}
+
+namespace
+{
+
 /// The losses of some steps in half, and how many of them overflowed.
 struct ScaledRun
 {
@@ -109,6 +136,24 @@ ScaledRun scaled(const Place<Pipeline<Summa2D>>& run, const RowBatches& digits)
   });
 }
 
+}  // namespace
+
+TEST_CASE("stages of half skip a step that overflows on one of them, and train as one rank")
+{
+  if (!fits(8)) return;
+  const RowBatches digits = batches();
+  const ScaledRun one = scaled({1, {1, {.q = 1}}}, digits);
+  const ScaledRun stages = scaled({8, {2, {.q = 2}}}, digits);
+  CHECK(one.skipped > 0);
+  CHECK(one.skipped < 12);
+  CHECK(stages.skipped == one.skipped);
+  CHECK(deviation(stages.losses, one.losses) < 0.02);
+  CHECK(stages.losses.back() < stages.losses.front());
+}
+
+namespace
+{
+
 /// The losses of a run up to a step, from the newest checkpoint of the folder.
 template <class S>
 std::vector<double> continued(const Place<S>& run, const RowBatches& digits,
@@ -128,42 +173,7 @@ std::vector<double> continued(const Place<S>& run, const RowBatches& digits,
   });
 }
 
-RowBatches batches()
-{
-  static const CsvFile file{CUBIST_DIGITS_CSV};
-  return {file, {.batch = 48, .rows = {.scaling = {.mean = 0, .deviation = 16}}}};
-}
-
 }  // namespace
-
-TEST_CASE("digits train in stages as on one rank")
-{
-  const RowBatches digits = batches();
-  const auto wanted = losses(Place<Summa2D>{1, {.q = 1}}, digits);
-  CHECK(wanted.back() < wanted.front() / (steps == 200 ? 4 : 1));
-  const auto on = [&](const auto& run, std::size_t pieces = 1) {
-    if (!fits(run)) return;
-    CAPTURE(run.name(), pieces);
-    CHECK(deviation(losses(run, digits, pieces), wanted) < 1e-9);
-  };
-  on(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
-  on(Place<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}});
-  on(Place<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 2);
-  on(Place<Pipeline<Megatron1D>>{8, {4, {2}}});
-}
-
-TEST_CASE("stages of half skip a step that overflows on one of them, and train as one rank")
-{
-  if (!fits(8)) return;
-  const RowBatches digits = batches();
-  const ScaledRun one = scaled({1, {1, {.q = 1}}}, digits);
-  const ScaledRun stages = scaled({8, {2, {.q = 2}}}, digits);
-  CHECK(one.skipped > 0);
-  CHECK(one.skipped < 12);
-  CHECK(stages.skipped == one.skipped);
-  CHECK(deviation(stages.losses, one.losses) < 0.02);
-  CHECK(stages.losses.back() < stages.losses.front());
-}
 
 TEST_CASE("a run of the trainer continues in another cut of data, stages and tensor")
 {

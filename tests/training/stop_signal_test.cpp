@@ -17,14 +17,6 @@ namespace cubist::test::stop_signal_test
 namespace
 {
 
-/// The handler of a signal.
-auto handler(int signal)
-{
-  struct sigaction action = {};
-  sigaction(signal, nullptr, &action);
-  return action.sa_handler;
-}
-
 /// The step after which each rank stops; in step 3 the process of rank 2 gets the signal.
 std::vector<int> stops(int signal)
 {
@@ -66,6 +58,19 @@ TEST_CASE("a stop signal is an all_reduce of one number, and idle ranks take no 
   });
   CHECK(std::accumulate(sent.begin(), sent.end(), std::uint64_t{0}) == 2 * 2);  // 2 (P-1)
 }
+
+namespace
+{
+
+/// The handler of a signal.
+auto handler(int signal)
+{
+  struct sigaction action = {};
+  sigaction(signal, nullptr, &action);
+  return action.sa_handler;
+}
+
+}  // namespace
 
 TEST_CASE("the last stop signal restores the handlers, unless the process is about to end")
 {

@@ -84,9 +84,6 @@ std::vector<double> values_of(Mlp& mlp)
   return all;
 }
 
-template <class S, class M>
-using Rule = AdamW<double, typename MLP<S, TestBackend, double>::Mesh>;
-
 /// The options of a trainer that compares replicas in every step.
 TrainerOptions checked(TrainerOptions options)
 {
@@ -116,42 +113,6 @@ template <class S>
 Found train(const Place<S>& place, const TrainerOptions& options)
 {
   return train(place, options, even);
-}
-
-/// A run with an optimizer whose state is split among the replicas of the two meshes.
-template <class Slope>
-Found train_sharded(const TrainerOptions& options, Slope slope)
-{
-  return on_root(two_meshes, [&](const auto& mesh) {
-    using S = DataParallel<Summa2D>;
-    Task<S, std::decay_t<decltype(mesh)>> task{mesh};
-    Sharded<Rule<S, void>> optimizer{task.mlp.parameters(), {}, options.micro_batches};
-    Trainer trainer{task.mlp, optimizer, checked(options)};
-    Found found;
-    found.run = trainer.run(
-        [&](const MicroBatch& b) { return task(b, slope(b.index / options.micro_batches)); });
-    found.values = values_of(task.mlp);
-    return found;
-  });
-}
-
-/// The lines of a run's log.
-std::vector<nlohmann::json> lines_of(const std::filesystem::path& log)
-{
-  std::istringstream text{contents(log)};
-  std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
-/// A number of each line, by its name; NaN for null and where it is missing.
-std::vector<double> column(const std::filesystem::path& log, const char* name)
-{
-  std::vector<double> values;
-  for (const auto& line : lines_of(log))
-    values.push_back(line.contains(name) && line[name].is_number()
-                         ? line[name].get<double>()
-                         : std::numeric_limits<double>::quiet_NaN());
-  return values;
 }
 
 const LearningRateOptions schedule{.rate = 0.02, .warm_up = 2, .steps = 8, .decay = Decay::cosine};
@@ -186,6 +147,31 @@ TEST_CASE("a trainer's run is that of a loop by hand, to the bit")
   CHECK(found.run.steps == 6);
   CHECK(found.run.exit_code() == 0);
 }
+
+namespace
+{
+
+template <class S, class M>
+using Rule = AdamW<double, typename MLP<S, TestBackend, double>::Mesh>;
+
+/// A run with an optimizer whose state is split among the replicas of the two meshes.
+template <class Slope>
+Found train_sharded(const TrainerOptions& options, Slope slope)
+{
+  return on_root(two_meshes, [&](const auto& mesh) {
+    using S = DataParallel<Summa2D>;
+    Task<S, std::decay_t<decltype(mesh)>> task{mesh};
+    Sharded<Rule<S, void>> optimizer{task.mlp.parameters(), {}, options.micro_batches};
+    Trainer trainer{task.mlp, optimizer, checked(options)};
+    Found found;
+    found.run = trainer.run(
+        [&](const MicroBatch& b) { return task(b, slope(b.index / options.micro_batches)); });
+    found.values = values_of(task.mlp);
+    return found;
+  });
+}
+
+}  // namespace
 
 TEST_CASE("a trainer with a sharded optimizer trains as with one that is not")
 {
@@ -365,6 +351,30 @@ TEST_CASE("a run goes on from its checkpoint, on another mesh too")
   CHECK(other.run.first == 5);
   CHECK(deviation(other.values, wanted.values) < 1e-9);
 }
+
+namespace
+{
+
+/// The lines of a run's log.
+std::vector<nlohmann::json> lines_of(const std::filesystem::path& log)
+{
+  std::istringstream text{contents(log)};
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+/// A number of each line, by its name; NaN for null and where it is missing.
+std::vector<double> column(const std::filesystem::path& log, const char* name)
+{
+  std::vector<double> values;
+  for (const auto& line : lines_of(log))
+    values.push_back(line.contains(name) && line[name].is_number()
+                         ? line[name].get<double>()
+                         : std::numeric_limits<double>::quiet_NaN());
+  return values;
+}
+
+}  // namespace
 
 TEST_CASE("a step whose gradients overflow is skipped, and halves the loss scale")
 {

@@ -22,30 +22,6 @@ namespace
 
 Range all(std::size_t n) { return {0, n, n}; }
 
-/// A cache for so many elements.
-GemmTimes times_with(std::size_t cached)
-{
-  GemmTimes times;
-  times.cached = cached;
-  return times;
-}
-
-/// The block products of rank 0 for a whole product.
-std::vector<BlockProduct> products(const Placement& a, const Placement& b)
-{
-  return products_by_panels(a, b, {{all(a.shape().rows), all(b.shape().cols)}, {}},
-                            all(a.shape().cols), 0, {1, 1, 0.5});
-}
-
-std::vector<Shape> shapes(const std::vector<BlockProduct::Piece>& pieces)
-{
-  std::vector<Shape> found;
-  for (const auto& p : pieces) found.push_back(p.to.shape);
-  return found;
-}
-
-using Shapes = std::vector<Shape>;
-
 }  // namespace
 
 TEST_CASE("One product is the first for each piece of the result, and inner indices are in order")
@@ -82,6 +58,27 @@ TEST_CASE("Only inner indices of the part are multiplied")
   CHECK(found[1].b.front().from.i == 512);
   CHECK(found[1].size.k == 188);
 }
+
+namespace
+{
+
+/// The block products of rank 0 for a whole product.
+std::vector<BlockProduct> products(const Placement& a, const Placement& b)
+{
+  return products_by_panels(a, b, {{all(a.shape().rows), all(b.shape().cols)}, {}},
+                            all(a.shape().cols), 0, {1, 1, 0.5});
+}
+
+std::vector<Shape> shapes(const std::vector<BlockProduct::Piece>& pieces)
+{
+  std::vector<Shape> found;
+  for (const auto& p : pieces) found.push_back(p.to.shape);
+  return found;
+}
+
+using Shapes = std::vector<Shape>;
+
+}  // namespace
 
 TEST_CASE("Small pieces of rows or columns are assembled, in panels")
 {
@@ -218,6 +215,19 @@ TEST_CASE("Strips have as many rows as fit a cache beside B")
   CHECK(rows_per_strip({4096, 0, 256}, doubles) == 0);
   CHECK(rows_per_strip({4096, 256, 0}, doubles) == 0);
 }
+
+namespace
+{
+
+/// A cache for so many elements.
+GemmTimes times_with(std::size_t cached)
+{
+  GemmTimes times;
+  times.cached = cached;
+  return times;
+}
+
+}  // namespace
 
 TEST_CASE("A is assembled once for all parts with its rows, B once for all strips")
 {

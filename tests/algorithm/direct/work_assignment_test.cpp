@@ -20,6 +20,38 @@ using namespace cubist;
 using namespace cubist::detail;
 using namespace cubist::test;
 
+TEST_CASE("As many ranks work as there are cores, where that is faster")
+{
+  const auto grid = [](ProductSize s, int cores, std::size_t rows, std::size_t cols, int rank) {
+    return assign_work(blocks({s.m, s.k}, rows, cols), blocks({s.k, s.n}, rows, cols),
+                       blocks({s.m, s.n}, rows, cols), rank, cores, sizeof(double));
+  };
+  // A core each: every rank computes its own block.
+  const auto own = grid({2048, 2048, 2048}, 4, 2, 2, 3);
+  CHECK_FALSE(own.writes_c);
+  CHECK_FALSE(own.in_workspace);
+  CHECK(own.products.size() == 2);
+  // Two cores: two ranks compute two blocks each.
+  for (const int rank : {0, 1, 2, 3})
+  {
+    const auto product = grid({2048, 2048, 2048}, 2, 2, 2, rank);
+    CHECK(product.writes_c);
+    CHECK(product.products.size() == (rank % 2 == 0 ? 4 : 0));
+    CHECK(product.peer_parts.empty());
+  }
+  // Too small for one more synchronisation.
+  CHECK_FALSE(grid({64, 64, 64}, 2, 2, 2, 0).writes_c);
+  CHECK_FALSE(grid({16, 16, 512}, 2, 8, 1, 0).in_workspace);
+  CHECK_FALSE(grid({0, 0, 0}, 2, 2, 2, 0).in_workspace);
+  // Blocks that are strips, and a result of few elements, are cut another way.
+  CHECK(grid({4096, 4096, 4096}, 64, 64, 1, 0).in_workspace);
+  CHECK(grid({4096, 4096, 4096}, 64, 1, 64, 0).in_workspace);
+  CHECK(grid({256, 256, 65536}, 4, 2, 2, 0).workspace == Shape{256, 256});
+  CHECK(grid({256, 256, 65536}, 2, 2, 4, 0).workspace == Shape{256, 256});
+  // The only row is on rank 0 of 8 x 1, and computed by all.
+  CHECK_FALSE(grid({1, 64, 1 << 20}, 8, 8, 1, 7).products.empty());
+}
+
 namespace
 {
 
@@ -94,44 +126,6 @@ std::vector<int> times_written(const SharedWork& w, const std::vector<AssignedPa
   return times;
 }
 
-/// Whether a cut adds each product of two elements once to each rank's block of C.
-void check_sums(const Placement& a, const Placement& b, const Placement& c, const WorkCut& cut)
-{
-  const auto inner = static_cast<int>(a.shape().cols);
-  std::vector<WorkAssignment> works;
-  for (int rank = 0; rank < c.ranks(); ++rank)
-    works.push_back(assign_by_cut({a, b, c, cut.workers()}, cut, rank));
-  for (int rank = 0; rank < c.ranks(); ++rank)
-  {
-    const auto& mine = works[static_cast<std::size_t>(rank)];
-    CHECK(mine.in_workspace);
-    CHECK(mine.reads_c);
-    CHECK(mine.workspace == works[0].workspace);
-    const Shape block = c[rank].valid();
-    std::vector<int> inner_indices(block.size());
-    std::vector<int> firsts(block.size());
-    for (const auto& part : mine.peer_parts)
-    {
-      const auto& theirs = works[static_cast<std::size_t>(part.from.rank)];
-      CHECK(part.from.i + part.shape.rows <= theirs.workspace.rows);
-      CHECK(part.from.j + part.shape.cols <= theirs.workspace.cols);
-      for (std::size_t i = 0; i < part.shape.rows; ++i)
-        for (std::size_t j = 0; j < part.shape.cols; ++j)
-        {
-          const std::size_t at = (part.to.i + i) * block.cols + part.to.j + j;
-          firsts[at] += part.first ? 1 : 0;
-          for (const auto& t : theirs.products)
-            if (t.c.rank == part.from.rank && t.c.i <= part.from.i + i &&
-                part.from.i + i < t.c.i + t.size.m && t.c.j <= part.from.j + j &&
-                part.from.j + j < t.c.j + t.size.n)
-              inner_indices[at] += static_cast<int>(t.size.k);
-        }
-    }
-    CHECK(inner_indices == std::vector<int>(block.size(), inner));
-    CHECK(firsts == std::vector<int>(block.size(), 1));
-  }
-}
-
 }  // namespace
 
 TEST_CASE("All ranks together multiply every two elements once")
@@ -182,6 +176,49 @@ TEST_CASE("So they do with rows in strips")
     }
 }
 
+namespace
+{
+
+/// Whether a cut adds each product of two elements once to each rank's block of C.
+void check_sums(const Placement& a, const Placement& b, const Placement& c, const WorkCut& cut)
+{
+  const auto inner = static_cast<int>(a.shape().cols);
+  std::vector<WorkAssignment> works;
+  for (int rank = 0; rank < c.ranks(); ++rank)
+    works.push_back(assign_by_cut({a, b, c, cut.workers()}, cut, rank));
+  for (int rank = 0; rank < c.ranks(); ++rank)
+  {
+    const auto& mine = works[static_cast<std::size_t>(rank)];
+    CHECK(mine.in_workspace);
+    CHECK(mine.reads_c);
+    CHECK(mine.workspace == works[0].workspace);
+    const Shape block = c[rank].valid();
+    std::vector<int> inner_indices(block.size());
+    std::vector<int> firsts(block.size());
+    for (const auto& part : mine.peer_parts)
+    {
+      const auto& theirs = works[static_cast<std::size_t>(part.from.rank)];
+      CHECK(part.from.i + part.shape.rows <= theirs.workspace.rows);
+      CHECK(part.from.j + part.shape.cols <= theirs.workspace.cols);
+      for (std::size_t i = 0; i < part.shape.rows; ++i)
+        for (std::size_t j = 0; j < part.shape.cols; ++j)
+        {
+          const std::size_t at = (part.to.i + i) * block.cols + part.to.j + j;
+          firsts[at] += part.first ? 1 : 0;
+          for (const auto& t : theirs.products)
+            if (t.c.rank == part.from.rank && t.c.i <= part.from.i + i &&
+                part.from.i + i < t.c.i + t.size.m && t.c.j <= part.from.j + j &&
+                part.from.j + j < t.c.j + t.size.n)
+              inner_indices[at] += static_cast<int>(t.size.k);
+        }
+    }
+    CHECK(inner_indices == std::vector<int>(block.size(), inner));
+    CHECK(firsts == std::vector<int>(block.size(), 1));
+  }
+}
+
+}  // namespace
+
 TEST_CASE("The parts of a cut have every product of two elements once, on every replica")
 {
   for (const ProductSize s : {ProductSize{7, 9, 11}, ProductSize{8, 4, 16}, ProductSize{1, 2, 3}})
@@ -194,38 +231,6 @@ TEST_CASE("The parts of a cut have every product of two elements once, on every 
       check_sums(blocks({s.m, s.k}, 1, 12), blocks({s.k, s.n}, 12, 1), blocks({s.m, s.n}, 1, 12),
                  cut);
     }
-}
-
-TEST_CASE("As many ranks work as there are cores, where that is faster")
-{
-  const auto grid = [](ProductSize s, int cores, std::size_t rows, std::size_t cols, int rank) {
-    return assign_work(blocks({s.m, s.k}, rows, cols), blocks({s.k, s.n}, rows, cols),
-                       blocks({s.m, s.n}, rows, cols), rank, cores, sizeof(double));
-  };
-  // A core each: every rank computes its own block.
-  const auto own = grid({2048, 2048, 2048}, 4, 2, 2, 3);
-  CHECK_FALSE(own.writes_c);
-  CHECK_FALSE(own.in_workspace);
-  CHECK(own.products.size() == 2);
-  // Two cores: two ranks compute two blocks each.
-  for (const int rank : {0, 1, 2, 3})
-  {
-    const auto product = grid({2048, 2048, 2048}, 2, 2, 2, rank);
-    CHECK(product.writes_c);
-    CHECK(product.products.size() == (rank % 2 == 0 ? 4 : 0));
-    CHECK(product.peer_parts.empty());
-  }
-  // Too small for one more synchronisation.
-  CHECK_FALSE(grid({64, 64, 64}, 2, 2, 2, 0).writes_c);
-  CHECK_FALSE(grid({16, 16, 512}, 2, 8, 1, 0).in_workspace);
-  CHECK_FALSE(grid({0, 0, 0}, 2, 2, 2, 0).in_workspace);
-  // Blocks that are strips, and a result of few elements, are cut another way.
-  CHECK(grid({4096, 4096, 4096}, 64, 64, 1, 0).in_workspace);
-  CHECK(grid({4096, 4096, 4096}, 64, 1, 64, 0).in_workspace);
-  CHECK(grid({256, 256, 65536}, 4, 2, 2, 0).workspace == Shape{256, 256});
-  CHECK(grid({256, 256, 65536}, 2, 2, 4, 0).workspace == Shape{256, 256});
-  // The only row is on rank 0 of 8 x 1, and computed by all.
-  CHECK_FALSE(grid({1, 64, 1 << 20}, 8, 8, 1, 7).products.empty());
 }
 
 TEST_CASE("Workspaces pay sooner for floats, whose copies take less time")

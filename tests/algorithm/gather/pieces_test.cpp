@@ -29,6 +29,29 @@ using Blocks = cubist::detail::Blocks<World>;
 using Gather = cubist::detail::GatherBlocks<double, World>;
 using Scatter = cubist::detail::ScatterSum<double, World, HostEngine>;
 
+}  // namespace
+
+TEST_CASE("Blocks are one piece where they form one matrix and are sent in one collective")
+{
+  require_clear(on_ranks<TestBackend>(2, [](World& world) {
+    Findings found;
+    const auto count = [&](Granularity granularity, Dimension cut, bool transposed) {
+      return Blocks{world, granularity, cut, transposed}.pieces().count;
+    };
+    found.check(count(Granularity::whole, Dimension::rows, false) == 1, "rows below each other");
+    found.check(count(Granularity::whole, Dimension::cols, true) == 1,
+                "stored rows below each other");
+    found.check(count(Granularity::whole, Dimension::cols, false) == 2, "columns");
+    found.check(count(Granularity::whole, Dimension::rows, true) == 2, "stored columns");
+    found.check(count(Granularity::piecewise, Dimension::rows, false) == 2, "one by one");
+    found.check(count(Granularity::piecewise, Dimension::none, false) == 1, "nothing is cut");
+    return found;
+  }));
+}
+
+namespace
+{
+
 constexpr std::array sizes{1, 2, 3, 4};
 /// How a matrix is cut and stored.
 struct Case
@@ -138,24 +161,6 @@ TEST_CASE("Blocks are gathered whole or piece by piece, by rows or columns, stor
       kept.finish();
       return found;
     }));
-}
-
-TEST_CASE("Blocks are one piece where they form one matrix and are sent in one collective")
-{
-  require_clear(on_ranks<TestBackend>(2, [](World& world) {
-    Findings found;
-    const auto count = [&](Granularity granularity, Dimension cut, bool transposed) {
-      return Blocks{world, granularity, cut, transposed}.pieces().count;
-    };
-    found.check(count(Granularity::whole, Dimension::rows, false) == 1, "rows below each other");
-    found.check(count(Granularity::whole, Dimension::cols, true) == 1,
-                "stored rows below each other");
-    found.check(count(Granularity::whole, Dimension::cols, false) == 2, "columns");
-    found.check(count(Granularity::whole, Dimension::rows, true) == 2, "stored columns");
-    found.check(count(Granularity::piecewise, Dimension::rows, false) == 2, "one by one");
-    found.check(count(Granularity::piecewise, Dimension::none, false) == 1, "nothing is cut");
-    return found;
-  }));
 }
 
 TEST_CASE("Sums are scattered, or sent to all ranks, whatever the order of a rank's pieces")

@@ -15,6 +15,24 @@ namespace algorithm_gather_tiles_test
 using namespace cubist;
 using namespace cubist::detail;
 
+TEST_CASE("Two cuts of one extent overlap in every index once")
+{
+  const std::size_t p = GENERATE(1U, 2U, 3U, 4U);
+  const std::size_t q = GENERATE(1U, 2U, 3U, 4U);
+  std::size_t next = 0;
+  for (const auto& o : overlaps(24, p, q))
+  {
+    CHECK(o.part.begin == next);
+    CHECK(o.part.size() > 0);
+    CHECK(o.part.begin / (24 / p) == o.i);
+    CHECK((o.part.end - 1) / (24 / p) == o.i);
+    CHECK(o.part.begin / (24 / q) == o.j);
+    CHECK((o.part.end - 1) / (24 / q) == o.j);
+    next = o.part.end;
+  }
+  CHECK(next == 24);
+}
+
 namespace
 {
 
@@ -61,24 +79,6 @@ void check_order(const Tiles& tiles, Pieces a, Pieces b, Pieces c)
 }
 
 }  // namespace
-
-TEST_CASE("Two cuts of one extent overlap in every index once")
-{
-  const std::size_t p = GENERATE(1U, 2U, 3U, 4U);
-  const std::size_t q = GENERATE(1U, 2U, 3U, 4U);
-  std::size_t next = 0;
-  for (const auto& o : overlaps(24, p, q))
-  {
-    CHECK(o.part.begin == next);
-    CHECK(o.part.size() > 0);
-    CHECK(o.part.begin / (24 / p) == o.i);
-    CHECK((o.part.end - 1) / (24 / p) == o.i);
-    CHECK(o.part.begin / (24 / q) == o.j);
-    CHECK((o.part.end - 1) / (24 / q) == o.j);
-    next = o.part.end;
-  }
-  CHECK(next == 24);
-}
 
 TEST_CASE("Tiles multiply everything once: own operands first, own results last")
 {

@@ -14,6 +14,16 @@ using namespace cubist;
 using namespace cubist::test;
 using cubist::detail::coalesced_depth;
 
+TEST_CASE("Thin panels are coalesced up to a depth that is enough, deep ones are not")
+{
+  CHECK(coalesced_depth(16, 20) == 128);
+  CHECK(coalesced_depth(31, 8) == 124);
+  CHECK(coalesced_depth(1, 1000) == 128);
+  CHECK(coalesced_depth(16, 3) == 48);
+  CHECK(coalesced_depth(32, 8) == 0);
+  CHECK(coalesced_depth(1024, 8) == 0);
+}
+
 namespace
 {
 
@@ -24,6 +34,18 @@ constexpr std::size_t panels = 7;
 constexpr std::size_t k = depth * panels;
 
 using Coalescing = cubist::detail::PanelCoalescing<double, HostEngine>;
+
+}  // namespace
+
+TEST_CASE("A single panel and empty panels are not coalesced")
+{
+  CHECK(coalesced_depth(16, 1) == 0);
+  CHECK(coalesced_depth(0, 8) == 0);
+  CHECK_FALSE(Coalescing({m, n}, coalesced_depth(0, 8)).is_used());
+}
+
+namespace
+{
 
 /// 2 P Q + 3 R of whole matrices, `together` panels of P and Q at a time.
 GlobalMatrix<double> multiply_coalesced(Operand<const double> p, Operand<const double> q,
@@ -53,23 +75,6 @@ Operand<const double> operand(const GlobalMatrix<double>& matrix, Op op)
 }
 
 }  // namespace
-
-TEST_CASE("Thin panels are coalesced up to a depth that is enough, deep ones are not")
-{
-  CHECK(coalesced_depth(16, 20) == 128);
-  CHECK(coalesced_depth(31, 8) == 124);
-  CHECK(coalesced_depth(1, 1000) == 128);
-  CHECK(coalesced_depth(16, 3) == 48);
-  CHECK(coalesced_depth(32, 8) == 0);
-  CHECK(coalesced_depth(1024, 8) == 0);
-}
-
-TEST_CASE("A single panel and empty panels are not coalesced")
-{
-  CHECK(coalesced_depth(16, 1) == 0);
-  CHECK(coalesced_depth(0, 8) == 0);
-  CHECK_FALSE(Coalescing({m, n}, coalesced_depth(0, 8)).is_used());
-}
 
 TEST_CASE("Coalesced panels give the sum of their products, however operands are stored")
 {

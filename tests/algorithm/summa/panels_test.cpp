@@ -21,16 +21,64 @@ using namespace cubist::test;
 namespace
 {
 
+using cubist::detail::PanelCut;
+
+}  // namespace
+
+TEST_CASE("A cut into panels covers every owner's part once, all owners in turn")
+{
+  for (const auto& c : {PanelCut{1, 1, 10, 3}, PanelCut{2, 2, 7, 7}, PanelCut{2, 4, 5, 2},
+                        PanelCut{3, 6, 4, 4}, PanelCut{2, 6, 1, 256}, PanelCut{4, 4, 600, 256}})
+  {
+    CAPTURE(c.owners, c.blocks, c.block, c.depth);
+    std::vector<std::vector<int>> taken(c.owners, std::vector<int>(c.blocks / c.owners * c.block));
+    for (std::size_t t = 0; t < c.count(); ++t)
+    {
+      REQUIRE(c.size(t) > 0);
+      REQUIRE(c.size(t) <= c.depth);
+      auto& part = taken[static_cast<std::size_t>(c.owner(t))];
+      for (std::size_t i = 0; i < c.size(t); ++i) ++part[c.offset(t) + i];
+      if (t + c.blocks / c.owners < c.count() && c.owners > 1)
+        CHECK(c.owner(t) != c.owner(t + c.blocks / c.owners));
+    }
+    for (const auto& part : taken)
+      CHECK(std::all_of(part.begin(), part.end(), [](int n) { return n == 1; }));
+  }
+}
+
+TEST_CASE("A cut of no indices has one empty panel of each block, so that calls still match")
+{
+  const PanelCut c{2, 4, 0, 0};
+  CHECK(c.count() == 4);
+  for (std::size_t t = 0; t < 4; ++t) CHECK(c.size(t) == 0);
+}
+
+namespace
+{
+
 using World = TestBackend::Communicator;
 using Buffers = cubist::detail::PanelBuffers<double, HostEngine>;
 using Broadcast = cubist::detail::BroadcastPanels<double, World, HostEngine>;
 using Reduce = cubist::detail::ReducePanels<double, World, HostEngine>;
 
+}  // namespace
+
+TEST_CASE("Panels have at least one buffer, and at most as many as can be in flight")
+{
+  CHECK(Buffers({2, 3}, Buffers::most).count() == Buffers::most);
+  for (const std::size_t count : {std::size_t{0}, Buffers::most + 1})
+    CHECK(mentions(message_of<ArgumentError>([&] {
+                     const Buffers refused({2, 3}, count);
+                   }),
+                   "use a number in that range"));
+}
+
+namespace
+{
+
 constexpr Shape panel{3, 2};
 constexpr int ranks = 3;
 constexpr std::size_t panels = 9;
-
-using cubist::detail::PanelCut;
 
 /// Each rank has three panels, which lie in turn.
 constexpr PanelCut cut{ranks, ranks, 6, 2};
@@ -77,44 +125,6 @@ bool all_are(V view, F f)
 }
 
 }  // namespace
-
-TEST_CASE("A cut into panels covers every owner's part once, all owners in turn")
-{
-  for (const auto& c : {PanelCut{1, 1, 10, 3}, PanelCut{2, 2, 7, 7}, PanelCut{2, 4, 5, 2},
-                        PanelCut{3, 6, 4, 4}, PanelCut{2, 6, 1, 256}, PanelCut{4, 4, 600, 256}})
-  {
-    CAPTURE(c.owners, c.blocks, c.block, c.depth);
-    std::vector<std::vector<int>> taken(c.owners, std::vector<int>(c.blocks / c.owners * c.block));
-    for (std::size_t t = 0; t < c.count(); ++t)
-    {
-      REQUIRE(c.size(t) > 0);
-      REQUIRE(c.size(t) <= c.depth);
-      auto& part = taken[static_cast<std::size_t>(c.owner(t))];
-      for (std::size_t i = 0; i < c.size(t); ++i) ++part[c.offset(t) + i];
-      if (t + c.blocks / c.owners < c.count() && c.owners > 1)
-        CHECK(c.owner(t) != c.owner(t + c.blocks / c.owners));
-    }
-    for (const auto& part : taken)
-      CHECK(std::all_of(part.begin(), part.end(), [](int n) { return n == 1; }));
-  }
-}
-
-TEST_CASE("A cut of no indices has one empty panel of each block, so that calls still match")
-{
-  const PanelCut c{2, 4, 0, 0};
-  CHECK(c.count() == 4);
-  for (std::size_t t = 0; t < 4; ++t) CHECK(c.size(t) == 0);
-}
-
-TEST_CASE("Panels have at least one buffer, and at most as many as can be in flight")
-{
-  CHECK(Buffers({2, 3}, Buffers::most).count() == Buffers::most);
-  for (const std::size_t count : {std::size_t{0}, Buffers::most + 1})
-    CHECK(mentions(message_of<ArgumentError>([&] {
-                     const Buffers refused({2, 3}, count);
-                   }),
-                   "use a number in that range"));
-}
 
 TEST_CASE("Panels are broadcast by their owners, some ahead of the one in use")
 {

@@ -59,6 +59,17 @@ using Types = AllOrFirst<
 const TestMeshes<ColumnsFirst> meshes = {{1, {1, 1, 1}},  {6, {2, 1, 3}}, {6, {3, 1, 2}},
                                          {12, {2, 3, 2}}, {4, {1, 2, 2}}, {10, {5, 1, 2}}};
 
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("SUMMA multiplies on any two axes of a mesh", "", Types)
+{
+  conform_exactly<TestType>(meshes, 5);
+  conform_within_rounding<TestType>(meshes);
+}
+
+namespace
+{
+
 /// How many messages all ranks send in forward, grad_input and grad_weight.
 std::array<std::uint64_t, 3> messages(const TestMesh<ColumnsFirst>& on, ProductSize size)
 {
@@ -87,12 +98,6 @@ std::array<std::uint64_t, 3> messages(const TestMesh<ColumnsFirst>& on, ProductS
 }
 
 }  // namespace
-
-TEMPLATE_LIST_TEST_CASE("SUMMA multiplies on any two axes of a mesh", "", Types)
-{
-  conform_exactly<TestType>(meshes, 5);
-  conform_within_rounding<TestType>(meshes);
-}
 
 TEST_CASE("SUMMA cuts K into lcm(r, c) panels, each sent along a row and along a column")
 {

@@ -49,33 +49,6 @@ struct WithOptions
   MpiOptions before = Mpi::options;
 };
 
-/// Sums whose bits depend on the order of the addends.
-template <class C>
-std::vector<double> rounded_sums(C& world)
-{
-  std::mt19937 random{static_cast<unsigned>(world.rank())};
-  std::uniform_real_distribution<double> number{-1e6, 1e6};
-  std::vector<double> in(37 * static_cast<std::size_t>(world.size()));
-  for (double& x : in) x = 1.0 / number(random);
-  std::vector<double> out(in);
-  world.all_reduce(out);
-  std::vector<double> mine(37);
-  world.reduce_scatter(in, mine);
-  out.insert(out.end(), mine.begin(), mine.end());
-  std::vector<double> reduced(in.size());
-  world.reduce(in, reduced, world.size() / 2);
-  out.insert(out.end(), reduced.begin(), reduced.end());
-  return out;
-}
-
-std::size_t free_memory()
-{
-  std::ifstream info{"/proc/meminfo"};
-  for (std::string name; info >> name;)
-    if (std::size_t kib = 0; name == "MemAvailable:" && info >> kib) return kib * 1024;
-  return 0;
-}
-
 }  // namespace
 
 TEST_CASE("collectives work with messages of any length")
@@ -145,6 +118,30 @@ TEST_CASE("a communicator is remote if its ranks are on several nodes")
     CHECK_FALSE(world.split(world.rank(), 0).remote());
   });
 }
+
+namespace
+{
+
+/// Sums whose bits depend on the order of the addends.
+template <class C>
+std::vector<double> rounded_sums(C& world)
+{
+  std::mt19937 random{static_cast<unsigned>(world.rank())};
+  std::uniform_real_distribution<double> number{-1e6, 1e6};
+  std::vector<double> in(37 * static_cast<std::size_t>(world.size()));
+  for (double& x : in) x = 1.0 / number(random);
+  std::vector<double> out(in);
+  world.all_reduce(out);
+  std::vector<double> mine(37);
+  world.reduce_scatter(in, mine);
+  out.insert(out.end(), mine.begin(), mine.end());
+  std::vector<double> reduced(in.size());
+  world.reduce(in, reduced, world.size() / 2);
+  out.insert(out.end(), reduced.begin(), reduced.end());
+  return out;
+}
+
+}  // namespace
 
 TEST_CASE("sums have the same bits as on threads")
 {
@@ -391,6 +388,19 @@ TEST_CASE("a wait ends when another call of its rank needs a rank that has retur
   CHECK(mentions(text, "rank 0: called receive of 5 double",
                  "which ranks {1} have not called; ranks {1} have returned"));
 }
+
+namespace
+{
+
+std::size_t free_memory()
+{
+  std::ifstream info{"/proc/meminfo"};
+  for (std::string name; info >> name;)
+    if (std::size_t kib = 0; name == "MemAvailable:" && info >> kib) return kib * 1024;
+  return 0;
+}
+
+}  // namespace
 
 TEST_CASE("more than 2 GiB can be sent in one call", "[.][large]")
 {

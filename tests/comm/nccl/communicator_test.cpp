@@ -24,6 +24,17 @@ using namespace cubist;
 using namespace cubist::test;
 using namespace std::chrono_literals;
 
+TEST_CASE(
+    "NcclCommunicator is a Communicator, its sums have NCCL's order, its messages are grouped")
+{
+  STATIC_REQUIRE(Communicator<NcclCommunicator>);
+  STATIC_REQUIRE_FALSE(sums_in_order<NcclCommunicator>);
+  STATIC_REQUIRE_FALSE(independent_messages<NcclCommunicator>);
+  STATIC_REQUIRE_FALSE(sums_in_order<CountingCommunicator<NcclCommunicator>>);
+  STATIC_REQUIRE(sums_in_order<CountingCommunicator<ThreadsCommunicator>>);
+  STATIC_REQUIRE(independent_messages<ThreadsCommunicator>);
+}
+
 namespace
 {
 
@@ -35,17 +46,6 @@ NcclOptions with_time_limit(std::chrono::milliseconds limit)
 }
 
 }  // namespace
-
-TEST_CASE(
-    "NcclCommunicator is a Communicator, its sums have NCCL's order, its messages are grouped")
-{
-  STATIC_REQUIRE(Communicator<NcclCommunicator>);
-  STATIC_REQUIRE_FALSE(sums_in_order<NcclCommunicator>);
-  STATIC_REQUIRE_FALSE(independent_messages<NcclCommunicator>);
-  STATIC_REQUIRE_FALSE(sums_in_order<CountingCommunicator<NcclCommunicator>>);
-  STATIC_REQUIRE(sums_in_order<CountingCommunicator<ThreadsCommunicator>>);
-  STATIC_REQUIRE(independent_messages<ThreadsCommunicator>);
-}
 
 TEST_CASE("a call reads and writes in the order of the compute stream")
 {

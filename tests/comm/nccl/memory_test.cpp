@@ -28,29 +28,6 @@ using cubist::detail::NcclMemory;
 namespace
 {
 
-/// Runs `body(world, memory, compute)` on ranks whose buffers are registered.
-template <class F>
-void with_memory(int ranks, F body)
-{
-  int argc = 0;
-  char** argv = nullptr;
-  Threads::launch(argc, argv, {.ranks = ranks}, [&](ThreadsCommunicator& host) {
-    NcclOptions options;
-    options.time_limit = std::chrono::seconds{10};
-    options.memory = std::make_shared<NcclMemory>(options.stream);
-    const DevicePoolScope pool{options.memory};
-    auto world = NcclCommunicator::make(host, host.rank(), options);
-    body(world, *options.memory);
-    world.synchronize();
-  });
-}
-
-template <class T>
-std::span<T> span(CudaBuffer<T>& buffer)
-{
-  return {buffer.data(), buffer.size()};
-}
-
 /// Checks that a body leaves nothing behind, and does nothing that NCCL forbids.
 template <class F>
 void check_clean(F body)
@@ -127,6 +104,34 @@ TEST_CASE("NcclMemory: an error names NCCL's, and what to do")
   CHECK(mentions(message_of<DeviceError>([&] { (void)memory.allocate(8); }), "ncclMemAlloc failed",
                  "bytes, so there is no memory that NCCL knows", "or no registered buffers"));
 }
+
+namespace
+{
+
+/// Runs `body(world, memory, compute)` on ranks whose buffers are registered.
+template <class F>
+void with_memory(int ranks, F body)
+{
+  int argc = 0;
+  char** argv = nullptr;
+  Threads::launch(argc, argv, {.ranks = ranks}, [&](ThreadsCommunicator& host) {
+    NcclOptions options;
+    options.time_limit = std::chrono::seconds{10};
+    options.memory = std::make_shared<NcclMemory>(options.stream);
+    const DevicePoolScope pool{options.memory};
+    auto world = NcclCommunicator::make(host, host.rank(), options);
+    body(world, *options.memory);
+    world.synchronize();
+  });
+}
+
+template <class T>
+std::span<T> span(CudaBuffer<T>& buffer)
+{
+  return {buffer.data(), buffer.size()};
+}
+
+}  // namespace
 
 TEST_CASE("registered buffers: the same values, in communicators and their splits")
 {

@@ -32,6 +32,8 @@ namespace comm_threads_communicator_test
 using namespace cubist;
 using namespace cubist::test;
 
+// --- a rank throws
+
 namespace
 {
 
@@ -80,20 +82,6 @@ Outcome outcome_of(F&& f)
   }
 }
 
-/// How `body` ended on each of `ranks` threads; errors do not reach `launch`.
-template <class F>
-std::vector<Outcome> outcomes(int ranks, F body)
-{
-  const Watchdog watchdog;
-  return on_ranks<Threads>(ranks, [&](World& world) { return outcome_of([&] { body(world); }); });
-}
-
-void sleep_up_to(std::mt19937& random, int most_microseconds)
-{
-  std::this_thread::sleep_for(
-      std::chrono::microseconds(random() % static_cast<unsigned>(most_microseconds)));
-}
-
 /// Every collective, on 4 doubles a piece; `root` is the root of those that have one.
 std::vector<NamedCall> every_call(int root)
 {
@@ -113,8 +101,6 @@ std::vector<NamedCall> every_call(int root)
 }
 
 }  // namespace
-
-// --- a rank throws
 
 TEST_CASE("a rank that throws instead of calling releases its peers")
 {
@@ -194,6 +180,17 @@ TEST_CASE("calls after a failure fail at once")
   CHECK(seen[1].type == "PeerFailed");
 }
 
+namespace
+{
+
+void sleep_up_to(std::mt19937& random, int most_microseconds)
+{
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(random() % static_cast<unsigned>(most_microseconds)));
+}
+
+}  // namespace
+
 TEST_CASE("of an error and its consequences, launch rethrows the error")
 {
   const Watchdog watchdog;
@@ -264,6 +261,19 @@ TEST_CASE("launch rethrows PeerFailed when a request was dropped and nothing els
   });
   CHECK(mentions(text, "rank 0: rank 1 left broadcast of 10 double with root 0"));
 }
+
+namespace
+{
+
+/// How `body` ended on each of `ranks` threads; errors do not reach `launch`.
+template <class F>
+std::vector<Outcome> outcomes(int ranks, F body)
+{
+  const Watchdog watchdog;
+  return on_ranks<Threads>(ranks, [&](World& world) { return outcome_of([&] { body(world); }); });
+}
+
+}  // namespace
 
 TEST_CASE("a dropped message releases the other end")
 {

@@ -13,23 +13,6 @@ namespace engine_cuda_chunks_test
 
 using namespace cubist;
 
-namespace
-{
-
-/// Adds 10 x to y for a chunk at column j of a row of 10.
-std::vector<float> add(bool aligned, std::size_t j)
-{
-  alignas(16) const float x[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-  alignas(16) float y[10] = {};
-  detail::for_chunk<4>(
-      aligned, 0, j, 10,
-      [](unsigned k, float& to, const float& from) { to += 10 * from + float(k); },
-      MatrixView<float>{y, {1, 10}}, MatrixView<const float>{x, {1, 10}});
-  return {y, y + 10};
-}
-
-}  // namespace
-
 TEST_CASE("a chunk has 16 bytes of the smallest elements, and at most 8 of them")
 {
   STATIC_REQUIRE(detail::chunk_width_of<float> == 4);
@@ -57,6 +40,23 @@ TEST_CASE("chunks are accessed at once where data and rows are aligned")
   CHECK(detail::chunks_are_aligned<8>(MatrixView<float>{x + 4, {2, 4}}));
   CHECK_FALSE(detail::chunks_are_aligned<1>(MatrixView<float>{x, {2, 4}}));
 }
+
+namespace
+{
+
+/// Adds 10 x to y for a chunk at column j of a row of 10.
+std::vector<float> add(bool aligned, std::size_t j)
+{
+  alignas(16) const float x[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  alignas(16) float y[10] = {};
+  detail::for_chunk<4>(
+      aligned, 0, j, 10,
+      [](unsigned k, float& to, const float& from) { to += 10 * from + float(k); },
+      MatrixView<float>{y, {1, 10}}, MatrixView<const float>{x, {1, 10}});
+  return {y, y + 10};
+}
+
+}  // namespace
 
 TEST_CASE("a function gets each element of a chunk, and writes those that are not const")
 {

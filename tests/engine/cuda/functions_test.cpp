@@ -45,43 +45,6 @@ struct AddOne
   void operator()(int& x) const { ++x; }
 };
 
-/// Arithmetic on complex elements, which asserts whose it is.
-template <class Element>
-struct Arithmetic
-{
-  template <class T>
-  static constexpr void require_complex()
-  {
-    static_assert(std::same_as<T, Complex<Real<Element>>>);
-  }
-  /// For map, and for_each.
-  template <class T>
-  T operator()(const T& x, const T& y) const
-  {
-    require_complex<T>();
-    return conj(x) * y / Real<Element>{4} - y;
-  }
-  template <class T>
-  void operator()(T& x, T& y, const T& z) const
-  {
-    require_complex<T>();
-    x += y * z;
-    y -= z;
-  }
-  template <class T>
-  T operator()(std::size_t i, std::size_t j, const T& x) const
-  {
-    require_complex<T>();
-    return x * T{static_cast<Real<Element>>(i), static_cast<Real<Element>>(j)};
-  }
-};
-
-/// A function that has arithmetic of std::complex.
-struct OfStdComplex
-{
-  std::complex<double> operator()(const std::complex<double>& x) const { return x + x; }
-};
-
 }  // namespace
 
 TEST_CASE("adapters of element functions for kernels")
@@ -113,6 +76,42 @@ TEST_CASE("adapters compute 16-bit elements in float, and return the sum's terms
   detail::FillWith<bfloat16>{bfloat16{1.5F}}(wide);
   CHECK(wide == 1.5F);
 }
+
+namespace
+{
+
+/// Arithmetic on complex elements, which asserts whose it is.
+template <class Element>
+struct Arithmetic
+{
+  template <class T>
+  static constexpr void require_complex()
+  {
+    static_assert(std::same_as<T, Complex<Real<Element>>>);
+  }
+  /// For map, and for_each.
+  template <class T>
+  T operator()(const T& x, const T& y) const
+  {
+    require_complex<T>();
+    return conj(x) * y / Real<Element>{4} - y;
+  }
+  template <class T>
+  void operator()(T& x, T& y, const T& z) const
+  {
+    require_complex<T>();
+    x += y * z;
+    y -= z;
+  }
+  template <class T>
+  T operator()(std::size_t i, std::size_t j, const T& x) const
+  {
+    require_complex<T>();
+    return x * T{static_cast<Real<Element>>(i), static_cast<Real<Element>>(j)};
+  }
+};
+
+}  // namespace
 
 TEMPLATE_TEST_CASE("functions compute complex elements with operators that are right on a device",
                    "", std::complex<float>, std::complex<double>)
@@ -177,6 +176,17 @@ TEMPLATE_TEST_CASE("the library's functions of complex elements give the same on
   CHECK(drawn == initial.random.template symmetric<T>(2 * 11 + 3, 4));
   CHECK(drawn != T{});
 }
+
+namespace
+{
+
+/// A function that has arithmetic of std::complex.
+struct OfStdComplex
+{
+  std::complex<double> operator()(const std::complex<double>& x) const { return x + x; }
+};
+
+}  // namespace
 
 TEST_CASE("a function of std::complex is not callable on a device")
 {

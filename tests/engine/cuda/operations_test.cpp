@@ -40,6 +40,19 @@ void equals_the_host(Shape shape, std::size_t gap)
   }
 }
 
+}  // namespace
+
+TEMPLATE_TEST_CASE("the kernels' maps, sums and folds equal those of the host", "", float, double,
+                   std::complex<double>, bfloat16)
+{
+  for (const Shape shape : {Shape{1, 1}, Shape{13, 7}, Shape{37, 104}, Shape{300, 1}, Shape{1, 999},
+                            Shape{2, 1500}, Shape{700, 33}, Shape{0, 5}, Shape{5, 0}})
+    for (const std::size_t gap : {0U, 3U, 8U}) equals_the_host<TestType>(shape, gap);
+}
+
+namespace
+{
+
 /// Numbers whose sum depends on the order.
 template <class T>
 std::vector<T> rough_numbers(std::size_t n)
@@ -50,41 +63,7 @@ std::vector<T> rough_numbers(std::size_t n)
   return x;
 }
 
-template <class T>
-struct AllSums
-{
-  std::vector<T> of_columns;
-  std::vector<T> of_rows;
-  T of_all;
-  friend bool operator==(const AllSums&, const AllSums&) = default;
-};
-
-/// The sums of a matrix that begins `offset` elements into its memory, and whose rows are `ld`
-/// apart.
-template <class T>
-AllSums<T> sums_of(const std::vector<T>& numbers, Shape shape, std::size_t ld, std::size_t offset)
-{
-  std::vector<T, HugePages<T>> memory(offset + shape.rows * ld);
-  const MatrixView<T> m{memory.data() + offset, shape.rows, shape.cols, ld};
-  const KernelEngine engine;
-  engine.copy(MatrixView<const T>{numbers.data(), shape}, m);
-  AllSums<T> s{std::vector<T>(shape.cols), std::vector<T>(shape.rows), T{}};
-  engine.column_sums(MatrixView<const T>{m}, MatrixView<T>{s.of_columns.data(), {1, shape.cols}});
-  engine.row_fold(MatrixView<T>{s.of_rows.data(), {shape.rows, 1}}, T{}, cubist::detail::Sum{},
-                  cubist::detail::Itself{}, m);
-  s.of_all = engine.fold(T{}, cubist::detail::Sum{}, cubist::detail::Itself{}, m);
-  return s;
-}
-
 }  // namespace
-
-TEMPLATE_TEST_CASE("the kernels' maps, sums and folds equal those of the host", "", float, double,
-                   std::complex<double>, bfloat16)
-{
-  for (const Shape shape : {Shape{1, 1}, Shape{13, 7}, Shape{37, 104}, Shape{300, 1}, Shape{1, 999},
-                            Shape{2, 1500}, Shape{700, 33}, Shape{0, 5}, Shape{5, 0}})
-    for (const std::size_t gap : {0U, 3U, 8U}) equals_the_host<TestType>(shape, gap);
-}
 
 TEMPLATE_TEST_CASE("the kernels add listed rows with the bits of the host", "", float, double,
                    std::complex<float>, bfloat16, cubist::half)
@@ -114,6 +93,37 @@ TEST_CASE("several blocks share a column, a row, or all elements, and their part
 }
 
 TEST_CASE("two threads share each of many short rows") { equals_the_host<double>({16500, 40}, 4); }
+
+namespace
+{
+
+template <class T>
+struct AllSums
+{
+  std::vector<T> of_columns;
+  std::vector<T> of_rows;
+  T of_all;
+  friend bool operator==(const AllSums&, const AllSums&) = default;
+};
+
+/// The sums of a matrix that begins `offset` elements into its memory, and whose rows are `ld`
+/// apart.
+template <class T>
+AllSums<T> sums_of(const std::vector<T>& numbers, Shape shape, std::size_t ld, std::size_t offset)
+{
+  std::vector<T, HugePages<T>> memory(offset + shape.rows * ld);
+  const MatrixView<T> m{memory.data() + offset, shape.rows, shape.cols, ld};
+  const KernelEngine engine;
+  engine.copy(MatrixView<const T>{numbers.data(), shape}, m);
+  AllSums<T> s{std::vector<T>(shape.cols), std::vector<T>(shape.rows), T{}};
+  engine.column_sums(MatrixView<const T>{m}, MatrixView<T>{s.of_columns.data(), {1, shape.cols}});
+  engine.row_fold(MatrixView<T>{s.of_rows.data(), {shape.rows, 1}}, T{}, cubist::detail::Sum{},
+                  cubist::detail::Itself{}, m);
+  s.of_all = engine.fold(T{}, cubist::detail::Sum{}, cubist::detail::Itself{}, m);
+  return s;
+}
+
+}  // namespace
 
 TEST_CASE("a few threads fold each of many short rows")
 {

@@ -22,6 +22,36 @@ namespace
 
 const std::vector<Target> targets{Target::as_compiled, Target::avx2, Target::avx512};
 
+}  // namespace
+
+TEST_CASE("every element is visited once, and none beyond")
+{
+  for (const Target target : targets)
+    for (const std::size_t n : {0U, 1U, 2U, 31U, 32U, 33U, 64U, 100U})
+    {
+      if (!detail::supports(target)) continue;
+      CAPTURE(static_cast<int>(target), n);
+      std::vector<int> counts(n + 40);
+      std::vector<double> sums(n + 40, 1);
+      const std::vector<float> in(n + 40, 2);
+      detail::for_elements(
+          target, n,
+          [](int& count, double& sum, const float& x) {
+            ++count;
+            sum += static_cast<double>(x);
+          },
+          counts.data(), sums.data(), in.data());
+      for (std::size_t i = 0; i < counts.size(); ++i)
+      {
+        CHECK(counts[i] == (i < n ? 1 : 0));
+        CHECK(sums[i] == (i < n ? 3 : 1));
+      }
+    }
+}
+
+namespace
+{
+
 /// Products and sums that a compiler may contract, a quotient, bits, and a comparison.
 struct Elaborate
 {
@@ -83,31 +113,6 @@ TEMPLATE_TEST_CASE("targets differ only by contraction", "", float, double)
       REQUIRE(y[i] == Approx(plain[i]).epsilon(10 * double{std::numeric_limits<T>::epsilon()}));
   }
   if (contracted.size() == 2) CHECK(contracted[0] == contracted[1]);
-}
-
-TEST_CASE("every element is visited once, and none beyond")
-{
-  for (const Target target : targets)
-    for (const std::size_t n : {0U, 1U, 2U, 31U, 32U, 33U, 64U, 100U})
-    {
-      if (!detail::supports(target)) continue;
-      CAPTURE(static_cast<int>(target), n);
-      std::vector<int> counts(n + 40);
-      std::vector<double> sums(n + 40, 1);
-      const std::vector<float> in(n + 40, 2);
-      detail::for_elements(
-          target, n,
-          [](int& count, double& sum, const float& x) {
-            ++count;
-            sum += static_cast<double>(x);
-          },
-          counts.data(), sums.data(), in.data());
-      for (std::size_t i = 0; i < counts.size(); ++i)
-      {
-        CHECK(counts[i] == (i < n ? 1 : 0));
-        CHECK(sums[i] == (i < n ? 3 : 1));
-      }
-    }
 }
 
 TEST_CASE("a loop may be in place, and of complex numbers")

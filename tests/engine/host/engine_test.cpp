@@ -31,6 +31,37 @@ namespace engine_host_engine_test
 
 using namespace cubist;
 
+TEST_CASE("gemm of fractions is exact to rounding")
+{
+  const HostEngine engine;
+  constexpr std::size_t n = 50;
+  std::vector<double> a(n * n);
+  std::vector<double> b(n * n);
+  std::vector<double> c(n * n);
+  for (std::size_t i = 0; i < n * n; ++i)
+  {
+    a[i] = std::sin(static_cast<double>(i));
+    b[i] = std::cos(static_cast<double>(3 * i));
+  }
+  const MatrixView<const double> va{a.data(), {n, n}};
+  const MatrixView<const double> vb{b.data(), {n, n}};
+  engine.gemm<double>(Op::none, Op::none, 1.0, va, vb, 0.0, {c.data(), {n, n}});
+  double worst = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+    {
+      double sum = 0;
+      double size = 0;
+      for (std::size_t l = 0; l < n; ++l)
+      {
+        sum += va(i, l) * vb(l, j);
+        size += std::abs(va(i, l) * vb(l, j));
+      }
+      worst = std::max(worst, std::abs(sum - c[i * n + j]) / size);
+    }
+  CHECK(worst <= 2 * (n + 1) * std::numeric_limits<double>::epsilon());
+}
+
 namespace
 {
 
@@ -192,37 +223,6 @@ TEMPLATE_LIST_TEST_CASE("gemm of an empty sum scales the result", "", Scalars)
   const Strided<T> wide{{3, 0}, 1, 4};
   CHECK_NOTHROW(engine.gemm<T>(Op::none, Op::none, T{1}, c.in(), wide.in(), T{1},
                                MatrixView<T>{nullptr, 4, 0, 1}));
-}
-
-TEST_CASE("gemm of fractions is exact to rounding")
-{
-  const HostEngine engine;
-  constexpr std::size_t n = 50;
-  std::vector<double> a(n * n);
-  std::vector<double> b(n * n);
-  std::vector<double> c(n * n);
-  for (std::size_t i = 0; i < n * n; ++i)
-  {
-    a[i] = std::sin(static_cast<double>(i));
-    b[i] = std::cos(static_cast<double>(3 * i));
-  }
-  const MatrixView<const double> va{a.data(), {n, n}};
-  const MatrixView<const double> vb{b.data(), {n, n}};
-  engine.gemm<double>(Op::none, Op::none, 1.0, va, vb, 0.0, {c.data(), {n, n}});
-  double worst = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j < n; ++j)
-    {
-      double sum = 0;
-      double size = 0;
-      for (std::size_t l = 0; l < n; ++l)
-      {
-        sum += va(i, l) * vb(l, j);
-        size += std::abs(va(i, l) * vb(l, j));
-      }
-      worst = std::max(worst, std::abs(sum - c[i * n + j]) / size);
-    }
-  CHECK(worst <= 2 * (n + 1) * std::numeric_limits<double>::epsilon());
 }
 
 TEST_CASE("gemm refuses shapes that do not fit")

@@ -32,11 +32,36 @@ struct PlusPlace
   }
 };
 
+}  // namespace
+
+TEST_CASE("an index loop maps the elements of a matrix with their indices, and nothing beside it")
+{
+  StridedMatrix m;
+  detail::IndexLoop<double, PlusPlace, const double>::run(m.view, {}, m.in);
+  CHECK(m.memory == std::vector<double>{0, 11, 2, 3, 104, 115, 6, 7, 208, 219, 10, 11});
+}
+
+namespace
+{
+
 /// Combines in an order that shows.
 struct TwiceAndAdd
 {
   double operator()(double all, double x) const { return 2 * all + x; }
 };
+
+}  // namespace
+
+TEST_CASE("a fold combines the elements of a matrix row by row")
+{
+  const StridedMatrix m;
+  // ((((((1 * 2 + 0) * 2 + 11) * 2 + 104) * 2 + 115) * 2 + 208) * 2 + 219)
+  CHECK(detail::FoldLoop<double, TwiceAndAdd, PlusPlace, const double>::run(1, {}, {}, m.in) ==
+        64.0 + 16 * 11 + 8 * 104 + 4 * 115 + 2 * 208 + 219);
+}
+
+namespace
+{
 
 struct HalfAndTerm
 {
@@ -47,21 +72,6 @@ struct HalfAndTerm
 };
 
 }  // namespace
-
-TEST_CASE("an index loop maps the elements of a matrix with their indices, and nothing beside it")
-{
-  StridedMatrix m;
-  detail::IndexLoop<double, PlusPlace, const double>::run(m.view, {}, m.in);
-  CHECK(m.memory == std::vector<double>{0, 11, 2, 3, 104, 115, 6, 7, 208, 219, 10, 11});
-}
-
-TEST_CASE("a fold combines the elements of a matrix row by row")
-{
-  const StridedMatrix m;
-  // ((((((1 * 2 + 0) * 2 + 11) * 2 + 104) * 2 + 115) * 2 + 208) * 2 + 219)
-  CHECK(detail::FoldLoop<double, TwiceAndAdd, PlusPlace, const double>::run(1, {}, {}, m.in) ==
-        64.0 + 16 * 11 + 8 * 104 + 4 * 115 + 2 * 208 + 219);
-}
 
 TEST_CASE("a map with a fold writes the values and combines the terms row by row")
 {

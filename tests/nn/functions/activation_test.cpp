@@ -16,11 +16,41 @@
 namespace cubist::test::activation_test
 {
 
+TEMPLATE_TEST_CASE("activations have their known values", "", float, double)
+{
+  const struct
+  {
+    double x, sigmoid, tanh, silu, gelu, gelu_tanh;
+  } known[] = {
+      {-2.0, 0.11920292202211755, -0.9640275800758169, -0.23840584404423509, -0.045500263896358438,
+       -0.045402305912224938},
+      {-0.5, 0.37754066879814541, -0.46211715726000974, -0.1887703343990727, -0.15426876936299344,
+       -0.15428599017485606},
+      {1.0, 0.7310585786300049, 0.76159415595576485, 0.7310585786300049, 0.84134474606854293,
+       0.84119199060827676},
+      {3.0, 0.95257412682243336, 0.99505475368673046, 2.8577223804673002, 2.9959503059051098,
+       2.9963626079182268},
+      {0.0, 0.5, 0.0, 0.0, 0.0, 0.0},
+  };
+  const auto near = [](double wanted) {
+    return Approx(wanted).epsilon(0).margin(4 * double{std::numeric_limits<TestType>::epsilon()});
+  };
+  for (const auto& k : known)
+  {
+    const auto x = static_cast<TestType>(k.x);
+    CAPTURE(x);
+    CHECK(identity(x) == x);
+    CHECK(relu(x) == (x > 0 ? x : 0));
+    CHECK(sigmoid(x) == near(k.sigmoid));
+    CHECK(cubist::tanh(x) == near(k.tanh));
+    CHECK(silu(x) == near(k.silu));
+    CHECK(gelu(x) == near(k.gelu));
+    CHECK(gelu_tanh(x) == near(k.gelu_tanh));
+  }
+}
+
 namespace
 {
-
-const std::vector<Activation> activations{identity, relu, sigmoid,  cubist::tanh,
-                                          silu,     gelu, gelu_tanh};
 
 template <class T>
 T value(const Activation& f, T x)
@@ -93,49 +123,7 @@ std::pair<double, double> worst_errors(const Definition& d, double from, double 
   return {of_value, of_derivative};
 }
 
-struct WithoutDerivative
-{
-  float operator()(float x) const { return x; }
-};
-struct OfFloats : WithoutDerivative
-{
-  float derivative(float) const { return 1; }
-};
-
 }  // namespace
-
-TEMPLATE_TEST_CASE("activations have their known values", "", float, double)
-{
-  const struct
-  {
-    double x, sigmoid, tanh, silu, gelu, gelu_tanh;
-  } known[] = {
-      {-2.0, 0.11920292202211755, -0.9640275800758169, -0.23840584404423509, -0.045500263896358438,
-       -0.045402305912224938},
-      {-0.5, 0.37754066879814541, -0.46211715726000974, -0.1887703343990727, -0.15426876936299344,
-       -0.15428599017485606},
-      {1.0, 0.7310585786300049, 0.76159415595576485, 0.7310585786300049, 0.84134474606854293,
-       0.84119199060827676},
-      {3.0, 0.95257412682243336, 0.99505475368673046, 2.8577223804673002, 2.9959503059051098,
-       2.9963626079182268},
-      {0.0, 0.5, 0.0, 0.0, 0.0, 0.0},
-  };
-  const auto near = [](double wanted) {
-    return Approx(wanted).epsilon(0).margin(4 * double{std::numeric_limits<TestType>::epsilon()});
-  };
-  for (const auto& k : known)
-  {
-    const auto x = static_cast<TestType>(k.x);
-    CAPTURE(x);
-    CHECK(identity(x) == x);
-    CHECK(relu(x) == (x > 0 ? x : 0));
-    CHECK(sigmoid(x) == near(k.sigmoid));
-    CHECK(cubist::tanh(x) == near(k.tanh));
-    CHECK(silu(x) == near(k.silu));
-    CHECK(gelu(x) == near(k.gelu));
-    CHECK(gelu_tanh(x) == near(k.gelu_tanh));
-  }
-}
 
 TEMPLATE_TEST_CASE("activations are exact to a few units in the last place", "", float, double)
 {
@@ -175,6 +163,14 @@ TEMPLATE_TEST_CASE("GELU's approximation is exact to its terms", "", float, doub
   CHECK(worst < 4);
   CHECK(worst_slope < 4);
 }
+
+namespace
+{
+
+const std::vector<Activation> activations{identity, relu, sigmoid,  cubist::tanh,
+                                          silu,     gelu, gelu_tanh};
+
+}  // namespace
 
 TEMPLATE_TEST_CASE("activations at zeros, infinities and NaN", "", float, double)
 {
@@ -256,6 +252,20 @@ TEST_CASE("a function of the program's is an activation, for float and double")
   CHECK(value(other, -1.0) == -0.1);
   CHECK(std::holds_alternative<Gelu>(Activation{gelu}));
 }
+
+namespace
+{
+
+struct WithoutDerivative
+{
+  float operator()(float x) const { return x; }
+};
+struct OfFloats : WithoutDerivative
+{
+  float derivative(float) const { return 1; }
+};
+
+}  // namespace
 
 TEST_CASE("an activation function returns the type of its argument")
 {

@@ -21,6 +21,9 @@ namespace cubist::test::attention_kernel_test
 namespace
 {
 
+// Its blocks have all sequences and heads.
+static_assert(detail::MultipliesBatches<BatchingEngine, double>);
+
 using Matrix = Global<double>;
 
 /// Sizes of attention, and how its matrices lie in memory.
@@ -41,29 +44,9 @@ AttentionShape shape(std::size_t b, std::size_t queries, std::size_t keys, std::
           size,     causal,  1 / std::sqrt(static_cast<double>(size))};
 }
 
-const std::vector<Case> cases{
-    {"causal", shape(2, 11, 11, 11, 3, 1, 4, true)},
-    {"all keys", shape(2, 9, 9, 9, 2, 1, 5, false)},
-    {"grouped heads", shape(1, 10, 10, 10, 6, 3, 2, true)},
-    {"one token", shape(3, 1, 1, 1, 2, 2, 3, true)},
-    {"queries behind a cache of keys", shape(2, 3, 10, 16, 4, 2, 3, true)},
-    {"other keys", shape(2, 7, 4, 5, 2, 1, 3, false)},
-    {"dropout", shape(2, 10, 10, 10, 4, 2, 3, true), 0.3},
-    {"large scores", shape(1, 12, 12, 12, 2, 1, 4, true), 0, 100},  // up to 1e4
-};
-
 AttentionDropout dropout_of(const Case& c)
 {
   return {Philox{3, 4}, c.drop, 5, 1, c.shape.heads + 2};
-}
-
-/// The mask of an element of softmax(Q K^T), by its definition.
-double mask(const Case& c, std::size_t b, std::size_t h, std::size_t i, std::size_t j)
-{
-  const auto& s = c.shape;
-  const std::size_t index = (((5 + b) * (s.heads + 2) + 1 + h) * s.keys + i) * s.keys + j;
-  if (c.drop == 0) return 1;
-  return Philox{3, 4}.uniform<double>(index) < c.drop ? 0 : 1 / (1 - c.drop);
 }
 
 struct Operands
@@ -75,6 +58,70 @@ struct Results
 {
   Matrix o, dq, dk, dv;
 };
+
+template <class T, class E>
+Results run(LocalAttention<T, E>& attention, const Case& c, const Operands& m)
+{
+  const auto& s = c.shape;
+  auto q = converted<T>(m.q), k = converted<T>(m.k), v = converted<T>(m.v),
+       d_o = converted<T>(m.d_o), o = q, dq = q, dk = k, dv = v;
+  auto l = xt::xtensor<T, 2>::from_shape({1, s.sequences * s.heads * s.queries});
+  const auto nan = std::numeric_limits<T>::quiet_NaN();
+  for (auto* each : {&o, &dq, &l, &dk, &dv}) each->fill(nan);
+  // Rows of no key keep their gradients.
+  for (auto* each : {&dk, &dv})
+    for (std::size_t i = 0; i < each->shape(0); ++i)
+      if (i % s.key_rows >= s.keys) xt::view(*each, i, xt::all()) = T{};
+  std::optional<AttentionDropout> dropout;
+  if (c.drop > 0) dropout = dropout_of(c);
+  for (int again = 0; again < 2; ++again)  // the workspace was used
+    attention.forward(s, dropout, view(q), view(k), view(v), view(o), view(l));
+  attention.backward(s, dropout, view(q), view(k), view(v), view(o), view(l), view(d_o), view(dq),
+                     view(dk), view(dv));
+  return {converted<double>(o), converted<double>(dq), converted<double>(dk),
+          converted<double>(dv)};
+}
+
+template <class T, class E = HostEngine>
+Results run(const Case& c, const Operands& m, const AttentionBlocks& blocks)
+{
+  LocalAttention<T, E> attention{{}, blocks};
+  return run(attention, c, m);
+}
+
+}  // namespace
+
+TEST_CASE("attention is a mean of values, weighted by the exponentials of scores")
+{
+  // The first query sees the first key alone; the scores of the second are 0 and ln 3.
+  const Case two{"two tokens", shape(1, 2, 2, 2, 1, 1, 1, true)};
+  const Matrix ones{{1}, {1}};
+  const Operands m{{{0}, {std::log(3.0)}}, {{0}, {1}}, {{1}, {5}}, ones};
+  CHECK(difference(run<double>(two, m, {}).o, Matrix{{1}, {4}}) < 1e-15);
+}
+
+namespace
+{
+
+const std::vector<Case> cases{
+    {"causal", shape(2, 11, 11, 11, 3, 1, 4, true)},
+    {"all keys", shape(2, 9, 9, 9, 2, 1, 5, false)},
+    {"grouped heads", shape(1, 10, 10, 10, 6, 3, 2, true)},
+    {"one token", shape(3, 1, 1, 1, 2, 2, 3, true)},
+    {"queries behind a cache of keys", shape(2, 3, 10, 16, 4, 2, 3, true)},
+    {"other keys", shape(2, 7, 4, 5, 2, 1, 3, false)},
+    {"dropout", shape(2, 10, 10, 10, 4, 2, 3, true), 0.3},
+    {"large scores", shape(1, 12, 12, 12, 2, 1, 4, true), 0, 100},  // up to 1e4
+};
+
+/// The mask of an element of softmax(Q K^T), by its definition.
+double mask(const Case& c, std::size_t b, std::size_t h, std::size_t i, std::size_t j)
+{
+  const auto& s = c.shape;
+  const std::size_t index = (((5 + b) * (s.heads + 2) + 1 + h) * s.keys + i) * s.keys + j;
+  if (c.drop == 0) return 1;
+  return Philox{3, 4}.uniform<double>(index) < c.drop ? 0 : 1 / (1 - c.drop);
+}
 
 Operands operands(const Case& c)
 {
@@ -133,39 +180,6 @@ Results serial(const Case& c, const Operands& m)
   return r;
 }
 
-// Its blocks have all sequences and heads.
-static_assert(detail::MultipliesBatches<BatchingEngine, double>);
-
-template <class T, class E>
-Results run(LocalAttention<T, E>& attention, const Case& c, const Operands& m)
-{
-  const auto& s = c.shape;
-  auto q = converted<T>(m.q), k = converted<T>(m.k), v = converted<T>(m.v),
-       d_o = converted<T>(m.d_o), o = q, dq = q, dk = k, dv = v;
-  auto l = xt::xtensor<T, 2>::from_shape({1, s.sequences * s.heads * s.queries});
-  const auto nan = std::numeric_limits<T>::quiet_NaN();
-  for (auto* each : {&o, &dq, &l, &dk, &dv}) each->fill(nan);
-  // Rows of no key keep their gradients.
-  for (auto* each : {&dk, &dv})
-    for (std::size_t i = 0; i < each->shape(0); ++i)
-      if (i % s.key_rows >= s.keys) xt::view(*each, i, xt::all()) = T{};
-  std::optional<AttentionDropout> dropout;
-  if (c.drop > 0) dropout = dropout_of(c);
-  for (int again = 0; again < 2; ++again)  // the workspace was used
-    attention.forward(s, dropout, view(q), view(k), view(v), view(o), view(l));
-  attention.backward(s, dropout, view(q), view(k), view(v), view(o), view(l), view(d_o), view(dq),
-                     view(dk), view(dv));
-  return {converted<double>(o), converted<double>(dq), converted<double>(dk),
-          converted<double>(dv)};
-}
-
-template <class T, class E = HostEngine>
-Results run(const Case& c, const Operands& m, const AttentionBlocks& blocks)
-{
-  LocalAttention<T, E> attention{{}, blocks};
-  return run(attention, c, m);
-}
-
 void compare(const Results& got, const Results& wanted, double tolerance)
 {
   CHECK(difference(got.o, wanted.o) < tolerance);
@@ -175,15 +189,6 @@ void compare(const Results& got, const Results& wanted, double tolerance)
 }
 
 }  // namespace
-
-TEST_CASE("attention is a mean of values, weighted by the exponentials of scores")
-{
-  // The first query sees the first key alone; the scores of the second are 0 and ln 3.
-  const Case two{"two tokens", shape(1, 2, 2, 2, 1, 1, 1, true)};
-  const Matrix ones{{1}, {1}};
-  const Operands m{{{0}, {std::log(3.0)}}, {{0}, {1}}, {{1}, {5}}, ones};
-  CHECK(difference(run<double>(two, m, {}).o, Matrix{{1}, {4}}) < 1e-15);
-}
 
 TEST_CASE("attention by blocks is attention as it is defined, and so are its gradients")
 {

@@ -19,6 +19,50 @@
 namespace cubist::test::shared_cache_test
 {
 
+TEST_CASE("a cache takes the next tokens of its sequences, and no others")
+{
+  if (!fits(cube)) return;
+  const auto messages = on_root(cube, [](const auto& mesh) {
+    const auto message = [&](std::size_t parts, std::size_t sequences, std::size_t tokens,
+                             std::size_t position) {
+      using Layer = Attention<Cube3D, TestBackend, double>;
+      Layer layer{mesh, 8, {.heads = 2}};
+      layer.use_cache(8);
+      Pass pass{.training_step = {}, .sequence = 5};
+      std::size_t rows = 5;
+      Quanta quanta{5 * mesh.quantum(), mesh.quantum()};
+      if (parts > 1)
+      {
+        pass.cut =
+            cut_sequences(1, 5, parts, row_parts<Cube3D::Output, Cube3D::Axes>(mesh.extents(), 2));
+        rows = pass.cut.rows();
+        quanta.rows = mesh.quantum();
+      }
+      Passes passes{layer};
+      passes.forward(typename Layer::Input{mesh, {rows, 8}, quanta}, pass);
+      quanta.rows = tokens * mesh.quantum();
+      const typename Layer::Input next{mesh, {sequences * tokens, 8}, quanta};
+      return message_of<ArgumentError>([&] {
+        passes.forward(next, {.training_step = {}, .sequence = tokens, .position = position});
+      });
+    };
+    std::vector<std::vector<std::string>> all;
+    for (const std::size_t parts : {4U, 1U})
+      all.push_back({message(parts, 1, 3, 5), message(parts, 1, 4, 5), message(parts, 1, 1, 6),
+                     message(parts, 2, 1, 5)});
+    return all;
+  });
+  for (const auto& of : messages)
+  {
+    CAPTURE(of);
+    CHECK(of[0].empty());
+    CHECK(mentions(of[1], "8 tokens"));
+    CHECK(mentions(of[2], "got", "tokens at position 6 of 1 sequences"));
+    CHECK(mentions(of[3], "got", "tokens at position 5 of 2 sequences"));
+  }
+  CHECK(mentions(messages[0][2], "which has 5 of 8 tokens of 1, so they are not the next ones"));
+}
+
 namespace
 {
 
@@ -176,50 +220,6 @@ TEST_CASE("a cache that ranks share sends the rows of a token, and the parts of 
   check(two_two_two, cases[0], 2, 3, 1);
   check(cube, cases[1], 4, 2, 2);
   check(Place<Grid3D>{6, {.x = 2, .y = 1, .z = 3}}, cases[1], 6, 4, 4);
-}
-
-TEST_CASE("a cache takes the next tokens of its sequences, and no others")
-{
-  if (!fits(cube)) return;
-  const auto messages = on_root(cube, [](const auto& mesh) {
-    const auto message = [&](std::size_t parts, std::size_t sequences, std::size_t tokens,
-                             std::size_t position) {
-      using Layer = Attention<Cube3D, TestBackend, double>;
-      Layer layer{mesh, 8, {.heads = 2}};
-      layer.use_cache(8);
-      Pass pass{.training_step = {}, .sequence = 5};
-      std::size_t rows = 5;
-      Quanta quanta{5 * mesh.quantum(), mesh.quantum()};
-      if (parts > 1)
-      {
-        pass.cut =
-            cut_sequences(1, 5, parts, row_parts<Cube3D::Output, Cube3D::Axes>(mesh.extents(), 2));
-        rows = pass.cut.rows();
-        quanta.rows = mesh.quantum();
-      }
-      Passes passes{layer};
-      passes.forward(typename Layer::Input{mesh, {rows, 8}, quanta}, pass);
-      quanta.rows = tokens * mesh.quantum();
-      const typename Layer::Input next{mesh, {sequences * tokens, 8}, quanta};
-      return message_of<ArgumentError>([&] {
-        passes.forward(next, {.training_step = {}, .sequence = tokens, .position = position});
-      });
-    };
-    std::vector<std::vector<std::string>> all;
-    for (const std::size_t parts : {4U, 1U})
-      all.push_back({message(parts, 1, 3, 5), message(parts, 1, 4, 5), message(parts, 1, 1, 6),
-                     message(parts, 2, 1, 5)});
-    return all;
-  });
-  for (const auto& of : messages)
-  {
-    CAPTURE(of);
-    CHECK(of[0].empty());
-    CHECK(mentions(of[1], "8 tokens"));
-    CHECK(mentions(of[2], "got", "tokens at position 6 of 1 sequences"));
-    CHECK(mentions(of[3], "got", "tokens at position 5 of 2 sequences"));
-  }
-  CHECK(mentions(messages[0][2], "which has 5 of 8 tokens of 1, so they are not the next ones"));
 }
 
 }  // namespace cubist::test::shared_cache_test

@@ -36,6 +36,30 @@ std::vector<std::size_t> rows_of(const Mesh<Megatron1D, B>& mesh, std::size_t m)
           shared.my_columns(x.valid()).cols()};
 }
 
+}  // namespace
+
+TEST_CASE("replicas share out the rows of large matrices, and compute all rows of small ones")
+{
+  if (!fits(3)) return;
+  const Place<Megatron1D> place{3, {}};
+  const auto large = on_mesh(place, [](const auto& mesh) { return rows_of(mesh, many); });
+  std::vector<std::size_t> rows;
+  std::size_t columns = 0;
+  for (const auto& rank : large)
+  {
+    CHECK(rank[0] == 1);
+    rows.push_back(rank[1]);
+    columns += rank[2];
+  }
+  CHECK(rows == std::vector<std::size_t>{100, 100, 101});
+  CHECK(columns == width);
+  for (const auto& rank : on_mesh(place, [](const auto& mesh) { return rows_of(mesh, few); }))
+    CHECK(rank == std::vector<std::size_t>{0, few, width});
+}
+
+namespace
+{
+
 /// Outputs and gradients of steps of a layer, with other numbers of rows between.
 /// @param frozen the number of a parameter
 template <template <class, class, class> class Norm, class S>
@@ -80,25 +104,6 @@ void has_the_bits_of_one_rank(std::optional<std::size_t> frozen = {})
 }
 
 }  // namespace
-
-TEST_CASE("replicas share out the rows of large matrices, and compute all rows of small ones")
-{
-  if (!fits(3)) return;
-  const Place<Megatron1D> place{3, {}};
-  const auto large = on_mesh(place, [](const auto& mesh) { return rows_of(mesh, many); });
-  std::vector<std::size_t> rows;
-  std::size_t columns = 0;
-  for (const auto& rank : large)
-  {
-    CHECK(rank[0] == 1);
-    rows.push_back(rank[1]);
-    columns += rank[2];
-  }
-  CHECK(rows == std::vector<std::size_t>{100, 100, 101});
-  CHECK(columns == width);
-  for (const auto& rank : on_mesh(place, [](const auto& mesh) { return rows_of(mesh, few); }))
-    CHECK(rank == std::vector<std::size_t>{0, few, width});
-}
 
 TEST_CASE("a norm beside its input, whose rows replicas share out, has the bits of one rank")
 {

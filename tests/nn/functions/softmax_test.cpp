@@ -12,6 +12,16 @@
 namespace cubist::test::softmax_test
 {
 
+TEST_CASE("the softmax of a row is its exponentials, divided by their sum")
+{
+  const auto got = on_root(single_rank, [](const auto& mesh) {
+    auto x = scatter<Summa25D::Input>(mesh, Global<double>{{0, 0}, {0, std::log(3.0)}});
+    softmax(x, x);
+    return gather(x);
+  });
+  CHECK(difference(got, Global<double>{{0.5, 0.5}, {0.25, 0.75}}) < 1e-15);
+}
+
 namespace
 {
 
@@ -28,16 +38,6 @@ Global<double> serial(const Global<double>& x, double scale)
 }
 
 }  // namespace
-
-TEST_CASE("the softmax of a row is its exponentials, divided by their sum")
-{
-  const auto got = on_root(single_rank, [](const auto& mesh) {
-    auto x = scatter<Summa25D::Input>(mesh, Global<double>{{0, 0}, {0, std::log(3.0)}});
-    softmax(x, x);
-    return gather(x);
-  });
-  CHECK(difference(got, Global<double>{{0.5, 0.5}, {0.25, 0.75}}) < 1e-15);
-}
 
 TEST_CASE("the softmax of rows is the serial one, whatever the columns' cut")
 {

@@ -58,6 +58,48 @@ const std::vector<Case> cases{
     {"dropout", 2, 6, 12, {.heads = 4, .key_value_heads = 2, .dropout = 0.25}},
 };
 
+}  // namespace
+
+TEST_CASE("attention to cached keys and values is that to all of them")
+{
+  for (const auto& c : cases)
+  {
+    if (!c.options.causal || c.options.dropout > 0) continue;
+    CAPTURE(c.name);
+    const auto [whole, stepwise] = on_root<Threads>(cube, [&](const auto& mesh) {
+      Attention<Cube3D, Threads, double> layer{mesh, c.width, c.options};
+      Passes passes{layer};
+      const auto X = uniform<double>(c.sequences * c.length, c.width, 1);
+      // Tokens [begin, end) of each sequence.
+      const auto forward = [&](std::size_t begin, std::size_t end) {
+        const std::size_t n = end - begin;
+        typename Attention<Cube3D, Threads, double>::Input x{
+            mesh, {c.sequences * n, c.width}, {n * mesh.quantum(), mesh.quantum()}};
+        scatter(generate<double>(c.sequences * n, c.width,
+                                 [&](std::size_t i, std::size_t j) {
+                                   return X(i / n * c.length + begin + i % n, j);
+                                 }),
+                x);
+        return gather(passes.forward(x, {.sequence = n, .position = begin}));
+      };
+      const auto all = forward(0, c.length);
+      layer.use_cache(c.length);
+      std::vector<Global<double>> parts{forward(0, 2)};
+      for (std::size_t t = 2; t < c.length; ++t) parts.push_back(forward(t, t + 1));
+      if (mesh.rank() != 0) return std::pair{all, all};
+      return std::pair{
+          all, generate<double>(all.shape(0), all.shape(1), [&](std::size_t i, std::size_t j) {
+            const std::size_t b = i / c.length, t = i % c.length;
+            return t < 2 ? parts[0](2 * b + t, j) : parts[t - 1](b, j);
+          })};
+    });
+    CHECK(difference(stepwise, whole) < 1e-14);
+  }
+}
+
+namespace
+{
+
 /// Y, dX and the gradients of all parameters.
 using Results = std::vector<Global<double>>;
 
@@ -80,47 +122,6 @@ Results results(const Mesh<S, B>& mesh, const Case& c)
   for (const auto& p : parameters_of(layer)) all.push_back(converted<double>(gather(p.gradient)));
   return all;
 }
-
-/// An engine with attention in one pass, by the kernels of a device.
-struct OnePassEngine : HostEngine
-{
-  static inline thread_local bool has_gradients = true;
-  static inline thread_local int calls = 0;
-
-  template <ShortReal T>
-  using In = MatrixView<const T>;
-  template <ShortReal T>
-  bool fused_attention(const AttentionShape& s, In<T> q, In<T> k, In<T> v, MatrixView<T> o,
-                       MatrixView<float> l) const
-  {
-    ++calls;
-    run_on_host<T>(
-        cubist::detail::AttentionForward<T, 64>{{s, q, k, v, {}, {}, l.data(), nullptr}, o});
-    return true;
-  }
-  template <ShortReal T>
-  bool fused_attention_gradients(const AttentionShape& s, In<T> q, In<T> k, In<T> v, In<T> o,
-                                 MatrixView<float> l, In<T> d_o, MatrixView<T> dq, MatrixView<T> dk,
-                                 MatrixView<T> dv, MatrixView<float> d) const
-  {
-    if (!has_gradients) return false;
-    ++calls;
-    const cubist::detail::AttentionOperands<T> on{s, q, k, v, o, d_o, l.data(), d.data()};
-    run_on_host<T>(cubist::detail::AttentionQueryGradient<T, 64>{on, dq});
-    run_on_host<T>(cubist::detail::AttentionKeyGradient<T, 64>{on, dk, dv});
-    return true;
-  }
-};
-
-static_assert(cubist::detail::FusesAttention<OnePassEngine, bfloat16>);
-static_assert(cubist::detail::FusesAttention<TracedEngine<OnePassEngine>, bfloat16>);
-static_assert(!cubist::detail::FusesAttention<HostEngine, bfloat16>);
-
-struct OnePass
-{
-  using Communicator = Threads::Communicator;
-  using Engine = OnePassEngine;
-};
 
 template <class S>
 void equals_one_rank(const Place<S>& place, const Case& c, const Results& wanted)
@@ -172,43 +173,6 @@ TEST_CASE("attention's gradients are the slopes of its output")
   CHECK(std::abs((value(h) - value(-h)) / (2 * h) - all[1](6, 5)) < 1e-8);
 }
 
-TEST_CASE("attention to cached keys and values is that to all of them")
-{
-  for (const auto& c : cases)
-  {
-    if (!c.options.causal || c.options.dropout > 0) continue;
-    CAPTURE(c.name);
-    const auto [whole, stepwise] = on_root<Threads>(cube, [&](const auto& mesh) {
-      Attention<Cube3D, Threads, double> layer{mesh, c.width, c.options};
-      Passes passes{layer};
-      const auto X = uniform<double>(c.sequences * c.length, c.width, 1);
-      // Tokens [begin, end) of each sequence.
-      const auto forward = [&](std::size_t begin, std::size_t end) {
-        const std::size_t n = end - begin;
-        typename Attention<Cube3D, Threads, double>::Input x{
-            mesh, {c.sequences * n, c.width}, {n * mesh.quantum(), mesh.quantum()}};
-        scatter(generate<double>(c.sequences * n, c.width,
-                                 [&](std::size_t i, std::size_t j) {
-                                   return X(i / n * c.length + begin + i % n, j);
-                                 }),
-                x);
-        return gather(passes.forward(x, {.sequence = n, .position = begin}));
-      };
-      const auto all = forward(0, c.length);
-      layer.use_cache(c.length);
-      std::vector<Global<double>> parts{forward(0, 2)};
-      for (std::size_t t = 2; t < c.length; ++t) parts.push_back(forward(t, t + 1));
-      if (mesh.rank() != 0) return std::pair{all, all};
-      return std::pair{
-          all, generate<double>(all.shape(0), all.shape(1), [&](std::size_t i, std::size_t j) {
-            const std::size_t b = i / c.length, t = i % c.length;
-            return t < 2 ? parts[0](2 * b + t, j) : parts[t - 1](b, j);
-          })};
-    });
-    CHECK(difference(stepwise, whole) < 1e-14);
-  }
-}
-
 TEST_CASE("attention in 16 bits is that in float, rounded")
 {
   const auto& c = cases[1];
@@ -224,6 +188,48 @@ TEST_CASE("attention in 16 bits is that in float, rounded")
     CHECK(difference(got[i], wanted[i]) < 0.05 * largest);
   }
 }
+
+namespace
+{
+
+/// An engine with attention in one pass, by the kernels of a device.
+struct OnePassEngine : HostEngine
+{
+  static inline thread_local bool has_gradients = true;
+  static inline thread_local int calls = 0;
+
+  template <ShortReal T>
+  using In = MatrixView<const T>;
+  template <ShortReal T>
+  bool fused_attention(const AttentionShape& s, In<T> q, In<T> k, In<T> v, MatrixView<T> o,
+                       MatrixView<float> l) const
+  {
+    ++calls;
+    run_on_host<T>(
+        cubist::detail::AttentionForward<T, 64>{{s, q, k, v, {}, {}, l.data(), nullptr}, o});
+    return true;
+  }
+  template <ShortReal T>
+  bool fused_attention_gradients(const AttentionShape& s, In<T> q, In<T> k, In<T> v, In<T> o,
+                                 MatrixView<float> l, In<T> d_o, MatrixView<T> dq, MatrixView<T> dk,
+                                 MatrixView<T> dv, MatrixView<float> d) const
+  {
+    if (!has_gradients) return false;
+    ++calls;
+    const cubist::detail::AttentionOperands<T> on{s, q, k, v, o, d_o, l.data(), d.data()};
+    run_on_host<T>(cubist::detail::AttentionQueryGradient<T, 64>{on, dq});
+    run_on_host<T>(cubist::detail::AttentionKeyGradient<T, 64>{on, dk, dv});
+    return true;
+  }
+};
+
+struct OnePass
+{
+  using Communicator = Threads::Communicator;
+  using Engine = OnePassEngine;
+};
+
+}  // namespace
 
 TEST_CASE("attention in one pass is that by blocks, also where only the forward pass has one")
 {
@@ -252,6 +258,15 @@ TEST_CASE("attention in one pass is that by blocks, also where only the forward 
     }
   }
 }
+
+namespace
+{
+
+static_assert(cubist::detail::FusesAttention<OnePassEngine, bfloat16>);
+static_assert(cubist::detail::FusesAttention<TracedEngine<OnePassEngine>, bfloat16>);
+static_assert(!cubist::detail::FusesAttention<HostEngine, bfloat16>);
+
+}  // namespace
 
 TEST_CASE("attention refuses rows that are no whole sequences, and heads that do not fit")
 {

@@ -38,6 +38,35 @@ namespace cubist::test::embedding_test
 namespace
 {
 
+struct Results
+{
+  Global<double> h, gradient, accumulated;
+};
+
+}  // namespace
+
+TEST_CASE("an embedding copies the rows of its tokens, and adds up their gradients")
+{
+  const auto got = on_root<Threads>(one_rank, [](const auto& mesh) {
+    Embedding<Summa2D, Threads, double> layer{mesh, 3, 2};
+    scatter(Global<double>{{1, 2}, {3, 4}, {5, 6}}, layer.table());
+    const std::vector<int> ids{2, 0, 2};
+    Passes passes{layer};
+    auto dh = passes.forward(ids, {});
+    Results r;
+    r.h = gather(dh);
+    scatter(Global<double>{{1, 1}, {10, 10}, {100, 200}}, dh);
+    layer.backward(ids, dh, {{}, passes.sums}, passes.kept);
+    r.gradient = gather(layer.table_gradient());
+    return r;
+  });
+  CHECK(identical(got.h, Global<double>{{5, 6}, {1, 2}, {5, 6}}));
+  CHECK(identical(got.gradient, Global<double>{{10, 10}, {0, 0}, {101, 201}}));
+}
+
+namespace
+{
+
 struct Case
 {
   std::size_t sequences, length, vocabulary, features;
@@ -53,11 +82,6 @@ std::vector<int> ids_of(const Case& c, std::uint64_t seed)
     ids[i] = static_cast<int>(random.uniform<double>(i) * static_cast<double>(c.vocabulary));
   return ids;
 }
-
-struct Results
-{
-  Global<double> h, gradient, accumulated;
-};
 
 template <class S, class B>
 Results results(const Mesh<S, B>& mesh, const Case& c, const std::vector<int>& ids)
@@ -106,6 +130,23 @@ void equals_serial(const Place<S>& place)
   }
 }
 
+}  // namespace
+
+TEST_CASE("an embedding copies rows of its table, and sums their gradients, on every mesh")
+{
+  equals_serial(one_rank);
+  equals_serial(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+  equals_serial(Place<Summa2DInput>{6, {.rows = 2, .cols = 3}});
+  equals_serial(two_two_two);
+  equals_serial(cube);
+  equals_serial(Place<Grid2D>{4, {.x = 2, .y = 2}});
+  equals_serial(Place<Megatron1D>{3, {.p = 3}});
+  equals_serial(Place<Megatron1DSequence>{4, {.p = 4}});
+}
+
+namespace
+{
+
 /// Whether the replicas of a table's gradient are equal, bit by bit, where ids occur several times
 /// in a rank's rows, with sums that depend on the order; and added to what is there.
 template <class T, class S>
@@ -133,6 +174,23 @@ void has_equal_replicas(const Place<S>& place)
     return found;
   }));
 }
+
+}  // namespace
+
+TEST_CASE("replicas of an embedding's gradient are equal where ids occur more than once")
+{
+  const auto check = [](const auto& place) {
+    has_equal_replicas<double>(place);
+    has_equal_replicas<bfloat16>(place);
+  };
+  check(Place<Summa25D>{2, {.q = 1, .d = 2}});
+  check(Place<Summa25D>{3, {.q = 1, .d = 3}});
+  check(two_two_two);
+  check(Place<DataParallel<Megatron1D>>{8, {2, {4}}});
+}
+
+namespace
+{
 
 /// Whether an embedding that had other shapes before has the bits of a new one.
 template <class S>
@@ -172,6 +230,18 @@ void forgets_former_shapes(const Place<S>& place)
     CHECK(identical(found[i + 1], found[i + 3]));
   }
 }
+
+}  // namespace
+
+TEST_CASE("an embedding's results do not depend on the shapes of the calls before")
+{
+  forgets_former_shapes(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
+  forgets_former_shapes(two_two_two);
+  forgets_former_shapes(Place<Megatron1DSequence>{4, {.p = 4}});
+}
+
+namespace
+{
 
 /// The elements that all ranks send in forward and in backward, and those of the definition.
 template <class S>
@@ -230,56 +300,6 @@ std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Pl
 }
 
 }  // namespace
-
-TEST_CASE("an embedding copies the rows of its tokens, and adds up their gradients")
-{
-  const auto got = on_root<Threads>(one_rank, [](const auto& mesh) {
-    Embedding<Summa2D, Threads, double> layer{mesh, 3, 2};
-    scatter(Global<double>{{1, 2}, {3, 4}, {5, 6}}, layer.table());
-    const std::vector<int> ids{2, 0, 2};
-    Passes passes{layer};
-    auto dh = passes.forward(ids, {});
-    Results r;
-    r.h = gather(dh);
-    scatter(Global<double>{{1, 1}, {10, 10}, {100, 200}}, dh);
-    layer.backward(ids, dh, {{}, passes.sums}, passes.kept);
-    r.gradient = gather(layer.table_gradient());
-    return r;
-  });
-  CHECK(identical(got.h, Global<double>{{5, 6}, {1, 2}, {5, 6}}));
-  CHECK(identical(got.gradient, Global<double>{{10, 10}, {0, 0}, {101, 201}}));
-}
-
-TEST_CASE("an embedding copies rows of its table, and sums their gradients, on every mesh")
-{
-  equals_serial(one_rank);
-  equals_serial(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
-  equals_serial(Place<Summa2DInput>{6, {.rows = 2, .cols = 3}});
-  equals_serial(two_two_two);
-  equals_serial(cube);
-  equals_serial(Place<Grid2D>{4, {.x = 2, .y = 2}});
-  equals_serial(Place<Megatron1D>{3, {.p = 3}});
-  equals_serial(Place<Megatron1DSequence>{4, {.p = 4}});
-}
-
-TEST_CASE("replicas of an embedding's gradient are equal where ids occur more than once")
-{
-  const auto check = [](const auto& place) {
-    has_equal_replicas<double>(place);
-    has_equal_replicas<bfloat16>(place);
-  };
-  check(Place<Summa25D>{2, {.q = 1, .d = 2}});
-  check(Place<Summa25D>{3, {.q = 1, .d = 3}});
-  check(two_two_two);
-  check(Place<DataParallel<Megatron1D>>{8, {2, {4}}});
-}
-
-TEST_CASE("an embedding's results do not depend on the shapes of the calls before")
-{
-  forgets_former_shapes(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
-  forgets_former_shapes(two_two_two);
-  forgets_former_shapes(Place<Megatron1DSequence>{4, {.p = 4}});
-}
 
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("an embedding sends each distinct token of a block once")

@@ -19,6 +19,18 @@
 namespace cubist::test::head_norm_test
 {
 
+TEST_CASE("two heads are divided by the roots of the means of their squares")
+{
+  const auto y = on_root<Threads>(one_rank, [](const auto& mesh) {
+    using Norm = HeadNorm<Summa2D, Threads, double>;
+    auto x = scatter<Summa2D::Output>(mesh, Global<double>{{0, 0, 0, 4, 1, 1, 1, 1}});
+    typename Norm::Kept kept;
+    Norm{mesh, 4, 0}.forward(x.valid(), {}, 2, kept);
+    return gather(x);
+  });
+  CHECK(identical(y, Global<double>{{0, 0, 0, 2, 1, 1, 1, 1}}));
+}
+
 namespace
 {
 
@@ -105,18 +117,6 @@ void equals_serial(const Place<S>& place, double tolerance)
 }
 
 }  // namespace
-
-TEST_CASE("two heads are divided by the roots of the means of their squares")
-{
-  const auto y = on_root<Threads>(one_rank, [](const auto& mesh) {
-    using Norm = HeadNorm<Summa2D, Threads, double>;
-    auto x = scatter<Summa2D::Output>(mesh, Global<double>{{0, 0, 0, 4, 1, 1, 1, 1}});
-    typename Norm::Kept kept;
-    Norm{mesh, 4, 0}.forward(x.valid(), {}, 2, kept);
-    return gather(x);
-  });
-  CHECK(identical(y, Global<double>{{0, 0, 0, 2, 1, 1, 1, 1}}));
-}
 
 TEST_CASE("norms of heads and their gradients are a serial one's, on every mesh")
 {

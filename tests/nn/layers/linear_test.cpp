@@ -23,6 +23,38 @@ namespace cubist::test::linear_test
 namespace
 {
 
+/// The results of a layer for one X and one dY.
+template <class T>
+struct Pass
+{
+  Global<T> y, dx, dw, db;
+};
+
+}  // namespace
+
+TEST_CASE("a linear layer computes X W + b, and its gradients")
+{
+  const auto got = on_root<Threads>(one_rank, [](const auto& mesh) {
+    Linear<Summa2D, Threads, double> layer{mesh, 2, 1};
+    scatter(Global<double>{{3}, {4}}, layer.weight());
+    scatter(Global<double>{{7}}, layer.bias());
+    const auto x = scatter<Summa2D::Input>(mesh, Global<double>{{1, 2}, {5, 6}});
+    const auto dy = scatter<Summa2D::Output>(mesh, Global<double>{{1}, {10}});
+    const auto y = layer.forward(x);
+    auto dx = x;
+    layer.backward(x, dy, dx);
+    return Pass<double>{gather(y), gather(dx), gather(layer.weight_gradient()),
+                        gather(layer.bias_gradient())};
+  });
+  CHECK(identical(got.y, Global<double>{{18}, {46}}));
+  CHECK(identical(got.dx, Global<double>{{3, 4}, {30, 40}}));
+  CHECK(identical(got.dw, Global<double>{{51}, {62}}));
+  CHECK(identical(got.db, Global<double>{{11}}));
+}
+
+namespace
+{
+
 struct Case
 {
   std::vector<std::size_t> rows;  // of successive calls
@@ -34,13 +66,6 @@ const std::vector<Case> cases{{{13, 5, 13}, 7, 11, true},  // uneven, and M chan
                               {{12}, 24, 12, true},        // nothing to pad on most meshes
                               {{3}, 2, 1, true},           // ranks without a row or a column
                               {{10, 9}, 5, 6, false}};
-
-/// The results of a layer for one X and one dY.
-template <class T>
-struct Pass
-{
-  Global<T> y, dx, dw, db;
-};
 
 template <class T>
 Global<T> input(std::size_t rows, std::size_t in)
@@ -106,6 +131,24 @@ void equals_oracle()
   });
 }
 
+}  // namespace
+
+TEST_CASE("a layer of float equals the serial oracle") { equals_oracle<float, Summa25D>(); }
+
+TEST_CASE("a layer of double equals the serial oracle")
+{
+  equals_oracle<double, Summa25D>();
+  equals_oracle<double, Cube3D>();
+}
+
+TEST_CASE("a layer of complex<float> equals the serial oracle")
+{
+  equals_oracle<std::complex<float>, Summa25D>();
+}
+
+namespace
+{
+
 /// The results of a layer with an activation, in one pass over Z or in separate steps.
 struct Activated
 {
@@ -147,6 +190,30 @@ Activated activated(const Place<S>& place, bool bias, bool one_pass)
   });
 }
 
+}  // namespace
+
+TEST_CASE("with an activation, one pass gives the same bits as separate steps")
+{
+  for_each_place([](const auto& place) {
+    for (const bool bias : {true, false})
+    {
+      CAPTURE(place.name(), bias);
+      const Activated got = activated(place, bias, true);
+      const Activated wanted = activated(place, bias, false);
+      CHECK(identical(got.z, wanted.z));
+      CHECK(identical(got.y, wanted.y));
+      CHECK(identical(got.dz, wanted.dz));
+      CHECK(identical(got.dx, wanted.dx));
+      CHECK(identical(got.dw, wanted.dw));
+      CHECK(identical(got.db, wanted.db));
+      CHECK(difference(got.y, got.z) > 0.1);
+    }
+  });
+}
+
+namespace
+{
+
 /// The initial weights and biases of a layer.
 template <class T, class S>
 std::pair<Global<T>, Global<T>> drawn(const Place<S>& place, const LinearOptions& options)
@@ -170,100 +237,7 @@ void draws_the_same_everywhere()
   });
 }
 
-/// An engine that counts the affine maps that it is asked to do in one pass.
-struct FusingEngine : HostEngine
-{
-  static inline thread_local int fused = 0;
-
-  template <class T, class... More>
-  bool fused_affine(MatrixView<const T>, MatrixView<const T>, const More&...) const
-  {
-    ++fused;
-    return false;
-  }
-};
-
-struct Fusing
-{
-  using Communicator = Threads::Communicator;
-  using Engine = FusingEngine;
-};
-
-/// How often `forward` with and without an activation asked a rank's engine, and its results.
-template <class S>
-std::pair<int, Findings> asked_to_fuse(Threads::Communicator& world,
-                                       const typename S::Extents& extents)
-{
-  const Mesh<S, Fusing> mesh{world, extents};
-  Linear<S, Fusing, double> layer{mesh, 7, 11, {}};
-  const auto x = scatter<typename S::Input>(mesh, integers<double>(13, 7, 1));
-  typename Linear<S, Fusing, double>::Output z{mesh, {13, 11}};
-  auto y = z;
-  auto plain = z;
-  FusingEngine::fused = 0;
-  typename decltype(layer)::Kept kept;
-  const Activation f = relu;
-  layer.forward(x, z, f, y, kept);
-  layer.forward(x, plain);
-  Findings found;
-  found.check(identical(gather(z), gather(plain)), "Z with and without an activation");
-  const typename decltype(layer)::Input other{mesh, {13, 8}};
-  const auto message = message_of<ShapeError>([&] { layer.forward(other, plain); });
-  found.check(mentions(message, "got X of (13, 8)"), message);
-  return {FusingEngine::fused, found};
-}
-
 }  // namespace
-
-TEST_CASE("a linear layer computes X W + b, and its gradients")
-{
-  const auto got = on_root<Threads>(one_rank, [](const auto& mesh) {
-    Linear<Summa2D, Threads, double> layer{mesh, 2, 1};
-    scatter(Global<double>{{3}, {4}}, layer.weight());
-    scatter(Global<double>{{7}}, layer.bias());
-    const auto x = scatter<Summa2D::Input>(mesh, Global<double>{{1, 2}, {5, 6}});
-    const auto dy = scatter<Summa2D::Output>(mesh, Global<double>{{1}, {10}});
-    const auto y = layer.forward(x);
-    auto dx = x;
-    layer.backward(x, dy, dx);
-    return Pass<double>{gather(y), gather(dx), gather(layer.weight_gradient()),
-                        gather(layer.bias_gradient())};
-  });
-  CHECK(identical(got.y, Global<double>{{18}, {46}}));
-  CHECK(identical(got.dx, Global<double>{{3, 4}, {30, 40}}));
-  CHECK(identical(got.dw, Global<double>{{51}, {62}}));
-  CHECK(identical(got.db, Global<double>{{11}}));
-}
-
-TEST_CASE("a layer of float equals the serial oracle") { equals_oracle<float, Summa25D>(); }
-TEST_CASE("a layer of double equals the serial oracle")
-{
-  equals_oracle<double, Summa25D>();
-  equals_oracle<double, Cube3D>();
-}
-TEST_CASE("a layer of complex<float> equals the serial oracle")
-{
-  equals_oracle<std::complex<float>, Summa25D>();
-}
-
-TEST_CASE("with an activation, one pass gives the same bits as separate steps")
-{
-  for_each_place([](const auto& place) {
-    for (const bool bias : {true, false})
-    {
-      CAPTURE(place.name(), bias);
-      const Activated got = activated(place, bias, true);
-      const Activated wanted = activated(place, bias, false);
-      CHECK(identical(got.z, wanted.z));
-      CHECK(identical(got.y, wanted.y));
-      CHECK(identical(got.dz, wanted.dz));
-      CHECK(identical(got.dx, wanted.dx));
-      CHECK(identical(got.dw, wanted.dw));
-      CHECK(identical(got.db, wanted.db));
-      CHECK(difference(got.y, got.z) > 0.1);
-    }
-  });
-}
 
 TEST_CASE("weights and biases are bit-identical on every scheme and mesh")
 {
@@ -441,6 +415,54 @@ TEST_CASE("matrices of other sizes, or of another mesh, are refused")
   };
   CHECK(mentions(message_of<MeshError>(elsewhere), "make it on the product's mesh"));
 }
+
+namespace
+{
+
+/// An engine that counts the affine maps that it is asked to do in one pass.
+struct FusingEngine : HostEngine
+{
+  static inline thread_local int fused = 0;
+
+  template <class T, class... More>
+  bool fused_affine(MatrixView<const T>, MatrixView<const T>, const More&...) const
+  {
+    ++fused;
+    return false;
+  }
+};
+
+struct Fusing
+{
+  using Communicator = Threads::Communicator;
+  using Engine = FusingEngine;
+};
+
+/// How often `forward` with and without an activation asked a rank's engine, and its results.
+template <class S>
+std::pair<int, Findings> asked_to_fuse(Threads::Communicator& world,
+                                       const typename S::Extents& extents)
+{
+  const Mesh<S, Fusing> mesh{world, extents};
+  Linear<S, Fusing, double> layer{mesh, 7, 11, {}};
+  const auto x = scatter<typename S::Input>(mesh, integers<double>(13, 7, 1));
+  typename Linear<S, Fusing, double>::Output z{mesh, {13, 11}};
+  auto y = z;
+  auto plain = z;
+  FusingEngine::fused = 0;
+  typename decltype(layer)::Kept kept;
+  const Activation f = relu;
+  layer.forward(x, z, f, y, kept);
+  layer.forward(x, plain);
+  Findings found;
+  found.check(identical(gather(z), gather(plain)), "Z with and without an activation");
+  const typename decltype(layer)::Input other{mesh, {13, 8}};
+  const auto message = message_of<ShapeError>([&] { layer.forward(other, plain); });
+  found.check(mentions(message, "got X of (13, 8)"), message);
+  return {FusingEngine::fused, found};
+}
+
+}  // namespace
 
 TEST_CASE("where products are local, the engine may do all of a layer in one pass")
 {

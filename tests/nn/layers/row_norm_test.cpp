@@ -23,6 +23,23 @@
 namespace cubist::test::row_norm_test
 {
 
+/// Rows of 12 elements 10^8 + {0, 1, 2, 3}, whose variance is 1.25, and what a norm makes of them.
+template <template <class, class, class> class Norm, class B = Threads, class S>
+Global<double> norm_of(const Place<S>& place, const Global<double>& x)
+{
+  return on_root<B>(place, [&](const auto& mesh) {
+    Norm<S, B, double> layer{mesh, x.shape(1), {.epsilon = 0}};
+    return gather(Passes{layer}.forward(scatter<typename S::Input>(mesh, x), {}));
+  });
+}
+
+TEST_CASE("norms of one row are as computed by hand")
+{
+  // Mean 2 and variance 1; mean of squares 4.
+  CHECK(identical(norm_of<LayerNorm>(one_rank, {{1, 3}}), {{-1, 1}}));
+  CHECK(identical(norm_of<RmsNorm>(one_rank, {{0, 0, 0, 4}}), {{0, 0, 0, 2}}));
+}
+
 namespace
 {
 
@@ -118,27 +135,6 @@ void equals_serial_on_meshes(bool centred)
   equals_serial<Norm, bfloat16>(cube, centred, 0.1);
 }
 
-/// The elements that all ranks send in forward and in backward.
-template <template <class, class, class> class Norm, class S>
-std::vector<std::uint64_t> words(const Place<S>& place, std::size_t m, std::size_t n)
-{
-  using B = Counting<Threads>;
-  const auto sent = on_mesh<B>(place, [&](const Mesh<S, B>& mesh) {
-    Norm<S, B, float> layer{mesh, n};
-    Passes passes{layer};
-    typename Norm<S, B, float>::Input x{mesh, {m, n}};
-    auto& traffic = mesh.world().traffic();
-    traffic.reset();
-    passes.forward(x, {});
-    const std::uint64_t forward = traffic.total().elements;
-    passes.backward(x, x, {}, true);
-    return std::vector<std::uint64_t>{forward, traffic.total().elements - forward};
-  });
-  std::vector<std::uint64_t> sum(2);
-  for (const auto& rank : sent) sum[0] += rank[0], sum[1] += rank[1];
-  return sum;
-}
-
 }  // namespace
 
 TEST_CASE("LayerNorm and its gradients are a serial one's, on every mesh")
@@ -165,16 +161,6 @@ TEST_CASE("norms and their gradients are a serial one's on engines that pass ove
   equals_serial<LayerNorm, float, K>(one_rank, true, 1e-5);
   equals_serial<LayerNorm, bfloat16, K>(one_rank, true, 0.1);
   equals_serial<RmsNorm, bfloat16, K>(one_rank, false, 0.1);
-}
-
-/// Rows of 12 elements 10^8 + {0, 1, 2, 3}, whose variance is 1.25, and what a norm makes of them.
-template <template <class, class, class> class Norm, class B = Threads, class S>
-Global<double> norm_of(const Place<S>& place, const Global<double>& x)
-{
-  return on_root<B>(place, [&](const auto& mesh) {
-    Norm<S, B, double> layer{mesh, x.shape(1), {.epsilon = 0}};
-    return gather(Passes{layer}.forward(scatter<typename S::Input>(mesh, x), {}));
-  });
 }
 
 TEST_CASE("ranks that share a norm do not overwrite a gradient that another one still reads")
@@ -204,13 +190,6 @@ TEST_CASE("ranks that share a norm do not overwrite a gradient that another one 
   CHECK(wanted.back() == 0);
   wanted.back() = 1;
   for (const auto& of_rank : results(Place<S>{2, {.p = 2}})) CHECK((of_rank == wanted));
-}
-
-TEST_CASE("norms of one row are as computed by hand")
-{
-  // Mean 2 and variance 1; mean of squares 4.
-  CHECK(identical(norm_of<LayerNorm>(one_rank, {{1, 3}}), {{-1, 1}}));
-  CHECK(identical(norm_of<RmsNorm>(one_rank, {{0, 0, 0, 4}}), {{0, 0, 0, 2}}));
 }
 
 TEST_CASE("LayerNorm keeps the variance of rows whose mean is large")
@@ -249,6 +228,32 @@ TEST_CASE(
       }
   }
 }
+
+namespace
+{
+
+/// The elements that all ranks send in forward and in backward.
+template <template <class, class, class> class Norm, class S>
+std::vector<std::uint64_t> words(const Place<S>& place, std::size_t m, std::size_t n)
+{
+  using B = Counting<Threads>;
+  const auto sent = on_mesh<B>(place, [&](const Mesh<S, B>& mesh) {
+    Norm<S, B, float> layer{mesh, n};
+    Passes passes{layer};
+    typename Norm<S, B, float>::Input x{mesh, {m, n}};
+    auto& traffic = mesh.world().traffic();
+    traffic.reset();
+    passes.forward(x, {});
+    const std::uint64_t forward = traffic.total().elements;
+    passes.backward(x, x, {}, true);
+    return std::vector<std::uint64_t>{forward, traffic.total().elements - forward};
+  });
+  std::vector<std::uint64_t> sum(2);
+  for (const auto& rank : sent) sum[0] += rank[0], sum[1] += rank[1];
+  return sum;
+}
+
+}  // namespace
 
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("a norm sends two numbers a row, or one, and its gradients once")

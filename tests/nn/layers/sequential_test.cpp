@@ -31,6 +31,25 @@ auto make_network(const Mesh<S, Threads>& mesh)
                     Dense<Next, Threads, double>{mesh, hidden, out, {.seed = 1, .index = 1}}};
 }
 
+}  // namespace
+
+TEST_CASE("the parameters of a sequence have the numbers of their layers")
+{
+  const auto names = on_root<Threads>(one_rank, [](const auto& mesh) {
+    auto net = make_network(mesh);
+    State<double, typename decltype(net)::Mesh> state;
+    net.append_state(state, "net.");
+    std::vector<std::string> all;
+    for (const auto& m : state.matrices) all.push_back(m.name);
+    return all;
+  });
+  CHECK(names ==
+        std::vector<std::string>{"net.0.weight", "net.0.bias", "net.1.weight", "net.1.bias"});
+}
+
+namespace
+{
+
 /// The losses of a network and those of an MLP of the same layers.
 template <class S>
 std::vector<std::vector<double>> losses(const Mesh<S, Threads>& mesh)
@@ -74,20 +93,6 @@ TEST_CASE("a sequence of dense layers is an MLP, to the bit")
     CHECK(both[0] == both[1]);
     CHECK(both[0].back() < both[0].front());
   });
-}
-
-TEST_CASE("the parameters of a sequence have the numbers of their layers")
-{
-  const auto names = on_root<Threads>(one_rank, [](const auto& mesh) {
-    auto net = make_network(mesh);
-    State<double, typename decltype(net)::Mesh> state;
-    net.append_state(state, "net.");
-    std::vector<std::string> all;
-    for (const auto& m : state.matrices) all.push_back(m.name);
-    return all;
-  });
-  CHECK(names ==
-        std::vector<std::string>{"net.0.weight", "net.0.bias", "net.1.weight", "net.1.bias"});
 }
 
 TEST_CASE("a sequence in a sequence is a layer of it")

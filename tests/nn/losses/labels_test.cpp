@@ -20,6 +20,28 @@ namespace
 
 using cubist::detail::label_checksum;
 
+}  // namespace
+
+TEST_CASE("labels have another checksum if one of them differs, or two are exchanged")
+{
+  const std::vector<int> labels = classes(101, 10);
+  const std::uint64_t checksum = label_checksum(labels);
+  CHECK(checksum == label_checksum(classes(101, 10)));
+  for (std::size_t i = 0; i < labels.size(); ++i)
+  {
+    auto other = labels;
+    ++other[i];
+    CHECK(label_checksum(other) != checksum);
+    CHECK(label_checksum(other) < std::uint64_t{1} << 18);
+    if (i + 1 == labels.size() || labels[i] == labels[i + 1]) continue;
+    std::swap(--other[i], other[i + 1]);
+    CHECK(label_checksum(other) != checksum);
+  }
+}
+
+namespace
+{
+
 /// What one rank gets from a sum of 1 from each block, for labels of its own.
 struct Mean
 {
@@ -43,23 +65,6 @@ std::vector<Mean> means(const Place<S>& place, F labels_of)
 }
 
 }  // namespace
-
-TEST_CASE("labels have another checksum if one of them differs, or two are exchanged")
-{
-  const std::vector<int> labels = classes(101, 10);
-  const std::uint64_t checksum = label_checksum(labels);
-  CHECK(checksum == label_checksum(classes(101, 10)));
-  for (std::size_t i = 0; i < labels.size(); ++i)
-  {
-    auto other = labels;
-    ++other[i];
-    CHECK(label_checksum(other) != checksum);
-    CHECK(label_checksum(other) < std::uint64_t{1} << 18);
-    if (i + 1 == labels.size() || labels[i] == labels[i + 1]) continue;
-    std::swap(--other[i], other[i + 1]);
-    CHECK(label_checksum(other) != checksum);
-  }
-}
 
 TEST_CASE("a number of each block is summed once, whatever the layout replicates")
 {

@@ -22,6 +22,61 @@ namespace cubist::test::loss_test
 namespace
 {
 
+/// A distributed loss as one rank sees it.
+struct RankLoss
+{
+  double value = 0;
+  Global<double> gradient;  // on rank 0
+  Padding padding;
+};
+
+/// loss(Y, dY) on every rank, Y being distributed with layout L.
+template <class L, class T, class S, class F>
+std::vector<RankLoss> distributed(const Place<S>& place, const Global<double>& y, F loss)
+{
+  return on_mesh(place, [&](const auto& mesh) {
+    const auto shard = scatter<L>(mesh, converted<T>(y));
+    auto dy = scatter<L>(mesh, converted<T>(y));  // overwritten
+    const double value = loss(mesh, shard, dy);
+    return RankLoss{value, converted<double>(gather(dy)), padding(dy.view())};
+  });
+}
+
+template <class L, class T, class S>
+std::vector<RankLoss> distributed_cross_entropy(const Place<S>& place, const Global<double>& y,
+                                                const std::vector<int>& labels)
+{
+  return distributed<L, T>(place, y, [&](const auto&, const auto& shard, auto& dy) {
+    return softmax_cross_entropy(shard, labels, dy);
+  });
+}
+
+template <class L, class T, class S>
+std::vector<RankLoss> distributed_squared_error(const Place<S>& place, const Global<double>& y,
+                                                const Global<double>& target)
+{
+  return distributed<L, T>(place, y, [&](const auto& mesh, const auto& shard, auto& dy) {
+    return mean_squared_error(shard, scatter<L>(mesh, converted<T>(target)), dy);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("losses of two rows are as computed by hand")
+{
+  const Global<double> y{{0, 0}, {0, std::log(3.0)}};
+  const auto entropy = distributed_cross_entropy<Summa25D::Output, double>(single_rank, y, {0, 1});
+  CHECK(entropy[0].value == Approx((std::log(2.0) + std::log(4.0 / 3)) / 2));
+  CHECK(difference(entropy[0].gradient, Global<double>{{-0.25, 0.25}, {0.125, -0.125}}) < 1e-15);
+  const Global<double> target{{1, 0}, {0, std::log(3.0)}};
+  const auto square = distributed_squared_error<Summa25D::Output, double>(single_rank, y, target);
+  CHECK(square[0].value == Approx(0.25));
+  CHECK(difference(square[0].gradient, Global<double>{{-0.5, 0}, {0, 0}}) < 1e-15);
+}
+
+namespace
+{
+
 struct Loss
 {
   double value = 0;
@@ -51,53 +106,6 @@ Loss cross_entropy(const Global<double>& y, const std::vector<int>& labels)
   return loss;
 }
 
-Loss squared_error(const Global<double>& y, const Global<double>& target)
-{
-  Loss loss{0, y};
-  const double count = static_cast<double>(y.size());
-  for (std::size_t i = 0; i < y.size(); ++i)
-  {
-    const double d = y.data()[i] - target.data()[i];
-    loss.value += d * d / count;
-    loss.gradient.data()[i] = 2 * d / count;
-  }
-  return loss;
-}
-
-double hit_rate(const Global<double>& y, const std::vector<int>& labels)
-{
-  double hits = 0, rows = 0;
-  for (std::size_t i = 0; i < y.shape(0); ++i)
-  {
-    std::size_t best = 0;
-    for (std::size_t j = 1; j < y.shape(1); ++j)
-      if (y(i, j) > y(i, best)) best = j;
-    hits += static_cast<int>(best) == labels[i] ? 1 : 0;
-    rows += labels[i] == -100 ? 0 : 1;
-  }
-  return hits / rows;
-}
-
-/// A distributed loss as one rank sees it.
-struct RankLoss
-{
-  double value = 0;
-  Global<double> gradient;  // on rank 0
-  Padding padding;
-};
-
-/// loss(Y, dY) on every rank, Y being distributed with layout L.
-template <class L, class T, class S, class F>
-std::vector<RankLoss> distributed(const Place<S>& place, const Global<double>& y, F loss)
-{
-  return on_mesh(place, [&](const auto& mesh) {
-    const auto shard = scatter<L>(mesh, converted<T>(y));
-    auto dy = scatter<L>(mesh, converted<T>(y));  // overwritten
-    const double value = loss(mesh, shard, dy);
-    return RankLoss{value, converted<double>(gather(dy)), padding(dy.view())};
-  });
-}
-
 void agrees(const std::vector<RankLoss>& ranks, const Loss& wanted, double tolerance)
 {
   CHECK(difference(ranks[0].gradient, wanted.gradient) <= tolerance);
@@ -109,64 +117,10 @@ void agrees(const std::vector<RankLoss>& ranks, const Loss& wanted, double toler
   }
 }
 
-template <class L, class T, class S>
-std::vector<RankLoss> distributed_cross_entropy(const Place<S>& place, const Global<double>& y,
-                                                const std::vector<int>& labels)
-{
-  return distributed<L, T>(place, y, [&](const auto&, const auto& shard, auto& dy) {
-    return softmax_cross_entropy(shard, labels, dy);
-  });
-}
-
-template <class L, class T, class S>
-std::vector<RankLoss> distributed_squared_error(const Place<S>& place, const Global<double>& y,
-                                                const Global<double>& target)
-{
-  return distributed<L, T>(place, y, [&](const auto& mesh, const auto& shard, auto& dy) {
-    return mean_squared_error(shard, scatter<L>(mesh, converted<T>(target)), dy);
-  });
-}
-
-template <class S>
-std::vector<double> distributed_accuracy(const Place<S>& place, const Global<double>& y,
-                                         const std::vector<int>& labels)
-{
-  return on_mesh(place, [&](const auto& mesh) {
-    return accuracy(scatter<typename S::Output>(mesh, y), labels);
-  });
-}
-
 /// Some leave ranks without a column or without a row.
 const std::vector<Shape> shapes{{13, 10}, {5, 2}, {3, 3}, {6, 1}, {1, 17}};
 
-template <class F>
-Global<double> central_differences(Global<double> y, F value)
-{
-  constexpr double h = 0x1p-18;
-  return generate<double>(y.shape(0), y.shape(1), [&](std::size_t i, std::size_t j) {
-    const double at = y(i, j);
-    y(i, j) = at + h;
-    const double up = value(y);
-    y(i, j) = at - h;
-    const double down = value(y);
-    y(i, j) = at;
-    return (up - down) / (2 * h);
-  });
-}
-
 }  // namespace
-
-TEST_CASE("losses of two rows are as computed by hand")
-{
-  const Global<double> y{{0, 0}, {0, std::log(3.0)}};
-  const auto entropy = distributed_cross_entropy<Summa25D::Output, double>(single_rank, y, {0, 1});
-  CHECK(entropy[0].value == Approx((std::log(2.0) + std::log(4.0 / 3)) / 2));
-  CHECK(difference(entropy[0].gradient, Global<double>{{-0.25, 0.25}, {0.125, -0.125}}) < 1e-15);
-  const Global<double> target{{1, 0}, {0, std::log(3.0)}};
-  const auto square = distributed_squared_error<Summa25D::Output, double>(single_rank, y, target);
-  CHECK(square[0].value == Approx(0.25));
-  CHECK(difference(square[0].gradient, Global<double>{{-0.5, 0}, {0, 0}}) < 1e-15);
-}
 
 TEST_CASE("softmax cross-entropy and its gradient equal the serial oracle")
 {
@@ -183,6 +137,34 @@ TEST_CASE("softmax cross-entropy and its gradient equal the serial oracle")
     }
   });
 }
+
+namespace
+{
+
+double hit_rate(const Global<double>& y, const std::vector<int>& labels)
+{
+  double hits = 0, rows = 0;
+  for (std::size_t i = 0; i < y.shape(0); ++i)
+  {
+    std::size_t best = 0;
+    for (std::size_t j = 1; j < y.shape(1); ++j)
+      if (y(i, j) > y(i, best)) best = j;
+    hits += static_cast<int>(best) == labels[i] ? 1 : 0;
+    rows += labels[i] == -100 ? 0 : 1;
+  }
+  return hits / rows;
+}
+
+template <class S>
+std::vector<double> distributed_accuracy(const Place<S>& place, const Global<double>& y,
+                                         const std::vector<int>& labels)
+{
+  return on_mesh(place, [&](const auto& mesh) {
+    return accuracy(scatter<typename S::Output>(mesh, y), labels);
+  });
+}
+
+}  // namespace
 
 TEST_CASE("rows of label -100 are ignored, and the mean is one over the others")
 {
@@ -220,6 +202,24 @@ TEST_CASE("the mean over no row is a NaN, as in PyTorch, and its gradient is 0")
   for (const double got : distributed_accuracy(single_layer, y, none)) CHECK(std::isnan(got));
 }
 
+namespace
+{
+
+Loss squared_error(const Global<double>& y, const Global<double>& target)
+{
+  Loss loss{0, y};
+  const double count = static_cast<double>(y.size());
+  for (std::size_t i = 0; i < y.size(); ++i)
+  {
+    const double d = y.data()[i] - target.data()[i];
+    loss.value += d * d / count;
+    loss.gradient.data()[i] = 2 * d / count;
+  }
+  return loss;
+}
+
+}  // namespace
+
 TEST_CASE("mean squared error and its gradient equal the serial oracle")
 {
   for_each_place([]<class S>(const Place<S>& place) {
@@ -247,6 +247,26 @@ TEST_CASE("losses accept matrices of the input's layout")
   agrees(distributed_squared_error<Cube3D::Input, double>(cube, y, target),
          squared_error(y, target), 1e-14);
 }
+
+namespace
+{
+
+template <class F>
+Global<double> central_differences(Global<double> y, F value)
+{
+  constexpr double h = 0x1p-18;
+  return generate<double>(y.shape(0), y.shape(1), [&](std::size_t i, std::size_t j) {
+    const double at = y(i, j);
+    y(i, j) = at + h;
+    const double up = value(y);
+    y(i, j) = at - h;
+    const double down = value(y);
+    y(i, j) = at;
+    return (up - down) / (2 * h);
+  });
+}
+
+}  // namespace
 
 TEST_CASE("gradients of losses agree with central differences")
 {

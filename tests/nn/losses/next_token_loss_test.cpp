@@ -23,14 +23,6 @@ constexpr std::size_t sequences = 3, length = 5, vocabulary = 7;
 
 std::vector<int> tokens() { return classes(sequences * length, vocabulary); }
 
-/// The labels of prompts of 2 tokens, which are not learned, and texts of 5, 4 and 3 tokens.
-std::vector<int> labels_of_texts()
-{
-  auto labels = tokens();
-  for (const std::size_t i : {0U, 1U, 5U, 6U, 9U, 10U, 11U, 13U, 14U}) labels[i] = -100;
-  return labels;
-}
-
 /// @param labels beside the tokens
 template <class S>
 void equals_serial(const Place<S>& place, const std::vector<int>& labels)
@@ -77,6 +69,19 @@ TEST_CASE("the loss of the next token and its gradient are a serial one's")
   equals_serial(cube, tokens());
   equals_serial(Place<Grid2D>{4, {.x = 2, .y = 2}}, tokens());
 }
+
+namespace
+{
+
+/// The labels of prompts of 2 tokens, which are not learned, and texts of 5, 4 and 3 tokens.
+std::vector<int> labels_of_texts()
+{
+  auto labels = tokens();
+  for (const std::size_t i : {0U, 1U, 5U, 6U, 9U, 10U, 11U, 13U, 14U}) labels[i] = -100;
+  return labels;
+}
+
+}  // namespace
 
 TEST_CASE("labels of -100 beside the tokens are ignored, on whatever rank they are")
 {

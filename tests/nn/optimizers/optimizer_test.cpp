@@ -20,6 +20,19 @@
 namespace cubist::test::optimizer_test
 {
 
+TEST_CASE("a step of gradient descent moves a weight against its gradient")
+{
+  const auto w = on_root<Threads>(one_rank, [](const auto& mesh) {
+    auto value = scatter<Summa2D::Weight>(mesh, Global<double>{{1, 2}});
+    auto slope = scatter<Summa2D::Weight>(mesh, Global<double>{{2, -4}});
+    const Parameters<double, AxisMesh<Summa2D::Axes, Threads>> parameters{
+        {"weight", value.view(), slope.view()}};
+    Sgd{parameters, {.learning_rate = 0.25}}.step(parameters);
+    return gather(value);
+  });
+  CHECK(identical(w, Global<double>{{0.5, 3}}));
+}
+
 namespace
 {
 
@@ -156,6 +169,15 @@ void sgd(double momentum)
                      });
 }
 
+}  // namespace
+
+TEST_CASE("Sgd equals serial updates") { sgd(0); }
+
+TEST_CASE("Sgd with momentum equals serial updates") { sgd(0.9); }
+
+namespace
+{
+
 // Algorithm 1 of Adam, and algorithm 2 of AdamW with a schedule of 1.
 void adam_update(const AdamOptions& o, double decay, double& w, double g, int step, double rate,
                  double& m, double& v)
@@ -170,61 +192,7 @@ void adam_update(const AdamOptions& o, double decay, double& w, double g, int st
 const AdamOptions adam_options{
     .learning_rate = 0.05, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3};
 
-/// The error of an optimizer made with these options, or of a step with them; empty without one.
-template <template <class, class> class Optimizer, class Options>
-std::string message_for(const Options& options, bool at_step)
-{
-  return message_of<ArgumentError>([&] {
-    on_mesh(single_rank, [&](const auto& mesh) {
-      TwoParameters<Summa25D, double> two{mesh};
-      On<Optimizer, double, Summa25D> optimizer{two.parameters(), at_step ? Options{} : options};
-      optimizer.options() = options;
-      optimizer.step(two.parameters());
-      return 0;
-    });
-  });
-}
-
-template <template <class, class> class Optimizer>
-void refuses_other_parameters()
-{
-  const auto step = [](auto change) {
-    return message_of<ShapeError>([&] {
-      on_mesh(single_rank, [&](const auto& mesh) {
-        TwoParameters<Summa25D, double> two{mesh};
-        On<Optimizer, double, Summa25D> optimizer{two.parameters()};
-        auto parameters = two.parameters();
-        change(parameters);
-        optimizer.step(parameters);
-        return 0;
-      });
-    });
-  };
-  const char* advice = "make a new optimizer";
-  CHECK(step([](auto&) {}) == "");
-  CHECK(mentions(step([](auto& p) { p.pop_back(); }), "got 1 parameters", advice));
-  CHECK(mentions(step([](auto& p) { p.push_back(p[0]); }), "got 3 parameters", advice));
-  CHECK(mentions(step([](auto& p) { p.clear(); }), "got 0 parameters", advice));
-  CHECK(mentions(step([](auto& p) { std::swap(p[0], p[1]); }), "got 2 parameters", advice));
-}
-
 }  // namespace
-
-TEST_CASE("a step of gradient descent moves a weight against its gradient")
-{
-  const auto w = on_root<Threads>(one_rank, [](const auto& mesh) {
-    auto value = scatter<Summa2D::Weight>(mesh, Global<double>{{1, 2}});
-    auto slope = scatter<Summa2D::Weight>(mesh, Global<double>{{2, -4}});
-    const Parameters<double, AxisMesh<Summa2D::Axes, Threads>> parameters{
-        {"weight", value.view(), slope.view()}};
-    Sgd{parameters, {.learning_rate = 0.25}}.step(parameters);
-    return gather(value);
-  });
-  CHECK(identical(w, Global<double>{{0.5, 3}}));
-}
-
-TEST_CASE("Sgd equals serial updates") { sgd(0); }
-TEST_CASE("Sgd with momentum equals serial updates") { sgd(0.9); }
 
 TEST_CASE("Adam equals serial updates, and does not decay weights")
 {
@@ -295,6 +263,26 @@ TEST_CASE("AdamW does not decay a bias or a norm of a transformer, unless its op
   options.groups = {{.names = {"bias"}, .learning_rate = 0.05}};
   check(options, 0);
 }
+
+namespace
+{
+
+/// The error of an optimizer made with these options, or of a step with them; empty without one.
+template <template <class, class> class Optimizer, class Options>
+std::string message_for(const Options& options, bool at_step)
+{
+  return message_of<ArgumentError>([&] {
+    on_mesh(single_rank, [&](const auto& mesh) {
+      TwoParameters<Summa25D, double> two{mesh};
+      On<Optimizer, double, Summa25D> optimizer{two.parameters(), at_step ? Options{} : options};
+      optimizer.options() = options;
+      optimizer.step(two.parameters());
+      return 0;
+    });
+  });
+}
+
+}  // namespace
 
 TEST_CASE("groups that no update has, or that change nothing, are refused")
 {
@@ -531,6 +519,34 @@ TEST_CASE("options out of range are refused, by the constructor and by a step")
       check.template operator()<AdamW, AdamOptions>(row.adam);
     }
 }
+
+namespace
+{
+
+template <template <class, class> class Optimizer>
+void refuses_other_parameters()
+{
+  const auto step = [](auto change) {
+    return message_of<ShapeError>([&] {
+      on_mesh(single_rank, [&](const auto& mesh) {
+        TwoParameters<Summa25D, double> two{mesh};
+        On<Optimizer, double, Summa25D> optimizer{two.parameters()};
+        auto parameters = two.parameters();
+        change(parameters);
+        optimizer.step(parameters);
+        return 0;
+      });
+    });
+  };
+  const char* advice = "make a new optimizer";
+  CHECK(step([](auto&) {}) == "");
+  CHECK(mentions(step([](auto& p) { p.pop_back(); }), "got 1 parameters", advice));
+  CHECK(mentions(step([](auto& p) { p.push_back(p[0]); }), "got 3 parameters", advice));
+  CHECK(mentions(step([](auto& p) { p.clear(); }), "got 0 parameters", advice));
+  CHECK(mentions(step([](auto& p) { std::swap(p[0], p[1]); }), "got 2 parameters", advice));
+}
+
+}  // namespace
 
 TEST_CASE("parameters of another network are refused")
 {
