@@ -64,7 +64,7 @@ struct Transfer
 };
 
 /// When each transfer ends, on links.
-std::vector<double> ends_of(const std::vector<Transfer>& transfers, std::size_t links)
+std::vector<double> ends_of_transfers(const std::vector<Transfer>& transfers, std::size_t links)
 {
   std::vector<double> ends(transfers.size(), -1);
   Activities all{links, links};
@@ -213,7 +213,7 @@ TEST_CASE("transfers that share several links end as if all were looked at whene
       transfers.push_back({start, 0.7 * static_cast<double>(1 + draw(5)), uses});
     }
     const auto wanted = slowly_found_ends_of(transfers, links);
-    const auto ends = ends_of(transfers, links);
+    const auto ends = ends_of_transfers(transfers, links);
     CAPTURE(seed);
     for (std::size_t i = 0; i < ends.size(); ++i) CHECK(ends[i] == Approx(wanted[i]));
   }
@@ -226,7 +226,7 @@ TEST_CASE("an exchange between all ranks takes no longer than the messages of on
   for (int i = 0; i < ranks; ++i)
     for (int k = 0; k < ranks; ++k)
       messages.push_back({0, 1, {{i, 1.0}, {ranks + (i + k) % ranks, 1.0}}});
-  const auto ends = ends_of(messages, std::size_t{2} * ranks);
+  const auto ends = ends_of_transfers(messages, std::size_t{2} * ranks);
   for (std::size_t m = 0; m < ends.size(); ++m) CHECK(ends[m] == Approx(1 + m % ranks));
 }
 
