@@ -29,6 +29,7 @@
 #include "cubist/nn/networks/any_layer.hpp"
 #include "cubist/nn/networks/layer_stack.hpp"
 #include "cubist/nn/networks/network.hpp"
+#include "cubist/nn/networks/network_handle.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
 #include "cubist/nn/networks/pipeline_options.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -247,16 +248,18 @@ std::unique_ptr<AnyMlp<S, B, T>> make_mlp(const AxisMesh<typename S::Axes, B>& m
 
 }  // namespace detail
 
+/// The parameters are layers.0.weight, layers.0.bias, layers.1.weight, …
 /// @tparam S a scheme; on a Pipeline of one, nn/networks/pipelined_mlp.hpp has the network
 template <NetworkScheme S, BackendWithItsHeader B, RealScalar T>
-class MLP
+class MLP : public detail::NetworkHandle<detail::AnyMlp<S, B, T>>
 {
   static_assert(!is_pipeline<S>, "this MLP is one in stages, whose layers are on several meshes; "
                                  "include cubist/nn/networks/pipelined_mlp.hpp");
+  using Base = detail::NetworkHandle<detail::AnyMlp<S, B, T>>;
 
  public:
-  using Value = T;
-  using Mesh = AxisMesh<typename S::Axes, B>;
+  using typename Base::Kept;
+  using typename Base::Mesh;
   /// Outputs, whose layout depends on the number of layers.
   using Activations = NetworkMatrix<S, B, T>;
 
@@ -264,44 +267,9 @@ class MLP
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
-      : network_{detail::make_mlp<S, B, T>(mesh, sizes, options)}
+      : Base{detail::make_mlp<S, B, T>(mesh, sizes, options)}
   {
   }
-
-  [[nodiscard]] const Mesh& mesh() const { return network_->mesh(); }
-
-  /// The parameters, by their names, with their gradients: layers.0.weight, layers.0.bias,
-  /// layers.1.weight, …
-  [[nodiscard]] Parameters<T, Mesh> parameters() { return network_->parameters(); }
-  /// Appends the parameters, as they are without a network.
-  void append_parameters(Parameters<T, Mesh>& list) { network_->append_parameters(list); }
-  /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
-  [[nodiscard]] Gradients<T, Mesh>& gradients() { return network_->gradients(); }
-  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
-  void append_state(State<T, Mesh>& state, const std::string& prefix = "")
-  {
-    network_->append_state(state, prefix);
-  }
-
-  /// Dropout applies in training mode, the mode of a new network.
-  void train() { network_->train(); }
-  /// From now on dropout does nothing.
-  void eval() { network_->eval(); }
-  /// Whether dropout is applied.
-  [[nodiscard]] bool training() const { return network_->training(); }
-
-  /// What a forward leaves for its backward.
-  class Kept
-  {
-   public:
-    /// Whether a forward has succeeded, and no backward has followed it.
-    [[nodiscard]] bool awaits_backward() const { return kept_ && kept_->awaits_backward(); }
-
-   private:
-    friend MLP;
-
-    std::unique_ptr<detail::NetworkKept> kept_;
-  };
 
   /// Y, which the network owns, and overwrites in the next `forward`.
   /// @throws ShapeError, MeshError for an X that does not fit
@@ -313,14 +281,14 @@ class MLP
   const Activations& forward(const DistMatrix<T, L, Mesh>& x)
   {
     detail::require_layout<L, typename S::Input>();
-    return network_->forward(x, nullptr);
+    return this->network().forward(x, nullptr);
   }
   /// Y, which is in `kept`, so several forwards may wait for their backwards.
   template <class L>
   const Activations& forward(const DistMatrix<T, L, Mesh>& x, Kept& kept)
   {
     detail::require_layout<L, typename S::Input>();
-    return network_->forward(x, of(kept));
+    return this->network().forward(x, this->of(kept));
   }
   /// Does not compile: X is not distributed.
   template <class X>
@@ -337,45 +305,39 @@ class MLP
   template <class E>
   [[nodiscard]] Activations scatter_target(const E& global) const
   {
-    if (network_->layers() % 2 == 0)
-      return detail::scatter_as<T, typename S::Input>(mesh(), global);
-    return detail::scatter_as<T, typename S::Output>(mesh(), global);
+    if (this->network().layers() % 2 == 0)
+      return detail::scatter_as<T, typename S::Input>(this->mesh(), global);
+    return detail::scatter_as<T, typename S::Output>(this->mesh(), global);
   }
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
   /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a forward
-  void backward(const Activations& dy) { network_->backward(dy, nullptr, false); }
+  void backward(const Activations& dy) { this->network().backward(dy, nullptr, false); }
   /// The gradients of all parameters, for the forward that `kept` is of.
-  void backward(const Activations& dy, Kept& kept) { network_->backward(dy, of(kept), false); }
+  void backward(const Activations& dy, Kept& kept)
+  {
+    this->network().backward(dy, this->of(kept), false);
+  }
 
   /// Computes dX, the gradient of X, as well, which takes one more product. The network owns it,
   /// and overwrites it in the next call.
   const Activations& backward_with_input(const Activations& dy)
   {
-    return *network_->backward(dy, nullptr, true);
+    return *this->network().backward(dy, nullptr, true);
   }
   const Activations& backward_with_input(const Activations& dy, Kept& kept)
   {
-    return *network_->backward(dy, of(kept), true);
+    return *this->network().backward(dy, this->of(kept), true);
   }
 
   /// Softmax cross-entropy and accuracy on labelled data, without dropout. A forward that waits for
   /// its backward is not disturbed.
   [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
   {
-    const Activations& y = network_->predict(x.template as<typename S::Input>());
+    const Activations& y = this->network().predict(x.template as<typename S::Input>());
     auto scratch = zeros_like(y);
     return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
   }
-
- private:
-  [[nodiscard]] detail::NetworkKept* of(Kept& kept) const
-  {
-    if (!kept.kept_) kept.kept_ = network_->make_kept();
-    return kept.kept_.get();
-  }
-
-  std::unique_ptr<detail::AnyMlp<S, B, T>> network_;
 };
 
 }  // namespace cubist::CUBIST_ABI

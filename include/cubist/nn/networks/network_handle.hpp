@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What MLP and Transformer offer on every scheme, in stages or not, beside what they compute. A
+// handle owns its network, and is moved in its place, so a network itself need not be movable.
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cubist/dist/state.hpp"
+#include "cubist/nn/networks/network.hpp"
+#include "cubist/nn/parameter.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// @tparam N  what a program knows of the network: a class derived from Network (network.hpp)
+template <class N>
+class NetworkHandle
+{
+ public:
+  using Value = typename N::Value;
+  using Mesh = typename N::Mesh;
+
+  [[nodiscard]] const Mesh& mesh() const { return network_->mesh(); }
+
+  /// The parameters, by their names, with their gradients.
+  [[nodiscard]] Parameters<Value, Mesh> parameters() { return network_->parameters(); }
+  /// Appends the parameters, as they are without a network.
+  void append_parameters(Parameters<Value, Mesh>& list) { network_->append_parameters(list); }
+  /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
+  [[nodiscard]] Gradients<Value, Mesh>& gradients() { return network_->gradients(); }
+  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
+  void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
+  {
+    network_->append_state(state, prefix);
+  }
+
+  /// Dropout applies in training mode, the mode of a new network that is not made for inference.
+  /// @throws ArgumentError for a network that was made for inference
+  void train() { network_->train(); }
+  /// From now on dropout does nothing.
+  void eval() { network_->eval(); }
+  /// Whether dropout is applied.
+  [[nodiscard]] bool training() const { return network_->training(); }
+
+  /// What a forward leaves for its backward, where a network has both.
+  class Kept
+  {
+   public:
+    /// Whether a forward has succeeded, and no backward has followed it.
+    [[nodiscard]] bool awaits_backward() const { return kept_ && kept_->awaits_backward(); }
+
+   private:
+    friend NetworkHandle;
+
+    std::unique_ptr<NetworkKept> kept_;
+  };
+
+ protected:
+  explicit NetworkHandle(std::unique_ptr<N> network) : network_{std::move(network)} {}
+
+  [[nodiscard]] N& network() const { return *network_; }
+  /// The network's part of `kept`, made in its first use.
+  [[nodiscard]] NetworkKept* of(Kept& kept) const
+  {
+    if (!kept.kept_) kept.kept_ = network_->make_kept();
+    return kept.kept_.get();
+  }
+
+ private:
+  std::unique_ptr<N> network_;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail
