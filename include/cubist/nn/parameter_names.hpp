@@ -4,6 +4,7 @@
 // Names of parameters in options. A * stands for any characters, so "layers.0.*" stands for all
 // names that begin with "layers.0.".
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,12 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
+/// What the names of layer i's parameters begin with: "layers.0."
+[[nodiscard]] inline std::string layer_name(std::size_t i, const std::string& prefix = "layers.")
+{
+  return prefix + std::to_string(i) + ".";
+}
+
 /// Freezes parameters by their names while a network is made.
 class Freezing
 {
@@ -75,6 +82,18 @@ class Freezing
       p.freeze();
     }
     return all;
+  }
+
+  /// Makes and freezes layers in the order of a forward. Returns the first one that is not frozen
+  /// as a whole, where a backward may end.
+  /// @param make (i) makes layer i, and returns it
+  template <class Make>
+  std::size_t freeze_layers(std::size_t count, const std::string& prefix, Make make)
+  {
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      if (freeze(make(i), layer_name(i, prefix)) && first == i) first = i + 1;
+    return first;
   }
 
   /// @throws ArgumentError for a name that no parameter has

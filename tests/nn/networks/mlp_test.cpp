@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -754,6 +755,109 @@ TEST_CASE("several forwards may wait for their backwards, in any order")
     REQUIRE(together.size() == alone.size());
     for (std::size_t i = 0; i < alone.size(); ++i) CHECK(identical(together[i], alone[i]));
   }
+}
+
+TEST_CASE("a step in one call has the loss and the gradients of forward, loss and backward")
+{
+  const auto labels = classes(rows, 5);
+  for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{7, 5}, {7, 6, 5}})
+    for_each_place([&]<class S>(const Place<S>& place) {
+      struct Found
+      {
+        double entropy, error;
+        Global<double> y;
+        std::vector<Global<double>> gradients;
+      };
+      const auto [wanted, got] = on_root(place, [&](const auto& mesh) {
+        Network<S> mlp{mesh, sizes, {.activation = gelu}};
+        const auto parameters = mlp.parameters();
+        const auto x = scatter<typename S::Input>(mesh, uniform<double>(rows, 7, 1));
+        const auto target = mlp.scatter_target(uniform<double>(rows, 5, 2));
+        Found calls{}, one_call{};
+        const auto keep = [&](Found& found) {
+          for (const auto& p : parameters) found.gradients.push_back(gather(p.gradient));
+        };
+        const auto& y = mlp.forward(x);
+        calls.y = gather(y);
+        auto dy = zeros_like(y);
+        calls.entropy = softmax_cross_entropy(y, labels, dy);
+        scale_gradient(dy, 3);
+        mlp.backward(dy);
+        keep(calls);
+        calls.error = mean_squared_error(y, target, dy);
+        mlp.backward(dy);
+        keep(calls);
+
+        one_call.y = gather(mlp.predict(x));
+        one_call.entropy = mlp.compute_gradients(x, labels, 3);
+        keep(one_call);
+        one_call.error = mlp.compute_gradients(typename Network<S>::Activations{x}, target);
+        keep(one_call);
+        return std::pair{calls, one_call};
+      });
+      CAPTURE(place.name(), sizes.size());
+      CHECK(got.entropy == wanted.entropy);
+      CHECK(got.error == wanted.error);
+      CHECK(identical(got.y, wanted.y));
+      REQUIRE(got.gradients.size() == wanted.gradients.size());
+      for (std::size_t i = 0; i < wanted.gradients.size(); ++i)
+        CHECK(identical(got.gradients[i], wanted.gradients[i]));
+    });
+}
+
+TEST_CASE("labels, targets and inputs of a step in one call that do not fit are refused")
+{
+  if (!fits(cube)) return;
+  using Net = Network<Cube3D>;
+  const auto messages = on_root(cube, [](const auto& mesh) {
+    Net mlp{mesh, {7, 6, 5}};
+    const typename Net::Input x{mesh, {3, 7}}, wide{mesh, {3, 8}};
+    std::vector<std::string> all;
+    const auto refused = [&](auto f) { all.push_back(message_of<ShapeError>(f)); };
+    refused([&] { (void)mlp.compute_gradients(x, classes(4, 5)); });
+    refused([&] { (void)mlp.evaluate(x, classes(4, 5)); });
+    refused([&] { (void)mlp.compute_gradients(x, typename Net::Input{mesh, {4, 5}}); });
+    refused([&] {
+      (void)mlp.compute_gradients(
+          x, DistMatrix<double, Cube3D::Output, typename Net::Mesh>{mesh, {3, 5}});
+    });
+    refused([&] { (void)mlp.predict(wide); });
+    return all;
+  });
+  CHECK(mentions(messages[0], "4 labels"));
+  CHECK(mentions(messages[1], "4 labels"));
+  CHECK(mentions(messages[2], "target of (4, 5)", "outputs of (3, 5)"));
+  CHECK(mentions(messages[3], "after an odd number of layers"));
+  CHECK(mentions(messages[4], "got X of (3, 8)"));
+}
+
+TEST_CASE("forward copies an X that the program keeps, and takes one that it moves")
+{
+  if (!fits(cube)) return;
+  const auto [gradients, left] = on_root(cube, [](const auto& mesh) {
+    Network<Cube3D> mlp{mesh, {7, 11, 5}};
+    const auto make = [&] { return scatter<Cube3D::Input>(mesh, uniform<double>(rows, 7, 1)); };
+    std::vector<std::vector<Global<double>>> all;
+    const auto backward = [&](const auto& dy) {
+      mlp.backward(dy);
+      auto& found = all.emplace_back();
+      for (const auto& p : mlp.parameters()) found.push_back(gather(p.gradient));
+    };
+    auto x = make(), given = make();
+    NetworkMatrix<Cube3D, Threads, double> wrapped{make()};
+    const auto dy = mlp.forward(x);
+    x.generate([](std::size_t, std::size_t) { return 7.0; });  // the network has its copy
+    backward(dy);
+    mlp.forward(std::move(given));
+    backward(dy);
+    mlp.forward(std::move(wrapped));
+    backward(dy);
+    mlp.forward(std::as_const(x));
+    return std::pair{all, std::array{x.has_elements(), given.has_elements()}};
+  });
+  CHECK(left == std::array{true, false});
+  for (const auto& g : gradients)
+    for (std::size_t i = 0; i < g.size(); ++i) CHECK(identical(g[i], gradients[0][i]));
 }
 
 TEST_CASE("each forward may have another number of rows, or other padding")

@@ -68,6 +68,35 @@ TEST_CASE("a copy of activations is independent")
   CHECK(identical(copied, global));
 }
 
+TEST_CASE("activations may refer to a matrix; a copy, or a change, has elements")
+{
+  if (!fits(cube)) return;
+  const auto found = on_root(cube, [&](const auto& mesh) {
+    using Matrix = NetworkMatrix<Cube3D, Threads, double>;
+    const auto fill = [](auto& m, double value) {
+      m.generate([value](std::size_t, std::size_t) { return value; });
+    };
+    auto y = scatter<Cube3D::Output>(mesh, uniform<double>(13, 11, 1));
+    fill(y, 1);
+    Matrix reference{&y};
+    const auto copy = std::as_const(reference);
+    auto assigned = copy;
+    assigned = std::as_const(reference);
+    fill(y, 2);
+    const auto value = [&](const Matrix& m) {
+      const auto all = gather(m);
+      return mesh.rank() == 0 ? all(12, 10) : 0;
+    };
+    const bool is_same = &std::as_const(reference).template as<Cube3D::Output>() == &y;
+    const std::vector<double> before{value(reference), value(copy), value(assigned)};
+    fill(reference.template as<Cube3D::Output>(), 3);
+    return std::tuple{is_same, before, std::vector{value(reference), value(Matrix{&y})}};
+  });
+  CHECK(std::get<0>(found));
+  CHECK(std::get<1>(found) == std::vector<double>{2, 1, 1});
+  CHECK(std::get<2>(found) == std::vector<double>{3, 2});
+}
+
 TEST_CASE("zeros and global matrices like activations have their shape, layout and scalar")
 {
   const auto global = uniform<double>(13, 11, 1);

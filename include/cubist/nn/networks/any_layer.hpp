@@ -47,8 +47,8 @@ class AnyLayer
 };
 
 /// A matrix to keep, with the elements of `from`, which has the same layout.
-template <class A, class From>
-const A& copy_to(std::optional<A>& kept, const From& from)
+template <class A>
+const A& copy_to(std::optional<A>& kept, const A& from)
 {
   const auto source = from.view();
   if (!kept || kept->shape() != source.shape || kept->view().quanta != source.quanta)
@@ -65,22 +65,11 @@ class LayerOf final : public AnyLayer<A, typename L::Value>
   using Mesh = typename A::Mesh;
   using X = typename L::Input;
   using Y = typename L::Output;
-  /// Whether a matrix of the layer is one of the network, which can refer to it.
-  static constexpr bool is_same = std::is_same_v<A, X> && std::is_same_v<A, Y>;
-  /// Whether the layer can write to a matrix of the network. Otherwise its output is copied.
-  static constexpr bool writes =
-      requires(L & l, const X& x, Y& y, const Pass& pass, typename L::Kept& kept)
-  {
-    l.forward(x, y, pass, kept);
-    l.output_shape(x);
-    l.output_quanta(x);
-  };
 
   struct Kept final : AnyKept
   {
     typename L::Kept of_layer;
-    std::optional<A> y;  // unless is_same
-    std::optional<A> dx;
+    std::optional<A> y, dx;  // references, where A is not the layer's type
   };
 
  public:
@@ -98,40 +87,16 @@ class LayerOf final : public AnyLayer<A, typename L::Value>
   const A& forward(const A& x, const Pass& pass, AnyKept& any) override
   {
     auto& kept = static_cast<Kept&>(any);
-    if constexpr (is_same)
-      return layer_.forward(x, pass, kept.of_layer);
-    else if constexpr (!writes)
-      return copy_to(kept.y,
-                     layer_.forward(x.template as<typename X::Layout>(), pass, kept.of_layer));
-    else
-    {
-      const X& in = x.template as<typename X::Layout>();
-      Y& y = fit_as<Y>(kept.y, layer_.output_shape(in), layer_.output_quanta(in), in.mesh());
-      layer_.forward(in, y, pass, kept.of_layer);
-      return *kept.y;
-    }
+    return of_network(layer_.forward(of_layer<X>(x), pass, kept.of_layer), kept.y);
   }
 
   const A* backward(const A& x, const A& dy, const BackwardPass<T, Mesh>& pass, AnyKept& any,
                     bool wants_dx) override
   {
     auto& kept = static_cast<Kept&>(any);
-    if constexpr (is_same)
-      return layer_.backward(x, dy, pass, kept.of_layer, wants_dx);
-    else if constexpr (!writes)
-    {
-      const X* const dx =
-          layer_.backward(x.template as<typename X::Layout>(), dy.template as<typename Y::Layout>(),
-                          pass, kept.of_layer, wants_dx);
-      return wants_dx && dx != nullptr ? &copy_to(kept.dx, *dx) : nullptr;
-    }
-    else
-    {
-      const X& in = x.template as<typename X::Layout>();
-      X* const dx = wants_dx ? &fit_as<X>(kept.dx, in.shape(), in.quanta(), in.mesh()) : nullptr;
-      layer_.backward(in, dy.template as<typename Y::Layout>(), pass, kept.of_layer, dx);
-      return wants_dx ? &*kept.dx : nullptr;
-    }
+    const X* const dx =
+        layer_.backward(of_layer<X>(x), of_layer<Y>(dy), pass, kept.of_layer, wants_dx);
+    return dx ? &of_network(*dx, kept.dx) : nullptr;
   }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) override
@@ -145,14 +110,21 @@ class LayerOf final : public AnyLayer<A, typename L::Value>
   }
 
  private:
-  /// A matrix of type Matrix in `kept`, made as by `fit`.
   template <class Matrix>
-  static Matrix& fit_as(std::optional<A>& kept, Shape shape, Quanta quanta, const Mesh& mesh)
+  [[nodiscard]] static const Matrix& of_layer(const A& matrix)
   {
-    if (!kept || kept->shape() != shape ||
-        kept->template as<typename Matrix::Layout>().quanta() != quanta)
-      kept.emplace(Matrix{mesh, shape, quanta});
-    return kept->template as<typename Matrix::Layout>();
+    if constexpr (std::is_same_v<A, Matrix>)
+      return matrix;
+    else
+      return matrix.template as<typename Matrix::Layout>();
+  }
+  template <class Matrix>
+  [[nodiscard]] static const A& of_network(const Matrix& matrix, std::optional<A>& reference)
+  {
+    if constexpr (std::is_same_v<A, Matrix>)
+      return matrix;
+    else
+      return reference.emplace(&matrix);
   }
 
   L layer_;

@@ -49,7 +49,7 @@ class LayerStack
   {
   }
 
-  void add(std::unique_ptr<Layer> layer) { layers_.push_back(std::move(layer)); }
+  Layer& add(std::unique_ptr<Layer> layer) { return *layers_.emplace_back(std::move(layer)); }
 
   [[nodiscard]] const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
 

@@ -6,20 +6,19 @@
 //
 //   X (M, sizes[0]) S::Input    Y (M, sizes[L]): S::Input if L is even, S::Output if it is odd
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ostream>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/global.hpp"
 #include "cubist/nn/functions/activation.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
@@ -28,8 +27,8 @@
 #include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
 #include "cubist/nn/networks/layer_stack.hpp"
+#include "cubist/nn/networks/layered_network.hpp"
 #include "cubist/nn/networks/network.hpp"
-#include "cubist/nn/networks/network_handle.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
 #include "cubist/nn/networks/pipeline_options.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -67,19 +66,6 @@ struct MlpOptions
   PipelineOptions pipeline = {};
 };
 
-/// The quality of a network on labelled data.
-struct Score
-{
-  double loss = 0;
-  double accuracy = 0;  ///< the fraction of rows whose largest output is the label's
-
-  /// Writes "loss 0.25  accuracy 0.97".
-  friend std::ostream& operator<<(std::ostream& out, const Score& s)
-  {
-    return out << "loss " << s.loss << "  accuracy " << s.accuracy;
-  }
-};
-
 namespace detail
 {
 
@@ -112,28 +98,65 @@ make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std:
   return make(std::type_identity<typename S::Next>{});
 }
 
-/// What a program knows of an MLP: not how it is made, which takes the layers. The compiled library
-/// has these.
-template <SchemeType S, class B, RealScalar T>
-class AnyMlp : public Network<T, AxisMesh<typename S::Axes, B>>
+/// @throws ShapeError for fewer than two sizes
+[[nodiscard]] inline LayerWidths mlp_widths(const std::vector<std::size_t>& sizes)
 {
- public:
-  using typename Network<T, AxisMesh<typename S::Axes, B>>::Mesh;
-  using Input = DistMatrix<T, typename S::Input, Mesh>;
-  using Activations = NetworkMatrix<S, B, T>;
+  require<ShapeError>(
+      sizes.size() >= 2, "got ", sizes.size(),
+      " sizes for an MLP, so it would have no layer; give the sizes of its input, its hidden "
+      "layers and its output");
+  LayerWidths widths{sizes, {}, "layers."};
+  for (std::size_t i = 0; i < sizes.size(); ++i) widths.is_even.push_back(i % 2 == 0);
+  return widths;
+}
 
-  [[nodiscard]] virtual std::size_t layers() const = 0;
+/// What a program knows of an MLP that is whole on a mesh: not how it is made, which takes the
+/// layers. The compiled library has these.
+template <SchemeType S, class B, RealScalar T>
+class AnyMlp : public LayeredNetwork<S, B, T>
+{
+  using Base = LayeredNetwork<S, B, T>;
+
+ public:
+  using typename Base::Activations;
+  using typename Base::Input;
 
   [[nodiscard]] virtual std::unique_ptr<NetworkKept> make_kept() const = 0;
   /// @param kept of make_kept(), or null for the network's own
   virtual const Activations& forward(const Input& x, NetworkKept* kept) = 0;
+  virtual const Activations& forward(Input&& x, NetworkKept* kept) = 0;
   /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
   virtual const Activations* backward(const Activations& dy, NetworkKept* kept, bool wants_dx) = 0;
-  /// Y, without dropout. A forward that waits for its backward is not disturbed.
   virtual const Activations& predict(const Input& x) = 0;
 
+  /// @param loss (Y, dY, the first row) computes dY, and the mean of the rows
+  template <class Loss>
+  LossValue train_step(const Input& x, std::size_t, double scale, Loss loss)
+  {
+    const Activations& y = forward(x, nullptr);
+    Activations& dy = fit_like(dy_, y);
+    LossValue mean = loss(y, dy, 0).mean;
+    scale_gradient(dy, scale);
+    backward(dy, nullptr, false);
+    return mean;
+  }
+  [[nodiscard]] Score evaluate(const Input& x, std::span<const int> labels)
+  {
+    const Activations& y = predict(x);
+    return {softmax_cross_entropy(y, labels, fit_like(dy_, y)), accuracy(y, labels)};
+  }
+  /// The rows of a target from `first` on, which belong to `y`.
+  template <class Target>
+  [[nodiscard]] static auto rows_of(const Target& target)
+  {
+    return [&target](const Activations&, std::size_t) -> const Target& { return target; };
+  }
+
  protected:
-  using Network<T, AxisMesh<typename S::Axes, B>>::Network;
+  using Base::Base;
+
+ private:
+  std::optional<Activations> dy_;
 };
 
 template <SchemeType S, class B, RealScalar T>
@@ -147,25 +170,15 @@ class MlpNetwork final : public AnyMlp<S, B, T>
   using typename Any::Input;
   using typename Any::Mesh;
 
-  /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
-  /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
-  /// range
   MlpNetwork(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
-      : Any{mesh, options.seed}, layers_{"forward of layer", "backward of layer", options.recompute}
+      : Any{mesh, options.seed, mlp_widths(sizes)}, layers_{"forward of layer", "backward of layer",
+                                                            options.recompute}
   {
-    require<ShapeError>(
-        sizes.size() >= 2, "got ", sizes.size(),
-        " sizes for an MLP, so it would have no layer; give the sizes of its input, its hidden "
-        "layers and its output");
     Freezing freezing{options.frozen};
-    bool all_are_frozen = true;
-    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
-    {
-      layers_.add(make_mlp_layer<S, B, T>(mesh, sizes, options, i));
-      const bool is_frozen = freezing.freeze(*layers_.layers().back(), layer_name(i));
-      all_are_frozen = all_are_frozen && is_frozen;
-      if (all_are_frozen) first_trained_ = i + 1;
-    }
+    first_trained_ = freezing.freeze_layers(
+        sizes.size() - 1, this->widths().prefix, [&](std::size_t i) -> auto& {
+          return layers_.add(make_mlp_layer<S, B, T>(mesh, sizes, options, i));
+        });
     freezing.require_all_used();
   }
 
@@ -183,9 +196,19 @@ class MlpNetwork final : public AnyMlp<S, B, T>
     return std::make_unique<Kept>();
   }
 
-  const Activations& forward(const Input& x, NetworkKept* kept) override
+  const Activations& forward(const Input& x, NetworkKept* any) override
   {
-    return run(x, this->next_pass(), of(kept));
+    Kept& kept = of(any);
+    kept.layers.discard();
+    copy_to(kept.x, Activations{&x});
+    return layers_.forward(*kept.x, this->next_pass(), kept.layers);
+  }
+  const Activations& forward(Input&& x, NetworkKept* any) override
+  {
+    Kept& kept = of(any);
+    kept.layers.discard();
+    kept.x.emplace(std::move(x));
+    return layers_.forward(*kept.x, this->next_pass(), kept.layers);
   }
 
   const Activations* backward(const Activations& dy, NetworkKept* any, bool wants_dx) override
@@ -199,38 +222,24 @@ class MlpNetwork final : public AnyMlp<S, B, T>
     return dx;
   }
 
-  [[nodiscard]] std::size_t layers() const override { return layers_.layers().size(); }
-
-  /// layers.0.weight, layers.0.bias, layers.1.weight, …
   void append_parameters(Parameters<T, Mesh>& list) override
   {
     const auto& layers = layers_.layers();
     for (std::size_t i = 0; i < layers.size(); ++i)
-      layers[i]->append_parameters(list, layer_name(i));
+      layers[i]->append_parameters(list, layer_name(i, this->widths().prefix));
   }
 
   const Activations& predict(const Input& x) override
   {
     Kept& kept = kept_.for_evaluation();
-    const Activations& y = run(x, {}, kept);
+    const Activations in{&x};  // no backward reads it
+    const Activations& y = layers_.forward(in, {}, kept.layers);
     kept.layers.discard();
     return y;
   }
 
  private:
-  [[nodiscard]] static std::string layer_name(std::size_t i)
-  {
-    return "layers." + std::to_string(i) + ".";
-  }
-
   Kept& of(NetworkKept* kept) { return kept ? static_cast<Kept&>(*kept) : kept_.of_forward(); }
-
-  /// Passes X through the layers.
-  const Activations& run(const Input& x, const Pass& pass, Kept& kept)
-  {
-    kept.layers.discard();
-    return layers_.forward(copy_to(kept.x, x), pass, kept.layers);
-  }
 
   Stack layers_;
   std::size_t first_trained_ = 0;  // layer; those before it are frozen
@@ -251,17 +260,16 @@ std::unique_ptr<AnyMlp<S, B, T>> make_mlp(const AxisMesh<typename S::Axes, B>& m
 /// The parameters are layers.0.weight, layers.0.bias, layers.1.weight, …
 /// @tparam S a scheme; on a Pipeline of one, nn/networks/pipelined_mlp.hpp has the network
 template <NetworkScheme S, BackendWithItsHeader B, RealScalar T>
-class MLP : public detail::NetworkHandle<detail::AnyMlp<S, B, T>>
+class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
 {
   static_assert(!is_pipeline<S>, "this MLP is one in stages, whose layers are on several meshes; "
                                  "include cubist/nn/networks/pipelined_mlp.hpp");
-  using Base = detail::NetworkHandle<detail::AnyMlp<S, B, T>>;
+  using Base = detail::LayeredHandle<detail::AnyMlp<S, B, T>>;
 
  public:
+  using typename Base::Activations;
   using typename Base::Kept;
   using typename Base::Mesh;
-  /// Outputs, whose layout depends on the number of layers.
-  using Activations = NetworkMatrix<S, B, T>;
 
   /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
@@ -272,42 +280,19 @@ class MLP : public detail::NetworkHandle<detail::AnyMlp<S, B, T>>
   }
 
   /// Y, which the network owns, and overwrites in the next `forward`.
+  /// @param x Input or Activations. Backward reads it, so the network keeps a copy, or the matrix
+  /// itself if it is an rvalue.
   /// @throws ShapeError, MeshError for an X that does not fit
-  const Activations& forward(const Activations& x)
+  template <class X>
+  const Activations& forward(X&& x)
   {
-    return forward(x.template as<typename S::Input>());
-  }
-  template <class L>
-  const Activations& forward(const DistMatrix<T, L, Mesh>& x)
-  {
-    detail::require_layout<L, typename S::Input>();
-    return this->network().forward(x, nullptr);
+    return this->network().forward(this->input(std::forward<X>(x)), nullptr);
   }
   /// Y, which is in `kept`, so several forwards may wait for their backwards.
-  template <class L>
-  const Activations& forward(const DistMatrix<T, L, Mesh>& x, Kept& kept)
-  {
-    detail::require_layout<L, typename S::Input>();
-    return this->network().forward(x, this->of(kept));
-  }
-  /// Does not compile: X is not distributed.
   template <class X>
-  requires(!std::convertible_to<const X&, Activations>) const Activations& forward(const X&)
+  const Activations& forward(X&& x, Kept& kept)
   {
-    detail::require_distributed<X, T, Mesh>();
-    const Activations* const none = nullptr;
-    return *none;
-  }
-
-  /// A target for the loss: the elements of rank 0's `global` (M, sizes[L]), cut as Y is. Every
-  /// rank of the mesh calls this.
-  /// @throws ShapeError unless `global` has two dimensions; MeshError on an idle rank
-  template <class E>
-  [[nodiscard]] Activations scatter_target(const E& global) const
-  {
-    if (this->network().layers() % 2 == 0)
-      return detail::scatter_as<T, typename S::Input>(this->mesh(), global);
-    return detail::scatter_as<T, typename S::Output>(this->mesh(), global);
+    return this->network().forward(this->input(std::forward<X>(x)), this->of(kept));
   }
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
@@ -328,15 +313,6 @@ class MLP : public detail::NetworkHandle<detail::AnyMlp<S, B, T>>
   const Activations& backward_with_input(const Activations& dy, Kept& kept)
   {
     return *this->network().backward(dy, this->of(kept), true);
-  }
-
-  /// Softmax cross-entropy and accuracy on labelled data, without dropout. A forward that waits for
-  /// its backward is not disturbed.
-  [[nodiscard]] Score evaluate(const Activations& x, std::span<const int> labels)
-  {
-    const Activations& y = this->network().predict(x.template as<typename S::Input>());
-    auto scratch = zeros_like(y);
-    return {softmax_cross_entropy(y, labels, scratch), accuracy(y, labels)};
   }
 };
 

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -36,6 +37,16 @@ template <class Got, class Wanted>
             "scatter_like(y, global) makes a matrix that is cut as the output y"})};
 }
 
+/// @throws ShapeError if the matrix has another layout than `L`
+template <class L, class T, class Got, class M>
+const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
+{
+  if constexpr (std::same_as<Got, L>)
+    return matrix;
+  else
+    refuse_layout<Got, L>();
+}
+
 }  // namespace detail
 
 template <NetworkScheme S, class B, RealScalar T>
@@ -58,34 +69,58 @@ class NetworkMatrix
   NetworkMatrix(Matrix<L> matrix) : matrix_{std::move(matrix)}
   {
   }
+  /// A reference to a layer's matrix, which outlives it. A copy has elements, and refers to none.
+  template <class L>
+  requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
+  explicit NetworkMatrix(const Matrix<L>* matrix) : matrix_{matrix} {}
+  NetworkMatrix(const NetworkMatrix& other)
+      : matrix_{other.visit([](const auto& m) { return Matrices{m}; })}
+  {
+  }
+  NetworkMatrix(NetworkMatrix&&) = default;
+  NetworkMatrix& operator=(const NetworkMatrix& other)
+  {
+    other.visit([&](const auto& m) { matrix_ = m; });
+    return *this;
+  }
+  NetworkMatrix& operator=(NetworkMatrix&&) = default;
+  ~NetworkMatrix() = default;
 
   /// This is not std::swap, because g++ 14 then warns that a matrix is uninitialized.
   friend void swap(NetworkMatrix& a, NetworkMatrix& b) noexcept { a.matrix_.swap(b.matrix_); }
 
   /// Calls f with the matrix, whose type has the layout.
   template <class F>
-  decltype(auto) visit(F f)
-  {
-    return std::visit(f, matrix_);
-  }
-  template <class F>
   decltype(auto) visit(F f) const
   {
-    return std::visit(f, matrix_);
+    const auto at = [&]<class Held>(const Held& held) -> decltype(auto) {
+      if constexpr (std::is_pointer_v<Held>)
+        return f(*held);
+      else
+        return f(held);
+    };
+    return std::visit(at, matrix_);
+  }
+  template <class F>
+  decltype(auto) visit(F f)
+  {
+    if (refers()) *this = NetworkMatrix{std::as_const(*this)};
+    // The matrix is this one's, which is not const.
+    return std::as_const(*this).visit(
+        [&]<class M>(const M& m) -> decltype(auto) { return f(const_cast<M&>(m)); });
   }
 
   /// @throws ShapeError if the matrix has another layout
   template <class L>
   [[nodiscard]] Matrix<L>& as()
   {
-    require_layout<L>();
-    return std::get<Matrix<L>>(matrix_);
+    return visit(
+        [](auto& m) -> Matrix<L>& { return const_cast<Matrix<L>&>(detail::as_layout<L>(m)); });
   }
   template <class L>
   [[nodiscard]] const Matrix<L>& as() const
   {
-    require_layout<L>();
-    return std::get<Matrix<L>>(matrix_);
+    return visit([](const auto& m) -> const Matrix<L>& { return detail::as_layout<L>(m); });
   }
 
   [[nodiscard]] Shape shape() const
@@ -122,15 +157,12 @@ class NetworkMatrix
   }
 
  private:
-  template <class L>
-  void require_layout() const
-  {
-    visit([]<class Got>(const DistMatrix<T, Got, Mesh>&) {
-      if constexpr (!std::same_as<Got, L>) detail::refuse_layout<Got, L>();
-    });
-  }
+  using Matrices = std::conditional_t<std::same_as<Even, Odd>, std::variant<Even, const Even*>,
+                                      std::variant<Even, Odd, const Even*, const Odd*>>;
 
-  std::conditional_t<std::same_as<Even, Odd>, std::variant<Even>, std::variant<Even, Odd>> matrix_;
+  [[nodiscard]] bool refers() const { return matrix_.index() >= std::variant_size_v<Matrices> / 2; }
+
+  Matrices matrix_;
 };
 
 /// Does not compile: print y.local(), this rank's elements, or gather(y) on rank 0.
@@ -144,6 +176,29 @@ template <NetworkScheme S, class B, class T>
   return y.visit([]<class L, class M>(const DistMatrix<T, L, M>& m) -> NetworkMatrix<S, B, T> {
     return DistMatrix<T, L, M>{m.mesh(), m.shape(), m.quanta()};
   });
+}
+
+/// A matrix in `kept`, made as by fit() of layers.
+/// @param is_even whether it has the layout of Even  @pre if `kept` has a matrix, it has this
+/// layout
+template <NetworkScheme S, class B, class T>
+NetworkMatrix<S, B, T>& fit(std::optional<NetworkMatrix<S, B, T>>& kept,
+                            const AxisMesh<typename S::Axes, B>& mesh, bool is_even, Shape shape,
+                            Quanta quanta)
+{
+  if (kept && kept->shape() == shape && kept->view().quanta == quanta) return *kept;
+  if (is_even) return kept.emplace(typename NetworkMatrix<S, B, T>::Even{mesh, shape, quanta});
+  return kept.emplace(typename NetworkMatrix<S, B, T>::Odd{mesh, shape, quanta});
+}
+/// A matrix in `kept` with the shape and padding of `like`.
+/// @pre if `kept` has a matrix, its layout is that of `like`
+template <NetworkScheme S, class B, class T>
+NetworkMatrix<S, B, T>& fit_like(std::optional<NetworkMatrix<S, B, T>>& kept,
+                                 const NetworkMatrix<S, B, T>& like)
+{
+  if (kept && kept->shape() == like.shape() && kept->view().quanta == like.view().quanta)
+    return *kept;
+  return kept.emplace(zeros_like(like));
 }
 
 /// A matrix that is cut as `y` (M, N) is, with the elements of rank 0's `global` (M, N): a target
@@ -182,14 +237,6 @@ template <class L, NetworkScheme S, class B, class T>
 const auto& as_layout(const NetworkMatrix<S, B, T>& matrix)
 {
   return matrix.template as<L>();
-}
-template <class L, class T, class Got, class M>
-const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
-{
-  if constexpr (std::same_as<Got, L>)
-    return matrix;
-  else
-    refuse_layout<Got, L>();
 }
 
 }  // namespace detail

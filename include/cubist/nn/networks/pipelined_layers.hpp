@@ -20,8 +20,7 @@
 // has Input S::Next::Input, as in a Sequential.
 //
 // Words a rank: those of the layers of its stage, for each micro-batch, and of
-// nn/networks/staged_layers.hpp. The output and the gradient of a layer that cannot write to the
-// network's matrices, as Dense can, are copied once, on their rank.
+// nn/networks/staged_layers.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +28,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/error.hpp"
@@ -56,10 +56,11 @@ struct PipelinedLayersOptions
 
 /// @tparam P Pipeline<S>, or DataParallel<Pipeline<S>>
 template <PipelineScheme P, class B, RealScalar T>
-class PipelinedLayers : public detail::StagedLayers<P, B, T>
+class PipelinedLayers : public detail::StagedHandle<P, B, T>
 {
-  using Base = detail::StagedLayers<P, B, T>;
-  using typename Base::S;
+  using Base = detail::StagedHandle<P, B, T>;
+  using Network = detail::StagedLayers<P, B, T>;
+  using S = typename P::StageScheme;
   using OfStage = NetworkMatrix<S, B, T>;
   using AnyLayer = detail::AnyLayer<OfStage, T>;
 
@@ -106,24 +107,27 @@ class PipelinedLayers : public detail::StagedLayers<P, B, T>
   /// before it; ArgumentError for options out of range, or for more pieces than layers
   PipelinedLayers(const Mesh& mesh, std::size_t inputs, const std::vector<Layer>& layers,
                   const PipelinedLayersOptions& options = {})
-      : Base{mesh,
-             options.seed,
-             widths(inputs, layers),
-             cut(mesh, layers, options.pipeline),
-             options.pipeline,
-             options.recompute,
-             options.frozen,
-             [&](const Stage& of_stage, std::size_t i) { return layers[i].make_on(of_stage); }}
+      : Base{make(mesh, inputs, layers, options)}
   {
   }
 
  private:
-  [[nodiscard]] static detail::StagedWidths widths(std::size_t inputs,
-                                                   const std::vector<Layer>& layers)
+  [[nodiscard]] static std::unique_ptr<Network> make(const Mesh& mesh, std::size_t inputs,
+                                                     const std::vector<Layer>& layers,
+                                                     const PipelinedLayersOptions& options)
+  {
+    auto widths = widths_of(inputs, layers);
+    return std::make_unique<Network>(
+        mesh, options.seed, std::move(widths), cut(mesh, layers, options.pipeline),
+        options.pipeline, options.recompute, options.frozen,
+        [&](const Stage& of_stage, std::size_t i) { return layers[i].make_on(of_stage); });
+  }
+  [[nodiscard]] static detail::LayerWidths widths_of(std::size_t inputs,
+                                                     const std::vector<Layer>& layers)
   {
     // X is cut as S::Input is; if S::Next is S, so is all else.
     constexpr bool is_one = std::is_same_v<typename OfStage::Even, typename OfStage::Odd>;
-    detail::StagedWidths all{{inputs}, {true}, ""};
+    detail::LayerWidths all{{inputs}, {true}, ""};
     for (std::size_t i = 0; i < layers.size(); ++i)
     {
       require<ShapeError>(

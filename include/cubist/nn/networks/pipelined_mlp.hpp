@@ -20,9 +20,10 @@
 // one number for the loss.
 
 #include <cstddef>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/mesh/stages.hpp"
 #include "cubist/nn/networks/mlp.hpp"
@@ -35,10 +36,10 @@ namespace cubist::CUBIST_ABI
 
 /// @tparam P Pipeline<S>, or DataParallel<Pipeline<S>>
 template <PipelineScheme P, BackendWithItsHeader B, RealScalar T>
-class MLP<P, B, T> : public detail::StagedLayers<P, B, T>
+class MLP<P, B, T> : public detail::StagedHandle<P, B, T>
 {
-  using Base = detail::StagedLayers<P, B, T>;
-  using typename Base::S;
+  using Base = detail::StagedHandle<P, B, T>;
+  using Layers = detail::StagedLayers<P, B, T>;
 
  public:
   using typename Base::Mesh;
@@ -48,37 +49,25 @@ class MLP<P, B, T> : public detail::StagedLayers<P, B, T>
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range, or for more pieces than layers
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
-      : Base{mesh,
-             options.seed,
-             widths(sizes),
-             cut(mesh, sizes, options.pipeline),
-             options.pipeline,
-             options.recompute,
-             options.frozen,
-             [&](const auto& of_stage, std::size_t i) {
-               return detail::make_mlp_layer<S, B, T>(of_stage, sizes, options, i);
-             }}
+      : Base{make(mesh, sizes, options)}
   {
   }
 
  private:
-  [[nodiscard]] static detail::StagedWidths widths(const std::vector<std::size_t>& sizes)
+  [[nodiscard]] static std::unique_ptr<Layers>
+  make(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
   {
-    detail::StagedWidths all{sizes, {}, "layers."};
-    for (std::size_t i = 0; i < sizes.size(); ++i) all.is_even.push_back(i % 2 == 0);
-    return all;
-  }
-  [[nodiscard]] static std::vector<std::size_t>
-  cut(const Mesh& mesh, const std::vector<std::size_t>& sizes, const PipelineOptions& options)
-  {
-    require<ShapeError>(
-        sizes.size() >= 2, "got ", sizes.size(),
-        " sizes for an MLP, so it would have no layer; give the sizes of its input, its hidden "
-        "layers and its output");
+    auto widths = detail::mlp_widths(sizes);
     std::vector<double> costs;
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
       costs.push_back(static_cast<double>(sizes[i]) * static_cast<double>(sizes[i + 1]));
-    return detail::cut_in_pieces(costs, static_cast<std::size_t>(stages_of(mesh)), options);
+    auto begins =
+        detail::cut_in_pieces(costs, static_cast<std::size_t>(stages_of(mesh)), options.pipeline);
+    return std::make_unique<Layers>(
+        mesh, options.seed, std::move(widths), std::move(begins), options.pipeline,
+        options.recompute, options.frozen, [&](const auto& of_stage, std::size_t i) {
+          return detail::make_mlp_layer<typename P::StageScheme, B, T>(of_stage, sizes, options, i);
+        });
   }
 };
 
