@@ -96,11 +96,7 @@ Run train(const cubist::RowBatches& data, const Settings& s, int ranks,
     const auto training = trainer.run(
         [&](const cubist::MicroBatch& b) {
           const auto [x, labels] = data.batch<T, typename Scheme::Input>(mesh, b.index);
-          const auto& y = mlp.forward(x);
-          auto dy = zeros_like(y);
-          const double loss = softmax_cross_entropy(y, labels, dy);
-          mlp.backward(dy);
-          return loss;
+          return mlp.compute_gradients(x, labels, b.gradient_scale);
         },
         [&](std::uint64_t) {
           const auto [x, labels] = data.held_out<T, typename Scheme::Input>(mesh);
