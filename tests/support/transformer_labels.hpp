@@ -12,29 +12,13 @@
 
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/redistribute.hpp"
+#include "cubist/mesh/stages.hpp"
 #include "cubist/nn/losses/labels.hpp"
 
 #include "ranks.hpp"
 
 namespace cubist::test
 {
-
-/// Whether a model has no forward and no backward alone, as one in stages.
-template <class Model>
-inline constexpr bool in_stages = requires(Model& model, std::span<const int> ids)
-{
-  model.predict(ids, std::size_t{1});
-};
-
-/// The logits of all tokens.
-template <class Model>
-[[nodiscard]] const auto& logits_of(Model& model, std::span<const int> ids, std::size_t length)
-{
-  if constexpr (in_stages<Model>)
-    return model.predict(ids, length);
-  else
-    return model.forward(ids, length);
-}
 
 /// This rank's blocks of all gradients.
 template <class Model>
@@ -144,8 +128,7 @@ void check_labels(Model& model, const std::vector<int>& ids, std::size_t length,
   one[token] = ids[token];
   const double got = model.compute_gradients(ids, one, length);
   const auto of_one = gradients_of(model);
-  const auto& logits = logits_of(model, ids, length);
-  auto all = gather(logits);
+  auto all = gather(model.predict(ids, length));
   double wanted = 0;
   if (model.mesh().rank() == 0)
   {
@@ -164,9 +147,9 @@ void check_labels(Model& model, const std::vector<int>& ids, std::size_t length,
     found.check(std::abs(got - wanted) <= tolerance * wanted, "the loss of one token is ", got,
                 " where ", wanted, " is wanted");
   }
-  if constexpr (!in_stages<Model>)
+  if constexpr (!HasStages<typename Model::Mesh>)
   {
-    model.backward(scatter_like(logits, all));
+    model.backward(scatter_like(model.forward(ids, length), all));
     const double off = distance(of_one, gradients_of(model));
     found.check(off <= tolerance, "the gradients of one token are off by ", off);
   }

@@ -139,7 +139,7 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
   check_parameters(model, parameters, "grad.", true, tolerances<T>.once, found);
   near("the loss without gradients", transformer.evaluate(ids, length),
        reference.matrix("loss")(0, 0), tolerances<T>.once);
-  const auto logits = gather(logits_of(transformer, ids, length));
+  const auto logits = gather(transformer.predict(ids, length));
   if (mesh.rank() == 0)
   {
     const auto wanted = reference.matrix("logits");

@@ -38,29 +38,18 @@ namespace
 
 /// A scheme in stages, and a mesh to run it on.
 template <class S>
-struct Stages
-{
-  int ranks;
-  typename Pipeline<S>::Extents extents;
-
-  [[nodiscard]] std::string name() const
-  {
-    return std::string{Pipeline<S>::name} + " on " +
-           Pipeline<S>::Axes::to_string(Pipeline<S>::extents(extents, ranks));
-  }
-};
+using Stages = Place<Pipeline<S>>;
 
 /// GPT-2, whose table is tied, and Llama; all models where tests are not quick.
 template <class S>
 void equals_references(const Stages<S>& place, const PipelineOptions& pipeline, Compared compared)
 {
   using B = TestBackend;
-  if (!fits(place.ranks)) return;
+  if (!fits(place)) return;
   for (const auto& model : all_or_first(reference_models(), 2, quick))
   {
     INFO(place.name() << ", " << model.folder);
-    require_clear(on_ranks<B>(place.ranks, [&](typename B::Communicator& world) {
-      const Mesh<Pipeline<S>, B> mesh{world, place.extents};
+    require_clear(on_mesh(place, [&](const auto& mesh) {
       return check_reference<Pipeline<S>, B, double>(mesh, model, compared, {.pipeline = pipeline});
     }));
   }
@@ -176,15 +165,14 @@ Run trained(const Stages<S>& place, const TransformerConfig& config,
             const PipelineOptions& pipeline, std::uint64_t last, std::size_t recompute = 0,
             const std::filesystem::path& folder = {})
 {
-  return on_ranks<TestBackend>(place.ranks, [&](typename TestBackend::Communicator& world) {
-    const Mesh<Pipeline<S>, TestBackend> mesh{world, place.extents};
+  return on_root(place, [&](const auto& mesh) {
     auto o = options(recompute);
     o.pipeline = pipeline;
     Transformer<Pipeline<S>, TestBackend, double> model{mesh, config, o};
     return steps_of(model, mesh, last, folder, [](auto& m, const std::vector<int>& ids) {
       return double{m.compute_gradients(ids, labels_of(ids), length)};
     });
-  })[0];
+  });
 }
 
 void check_equal(const Run& run, const Run& wanted)

@@ -315,6 +315,7 @@ TEST_CASE("a transformer's evaluations and forwards do not disturb one another")
       if (disturbed)
       {
         (void)model.evaluate(batch(3), length);
+        (void)model.predict(batch(3), length);
         (void)model.next_logits(batch(4), length);
       }
       model.backward(d);

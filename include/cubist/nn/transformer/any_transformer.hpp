@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of a transformer. A program that calls them knows the scheme, the backend and the
-// scalar, but not how the model is made; the compiled library has the layers behind them.
+// The functions of a transformer, which Transformer (transformer.hpp) explains. A program that
+// calls them knows the scheme, the backend and the scalar, but not how the model is made; the
+// compiled library has the layers behind them.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +16,7 @@
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/losses/loss_value.hpp"
 #include "cubist/nn/networks/network.hpp"
+#include "cubist/nn/transformer/token_batch.hpp"
 #include "cubist/nn/transformer/transformer_config.hpp"
 #include "cubist/scheme/scheme.hpp"
 
@@ -25,32 +28,72 @@ struct TransformerOptions;
 namespace detail
 {
 
-/// What a program knows of a Transformer (transformer.hpp), which says what the functions do.
-template <SchemeType S, class B, RealScalar T>
-class AnyTransformer : public Network<T, AxisMesh<typename S::Axes, B>>
+/// The tokens whose logits are computed.
+enum class LogitsOf : std::uint8_t
+{
+  rows,        ///< all, in the order of the rows of H
+  tokens,      ///< all, in their order
+  last_tokens  ///< of each sequence
+};
+
+/// What transformers do, whether they are whole on a mesh or in stages.
+template <NetworkScheme S, class B, RealScalar T>
+class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
 {
  public:
   using typename Network<T, AxisMesh<typename S::Axes, B>>::Mesh;
   using Output = DistMatrix<T, typename S::Output, Mesh>;
   using Ids = std::span<const int>;
 
-  [[nodiscard]] virtual const TransformerConfig& config() const = 0;
+  [[nodiscard]] const TransformerConfig& config() const { return config_; }
 
-  [[nodiscard]] virtual std::unique_ptr<NetworkKept> make_kept() const = 0;
-  /// @param kept of make_kept(), or null for the model's own
-  virtual const Output& forward(Ids ids, std::size_t sequence, NetworkKept* kept) = 0;
-  virtual void backward(const Output& d_logits, NetworkKept* kept) = 0;
-  /// @param labels those of the next tokens, if there are none
+  /// @param labels  those of the next tokens, if there are none
   virtual LossValue compute_gradients(Ids ids, std::optional<Ids> labels, std::size_t sequence,
                                       double scale) = 0;
   [[nodiscard]] virtual double evaluate(Ids ids, std::optional<Ids> labels,
                                         std::size_t sequence) = 0;
-  virtual const Output& next_logits(Ids ids, std::size_t sequence, std::size_t position) = 0;
+  /// Logits without dropout.
+  /// @param position  of each sequence's first token
+  virtual const Output& predict(Ids ids, std::size_t sequence, std::size_t position,
+                                LogitsOf which) = 0;
   virtual void use_cache(std::size_t tokens) = 0;
-  virtual void require_positions(std::size_t tokens) const = 0;
 
  protected:
-  using Network<T, AxisMesh<typename S::Axes, B>>::Network;
+  TransformerCalls(const Mesh& mesh, const TransformerConfig& config, std::uint64_t seed,
+                   bool is_inference)
+      : TransformerCalls::Network{mesh, seed, is_inference}, config_{config}
+  {
+    config.check();
+  }
+
+  /// A batch without its padding.
+  [[nodiscard]] TokenBatch batch_of(Ids ids, std::optional<Ids> labels, std::size_t sequence)
+  {
+    if (!labels) return {ids, ids, sequence};
+    return padding_.without_padding(this->mesh(), {ids, *labels, sequence}, config_.vocabulary);
+  }
+
+  TransformerConfig config_;
+
+ private:
+  PaddingRemover padding_;
+};
+
+/// What a program knows of a Transformer that is whole on a mesh.
+template <SchemeType S, class B, RealScalar T>
+class AnyTransformer : public TransformerCalls<S, B, T>
+{
+ public:
+  using typename TransformerCalls<S, B, T>::Ids;
+  using typename TransformerCalls<S, B, T>::Output;
+
+  [[nodiscard]] virtual std::unique_ptr<NetworkKept> make_kept() const = 0;
+  /// @param kept  of make_kept(), or null for the model's own
+  virtual const Output& forward(Ids ids, std::size_t sequence, NetworkKept* kept) = 0;
+  virtual void backward(const Output& d_logits, NetworkKept* kept) = 0;
+
+ protected:
+  using TransformerCalls<S, B, T>::TransformerCalls;
 };
 
 /// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range

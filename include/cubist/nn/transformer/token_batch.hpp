@@ -19,24 +19,40 @@
 #include "cubist/core/error.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
+#include "cubist/nn/transformer/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
+
+/// The number of sequences of `length` tokens each.
+/// @throws ShapeError unless they are whole
+[[nodiscard]] inline std::size_t count_sequences(std::size_t tokens, std::size_t length)
+{
+  require<ShapeError>(length > 0 && tokens > 0 && tokens % length == 0, "got ", tokens,
+                      " tokens in sequences of ", length,
+                      ", so the last one is incomplete; give whole sequences");
+  return tokens / length;
+}
+
+/// @throws ArgumentError for more tokens a sequence than the model has positions, or than a token
+/// of it sees
+inline void require_positions(const TransformerConfig& config, std::size_t tokens)
+{
+  require<ArgumentError>(
+      config.window == 0 || tokens <= config.window, "got sequences of ", tokens,
+      " tokens for a model with a sliding window of ", config.window,
+      " tokens, but cubist computes attention to all tokens, so results would differ from the "
+      "model's; use sequences that are no longer than the window");
+  require<ArgumentError>(tokens <= config.positions, "got sequences of ", tokens,
+                         " tokens for a model of ", config.positions,
+                         " positions, so the last tokens would have none; use shorter sequences");
+}
 
 /// Sequences, one after the other, and their labels.
 struct TokenBatch
 {
   std::span<const int> ids, labels;
   std::size_t sequence;
-
-  /// @throws ShapeError unless the ids are whole sequences
-  [[nodiscard]] std::size_t sequences() const
-  {
-    require<ShapeError>(sequence > 0 && !ids.empty() && ids.size() % sequence == 0, "got ",
-                        ids.size(), " tokens in sequences of ", sequence,
-                        ", so the last one is incomplete; give whole sequences");
-    return ids.size() / sequence;
-  }
 };
 
 /// Removes padding, in memory that is used again.
