@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "cubist/nn/transformer/pipelined_transformer.hpp"
+#include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
@@ -9,6 +14,7 @@
 #include "catch.hpp"
 #include "economy.hpp"
 #include "scheme_conformance.hpp"
+#include "train_and_ask.hpp"
 #include "transformer_reference.hpp"
 
 namespace cubist::test::transformer_test
@@ -52,7 +58,48 @@ void equals_references([[maybe_unused]] const std::vector<TestMesh<S>>& meshes)
   }
 }
 
+/// What a small model computed, and how far the logits of next tokens are from those of all tokens.
+template <NetworkScheme S>
+std::pair<Answers, double> answers_on(const Place<S>& place)
+{
+  return on_root(place, [](const auto& mesh) {
+    const std::size_t length = 5;
+    std::vector<int> ids;
+    for (std::size_t i = 0; i < 4 * length; ++i) ids.push_back(static_cast<int>(i * i % 13));
+    Transformer<S, TestBackend, double> model{
+        mesh, {.vocabulary = 13, .positions = 8, .width = 12, .layers = 2, .heads = 3}};
+    const auto answers = train_and_ask(model, std::tie(ids, length));
+    const auto next = gather(model.next_logits(ids, length));
+    if (mesh.rank() != 0) return std::pair{answers, 0.0};
+    const auto last = generate<double>(next.shape(0), next.shape(1), [&](auto b, auto j) {
+      return answers.outputs((b + 1) * length - 1, j);
+    });
+    return std::pair{answers, difference(next, last)};
+  });
+}
+
 }  // namespace
+
+TEST_CASE("one function trains and asks a transformer on every scheme, in stages and not")
+{
+  const Answers wanted = answers_on(one_rank).first;
+  CHECK(wanted.losses[3] < wanted.losses[0]);
+  for_each_scheme([&]<class S>() {
+    if constexpr (is_typical<S> || !few_schemes_suffice)
+    {
+      constexpr bool is_solid = S::Axes::count == 3;
+      const auto check = [&](const auto& place) {
+        if (!fits(place)) return;
+        CAPTURE(place.name());
+        const auto [answers, off] = answers_on(place);
+        check_answers(answers, wanted);
+        CHECK(off < 1e-13);
+      };
+      check(Place<S>{is_solid ? 8 : 4, {}});
+      check(Place<Pipeline<S>>{is_solid ? 2 : 8, {.stages = 2, .scheme = {}}});
+    }
+  });
+}
 
 TEST_CASE("transformers on one axis are those of Hugging Face and PyTorch")
 {
