@@ -189,11 +189,11 @@ void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize 
 
 /// The model of a folder with a config.json or of the file itself, or the published one of this
 /// name.
-cubist::TransformerModel read_model(const std::string& name)
+cubist::TransformerConfig read_model(const std::string& name)
 {
   const std::filesystem::path path{name};
   if (std::filesystem::is_regular_file(path) || std::filesystem::exists(path / "config.json"))
-    return cubist::transformer_model(cubist::read_config(path), name);
+    return cubist::read_config(path);
   return cubist::transformer_model(name);
 }
 
@@ -266,7 +266,7 @@ class Network
       json["layers"] = options.layers;
       return;
     }
-    json["model"] = step_->model.name;
+    json["model"] = options.model;
     json["parameters"] = step_->model.parameters();
     json["sequence"] = step_->batch.length;
   }

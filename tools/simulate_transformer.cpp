@@ -19,41 +19,19 @@ namespace cubist
 namespace
 {
 
-/// @param length of the sequences, which may be longer than those that the model was made for
-[[nodiscard]] TransformerConfig config_of(const TransformerModel& model, std::size_t length)
-{
-  TransformerConfig config;
-  config.vocabulary = model.vocabulary;
-  config.positions = std::max(model.positions, length);
-  config.width = model.width;
-  config.layers = model.layers;
-  config.heads = model.heads;
-  config.key_value_heads = model.key_value_heads;
-  config.feed_forward = model.feed_forward;
-  config.learned_positions = !model.rotary;
-  config.norm = model.rms_norm ? Norm::rms_norm : Norm::layer_norm;
-  config.gated = model.gated;
-  config.bias = model.bias;
-  config.tied = model.tied;
-  config.head_size = model.head_width;
-  config.query_key_value_bias = model.query_key_value_bias;
-  config.attention_output_bias = model.attention_output_bias;
-  config.feed_forward_bias = model.feed_forward_bias;
-  config.head_norms = model.head_norms;
-  return config;
-}
-
 /// Seconds of a step, which all ranks begin together.
 template <class S>
 SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan,
                         const SimulatedTransformer& what)
 {
-  const TransformerModel& model = what.step.model;
   const TokenBatch batch = what.step.batch;
+  TransformerConfig config = what.step.model;
+  // Sequences may be longer than those that the model was made for.
+  config.positions = std::max(config.positions, batch.length);
   // Tokens of all parts of the vocabulary.
   std::vector<int> ids(batch.tokens());
   for (std::size_t i = 0; i < ids.size(); ++i)
-    ids[i] = static_cast<int>((i * i + 7 * i) % model.vocabulary);
+    ids[i] = static_cast<int>((i * i + 7 * i) % config.vocabulary);
   double begin = 0;
   double end = 0;
   using Backend = Traced<Simulated>;
@@ -65,7 +43,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
     Transformer<S, Backend, float> network{
         mesh,
-        config_of(model, batch.length),
+        config,
         {.gathered = plan.gathered,
          .method = method,
          .recompute = what.recompute,

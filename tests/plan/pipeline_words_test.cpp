@@ -12,6 +12,7 @@
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
+#include "llama_like.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
 #include "step_words.hpp"
@@ -106,19 +107,17 @@ TEST_CASE("a step of a transformer in stages sends what its formula says")
       return world.traffic().total().elements;
     });
     const auto tokens = std::accumulate(of_tokens.begin(), of_tokens.end(), std::uint64_t{0});
-    const auto model = transformer_model(config, "");
-    const TransformerParts<S> parts{extents, batch, model};
+    const TransformerParts<S> parts{extents, batch, config};
     const std::uint64_t table = config.tied ? 2 * static_cast<std::uint64_t>(ranks) *
                                                   parts.cut(parts.logits()).w.block.size()
                                             : 0;
     CHECK(step - tokens ==
-          words_of(step_words<S>(extents, batch, model), m, ranks, parts.stream().block, pieces) +
+          words_of(step_words<S>(extents, batch, config), m, ranks, parts.stream().block, pieces) +
               table);
   };
   check({.q = 1}, 1, 4, 1);
   check({.q = 1}, 1, 4, 2);
-  config.learned_positions = config.bias = config.tied = false;
-  config.norm = Norm::rms_norm, config.gated = true;
+  config = llama_like(config);
   check({.rows = 1, .cols = 2}, 2, 2, 1);
   check({.rows = 1, .cols = 2}, 2, 2, 2);
 }

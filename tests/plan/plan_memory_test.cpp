@@ -21,6 +21,7 @@
 
 #include "catch.hpp"
 #include "counted_memory.hpp"
+#include "llama_like.hpp"
 #include "ranks.hpp"
 
 namespace plan_memory_test
@@ -101,23 +102,8 @@ double step_memory(const typename S::Axes::Array& e, const TransformerStep& step
 {
   return peak_memory<B>(S::Axes::ranks(e), [&](typename B::Communicator& world) {
     const Mesh<S, B> mesh{world, e, IdleRanks::refused};
-    const auto& model = step.model;
-    const TransformerConfig config{
-        .vocabulary = model.vocabulary,
-        .positions = model.positions,
-        .width = model.width,
-        .layers = model.layers,
-        .heads = model.heads,
-        .key_value_heads = model.key_value_heads,
-        .feed_forward = model.feed_forward,
-        .learned_positions = !model.rotary,
-        .norm = model.rms_norm ? Norm::rms_norm : Norm::layer_norm,
-        .gated = model.gated,
-        .bias = model.bias,
-        .tied = model.tied,
-    };
     Transformer<S, B, float> net{
-        mesh, config, {.gathered = options.gathered, .method = options.method}};
+        mesh, step.model, {.gathered = options.gathered, .method = options.method}};
     train_on(net);
   });
 }
@@ -194,27 +180,15 @@ void compare(const typename S::Axes::Array& e, const Network&... network)
 }
 
 const std::vector<std::size_t> sizes{256, 1024, 256, 1024, 256};
-const TransformerModel gpt{.name = "a small GPT",
-                           .vocabulary = 1001,
-                           .positions = 128,
-                           .width = 128,
-                           .layers = 4,
-                           .heads = 8,
-                           .key_value_heads = 8,
-                           .feed_forward = 512,
-                           .tied = true,
-                           .bias = true};
-const TransformerModel llama{.name = "a small Llama",
-                             .vocabulary = 1000,
-                             .positions = 128,
-                             .width = 128,
-                             .layers = 4,
-                             .heads = 8,
-                             .key_value_heads = 4,
-                             .feed_forward = 352,
-                             .gated = true,
-                             .rms_norm = true,
-                             .rotary = true};
+const TransformerConfig gpt{
+    .vocabulary = 1001, .positions = 128, .width = 128, .layers = 4, .heads = 8};
+const TransformerConfig llama = llama_like({.vocabulary = 1000,
+                                            .positions = 128,
+                                            .width = 128,
+                                            .layers = 4,
+                                            .heads = 8,
+                                            .key_value_heads = 4,
+                                            .feed_forward = 352});
 
 }  // namespace
 
@@ -242,9 +216,9 @@ TEST_CASE("The memory planned for a transformer is that of its steps within a tw
 TEST_CASE("The time planned for a transformer on GPUs is that of its steps within a twelfth")
 {
   const Machine machine = gpu_nodes();
-  TransformerModel model = gpt;
+  TransformerConfig model = gpt;
   model.width = 1600;
-  model.heads = model.key_value_heads = 25;
+  model.heads = 25;
   model.feed_forward = 6400;
   model.positions = 1024;
   model.vocabulary = 8000;
@@ -269,7 +243,7 @@ TEST_CASE("The memory planned is that of buffers of ranks as threads within a tw
 {
   compare<DataParallel<Megatron1D>, CountedThreads>({2, 2}, std::size_t{64},
                                                     std::vector<std::size_t>{64, 256, 64});
-  TransformerModel small = gpt;
+  TransformerConfig small = gpt;
   small.vocabulary = 200;
   small.width = 64;
   small.feed_forward = 256;

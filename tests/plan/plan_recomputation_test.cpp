@@ -61,16 +61,9 @@ double simulated_memory(const typename S::Axes::Array& e, const TransformerStep&
                         const PlanOptions& options)
 {
   using Net = Transformer<S, Simulated, float>;
-  const auto& model = step.model;
-  const TransformerConfig config{.vocabulary = model.vocabulary,
-                                 .positions = model.positions,
-                                 .width = model.width,
-                                 .layers = model.layers,
-                                 .heads = model.heads,
-                                 .feed_forward = model.feed_forward};
   const auto make = [&](auto& world) {
     const Mesh<S, Simulated> mesh{world, e, IdleRanks::refused};
-    return Net{mesh, config, {.method = options.method, .recompute = options.recompute}};
+    return Net{mesh, step.model, {.method = options.method, .recompute = options.recompute}};
   };
   const std::vector<int> ids(step.batch.tokens());
   return peak_memory(S::Axes::ranks(e), make,
@@ -96,17 +89,9 @@ Plan plan_of(const typename S::Axes::Array& e, const TransformerStep& step,
 
 const std::vector<std::size_t> equal(17, 256);
 const std::vector<std::size_t> alternate{128, 512, 128, 512, 128, 512, 128, 512, 128};
-const TransformerStep gpt{{.name = "a small GPT",
-                           .vocabulary = 500,
-                           .positions = 64,
-                           .width = 128,
-                           .layers = 7,
-                           .heads = 8,
-                           .key_value_heads = 8,
-                           .feed_forward = 512,
-                           .tied = true,
-                           .bias = true},
-                          {.sequences = 16, .length = 64}};
+const TransformerStep gpt{
+    {.vocabulary = 500, .positions = 64, .width = 128, .layers = 7, .heads = 8},
+    {.sequences = 16, .length = 64}};
 
 }  // namespace
 

@@ -184,7 +184,7 @@ class TransformerParameters
     // A tied table's gradient is complete when the embedding adds its part.
     words_.template add_gradient<Table, typename S::Output::RowAxes>(table, !model.tied);
     for (int i = 0; i < (model.tied ? 1 : 2); ++i) words_.template add_value<Table>(table);
-    if (model.rotary) return;
+    if (!model.learned_positions) return;
     const std::size_t columns = parts_.stream().block.cols;
     const std::size_t length = parts_.batch().length;
     words_.template add_gradient<Positions, typename S::Input::RowAxes>({length, columns},
@@ -194,7 +194,7 @@ class TransformerParameters
   void add_norm()
   {
     using Vector = RowVector<typename S::Input>;
-    for (int i = 0; i < (parts_.model().rms_norm ? 1 : 2); ++i)
+    for (std::size_t i = 0; i < parts_.model().norm_vectors(); ++i)
       words_.template add<Vector, typename S::Input::RowAxes>({1, parts_.stream().block.cols});
   }
   void add_head_norm()
@@ -202,7 +202,7 @@ class TransformerParameters
     using Weight = Layout<Rows<>, Cols<>>;
     using OfRows = typename PendingAxes<Weight, typename S::Output::RowAxes>::type;
     using Summed = typename PendingAxes<Weight, typename S::Output::ColAxes, OfRows>::type;
-    words_.template add<Weight, Summed>({1, parts_.model().head_size()});
+    words_.template add<Weight, Summed>({1, parts_.model().head_size});
   }
   template <SchemeType Of>
   void add_linear(const TransformerProduct& p)
@@ -271,7 +271,7 @@ template <SchemeType S>
 /// @pre S::fits(extents), the model is valid
 template <SchemeType S>
 [[nodiscard]] StepWords step_words(const typename S::Axes::Array& extents, TokenBatch batch,
-                                   const TransformerModel& model, const StepOptions& options = {})
+                                   const TransformerConfig& model, const StepOptions& options = {})
 {
   const TransformerParts<S> parts{extents, batch, model};
   const auto words = transformer_words<S>(extents, batch, model, options.gathered);

@@ -18,6 +18,7 @@
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"
+#include "llama_like.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
 #include "step_words.hpp"
@@ -124,7 +125,6 @@ TEST_CASE("a step along Depth sends what its formula says")
 TEST_CASE("a step of a transformer sends what its formula says, and what its tokens need")
 {
   const auto check = [](const TransformerConfig& config, TokenBatch batch) {
-    const auto model = transformer_model(config, "");
     std::vector<int> ids;
     for (std::size_t k = 0; k < batch.tokens(); ++k)
       ids.push_back(static_cast<int>((k * k + 3 * k) % config.vocabulary));
@@ -154,7 +154,7 @@ TEST_CASE("a step of a transformer sends what its formula says, and what its tok
         return mesh.world().traffic().total().elements;
       });
       const auto words =
-          step_words<S>(S::extents(place.extents, place.ranks), batch, model, options);
+          step_words<S>(S::extents(place.extents, place.ranks), batch, config, options);
       CHECK(step - tokens == words.total());
     });
   };
@@ -167,13 +167,12 @@ TEST_CASE("a step of a transformer sends what its formula says, and what its tok
   check(even, {.sequences = 8, .length = 8});
   TransformerConfig llama = gpt2;
   llama.heads = 6, llama.key_value_heads = 2;
-  llama.learned_positions = llama.bias = llama.tied = false;
-  llama.norm = Norm::rms_norm, llama.gated = true;
+  llama = llama_like(llama);
   check(llama, {.sequences = 5, .length = 3});
   // Qwen's: some biases, norms of heads that are wider than the width by their number.
   TransformerConfig qwen = llama;
   qwen.head_size = 4;
-  qwen.query_key_value_bias = qwen.head_norms = true;
+  qwen.bias.query_key_value = qwen.head_norms = true;
   check(qwen, {.sequences = 5, .length = 3});
 }
 

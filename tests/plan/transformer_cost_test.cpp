@@ -15,15 +15,14 @@ namespace
 {
 
 // Two heads of keys and values, of 2 columns; N = 8 + 4 + 4.
-const TransformerModel model{.name = "small",
-                             .vocabulary = 20,
-                             .positions = 8,
-                             .width = 8,
-                             .layers = 3,
-                             .heads = 4,
-                             .key_value_heads = 2,
-                             .feed_forward = 12,
-                             .bias = true};
+const TransformerConfig model{.vocabulary = 20,
+                              .positions = 8,
+                              .width = 8,
+                              .layers = 3,
+                              .heads = 4,
+                              .key_value_heads = 2,
+                              .feed_forward = 12,
+                              .tied = false};
 constexpr TokenBatch batch{.sequences = 3, .length = 3};  // M = 9
 
 }  // namespace
@@ -55,20 +54,24 @@ TEST_CASE("A block on Summa2D sends the panels of X and W, numbers of rows and g
   const auto block = block_words<Summa2D>({2, 2}, batch, model);
   CHECK(block.forward == products + statistics);
   CHECK(block.backward == 2 * products + statistics + norm_gradients + bias_gradients);
-  SECTION("RMSNorm sends half, and there may be no bias")
+  SECTION("there may be no bias, or some")
   {
-    auto rms = model;
-    rms.rms_norm = true;
-    rms.bias = false;
-    const auto without = block_words<Summa2D>({2, 2}, batch, rms);
-    CHECK(without.forward == products + statistics / 2);
-    CHECK(without.backward == 2 * products + statistics / 2 + norm_gradients / 2);
+    auto without = model;
+    without.bias = false;
+    const auto none = block_words<Summa2D>({2, 2}, batch, without);
+    CHECK(none.forward == block.forward);
+    CHECK(none.backward == block.backward - bias_gradients);
+    without.bias.query_key_value = true;
+    CHECK(block_words<Summa2D>({2, 2}, batch, without).backward == none.backward + 2 * 16);
   }
-  SECTION("a gate doubles the columns of up")
+  SECTION("of Llama's kind, RMSNorm sends half, and a gate doubles the columns of up")
   {
-    auto gated = model;
-    gated.gated = true;
-    CHECK(block_words<Summa2D>({2, 2}, batch, gated).forward == block.forward + 8 * 12);
+    auto llama = model;
+    llama.kind = TransformerKind::llama;
+    llama.bias = false;
+    const auto gated = block_words<Summa2D>({2, 2}, batch, llama);
+    CHECK(gated.forward == products + 8 * 12 + statistics / 2);
+    CHECK(gated.backward == 2 * (products + 8 * 12) + statistics / 2 + norm_gradients / 2);
   }
 }
 

@@ -24,17 +24,15 @@ namespace
 {
 
 /// Two query heads to a head of keys and values.
-TransformerModel small_model()
+TransformerConfig small_model()
 {
-  return {.name = "small",
-          .vocabulary = 10,
+  return {.vocabulary = 10,
           .positions = 8,
           .width = 12,
           .layers = 2,
           .heads = 6,
           .key_value_heads = 3,
-          .feed_forward = 20,
-          .bias = true};
+          .feed_forward = 20};
 }
 
 using Counted = Counting<TestBackend>;
@@ -42,11 +40,11 @@ using Counted = Counting<TestBackend>;
 /// The elements that this rank sends in each of the products of a block, forward and backward.
 template <class S>
 std::vector<std::uint64_t> counted(const Mesh<S, Counted>& mesh, Counted::Communicator& world,
-                                   TokenBatch batch, const TransformerModel& model)
+                                   TokenBatch batch, const TransformerConfig& model)
 {
   const std::size_t rows = batch.length * mesh.quantum();
   const std::size_t pieces = MergedLinear<S, Counted, float>::pieces(mesh);
-  const std::size_t kv = std::lcm(mesh.quantum(), model.head_size() * pieces);
+  const std::size_t kv = std::lcm(mesh.quantum(), model.head_size * pieces);
   const std::size_t q = model.group() * kv;
   std::vector<std::uint64_t> words;
   const auto count = [&](auto call) {
@@ -79,7 +77,7 @@ std::vector<std::uint64_t> counted(const Mesh<S, Counted>& mesh, Counted::Commun
   merged(
       {{"query", d, q}, {"key", model.key_value_width(), kv}, {"v", model.key_value_width(), kv}});
   linear.template operator()<typename S::Next>(d, d, q);
-  if (model.gated)
+  if (model.is_gated())
     merged({{"gate", f, 0}, {"up", f, 0}});
   else
     linear.template operator()<S>(d, f, mesh.quantum());
@@ -88,10 +86,10 @@ std::vector<std::uint64_t> counted(const Mesh<S, Counted>& mesh, Counted::Commun
 }
 
 template <class S>
-void sends_as_counted(const Place<S>& place, TokenBatch batch, const TransformerModel& model)
+void sends_as_counted(const Place<S>& place, TokenBatch batch, const TransformerConfig& model)
 {
   if (!fits(place)) return;
-  CAPTURE(place.name(), batch.sequences, batch.length, model.gated);
+  CAPTURE(place.name(), batch.sequences, batch.length, model.is_gated());
   const auto ranks = on_ranks<Counted>(place.ranks, [&](Counted::Communicator& world) {
     return counted<S>(Mesh<S, Counted>{world, place.extents}, world, batch, model);
   });
@@ -126,10 +124,10 @@ TEST_CASE("The products of a block send what is counted, padding included")
 {
   const auto check = [](const auto& place) {
     auto model = small_model();
-    sends_as_counted(place, {3, 5}, model);
-    model.gated = true;
+    sends_as_counted(place, {3, 5}, model.completed());
+    model.kind = TransformerKind::llama;
     model.key_value_heads = 6;
-    sends_as_counted(place, {4, 2}, model);
+    sends_as_counted(place, {4, 2}, model.completed());
   };
   check(two_two_two);
   check(cube);
@@ -142,7 +140,7 @@ TEST_CASE("Every rank has whole sequences and whole groups of heads")
   const auto model = small_model();
   const TransformerParts<Cube3D> parts{{2, 2, 2}, {3, 5}, model, 1};
   const auto [qkv, output, up, down] = parts.products();
-  CHECK(qkv.is_merged);
+  CHECK(qkv.is_merged());
   // 3 heads of 2 columns become 4, since each of 2 parts has as many.
   CHECK(qkv.n == 24);
   CHECK(qkv.size.n == 16 + 8 + 8);

@@ -199,6 +199,7 @@ TEST_CASE("A step that is invalid is refused")
                  "nothing to compute", "use positive numbers"));
   step.batch.sequences = 1;
   step.model.heads = 7;
+  step.model.key_value_heads = step.model.head_size = 0;
   CHECK(mentions(message_of<ShapeError>([&] { (void)plan(step, 4); }), "7 heads"));
 }
 

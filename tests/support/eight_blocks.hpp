@@ -12,16 +12,14 @@ namespace cubist::test
 /// blocks cost the same.
 [[nodiscard]] inline TransformerStep eight_blocks(std::size_t sequences)
 {
-  const TransformerModel model{.name = "eight blocks",
-                               .vocabulary = 8,
-                               .positions = 64,
-                               .width = 256,
-                               .layers = 8,
-                               .heads = 8,
-                               .key_value_heads = 8,
-                               .feed_forward = 1024,
-                               .rms_norm = true,
-                               .rotary = true};
+  const TransformerConfig model{.vocabulary = 8,
+                                .positions = 64,
+                                .width = 256,
+                                .layers = 8,
+                                .heads = 8,
+                                .learned_positions = false,
+                                .bias = false,
+                                .tied = false};
   return {model, {.sequences = sequences, .length = 64}};
 }
 

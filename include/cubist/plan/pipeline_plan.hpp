@@ -206,9 +206,8 @@ class PipelinePlanner
     }
     for (const std::size_t v : pieces)
     {
-      Plan plan = combine(batches.count, v);
-      plan.note =
-          attention_note(parts.attention(), S::Axes::ranks(extents_), {step_.model, parts.batch()});
+      Plan plan = combine(parts.model(), batches.count, v);
+      plan.note = attention_note(parts);
       use(std::as_const(plan));
     }
   }
@@ -357,13 +356,10 @@ class PipelinePlanner
     return stages;
   }
 
-  [[nodiscard]] Plan combine(std::size_t micro_batches, std::size_t pieces) const
+  [[nodiscard]] Plan combine(const TransformerConfig& model, std::size_t micro_batches,
+                             std::size_t pieces) const
   {
-    const auto& model = step_.model;
-    const auto costs =
-        block_costs(model.layers, 2 * (model.query_width() + model.key_value_width()),
-                    (model.gated ? 3 : 2) * model.feed_forward, model.vocabulary);
-    const auto begins = cut_in_pieces(costs, stages_, {.pieces = pieces});
+    const auto begins = cut_in_pieces(block_costs(model), stages_, {.pieces = pieces});
     const auto stages = make_stages(begins, micro_batches, pieces);
 
     Plan plan = empty_;

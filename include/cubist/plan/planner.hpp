@@ -149,7 +149,7 @@ template <class Network>
 }
 [[nodiscard]] inline std::size_t most_batch(const TransformerStep& step)
 {
-  const double row = static_cast<double>(step.model.widest());
+  const double row = static_cast<double>(step.model.completed().widest());
   return static_cast<std::size_t>(most_elements / row / static_cast<double>(step.batch.length));
 }
 

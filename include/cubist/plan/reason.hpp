@@ -11,7 +11,6 @@
 #include <string>
 
 #include "cubist/machine/machine.hpp"
-#include "cubist/plan/model.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/transformer_parts.hpp"
 
@@ -85,20 +84,21 @@ inline void add_pipeline(std::ostream& out, const Plan& plan)
 
 /// "attention idle on 10 ranks: key-value heads 3 in 4 parts, sequences 2 in 4 parts"; empty if
 /// every rank has heads and sequences.
-[[nodiscard]] inline std::string attention_note(const AttentionShare& share, int ranks,
-                                                const TransformerStep& step)
+template <SchemeType S>
+[[nodiscard]] std::string attention_note(const TransformerParts<S>& parts)
 {
+  const AttentionShare share = parts.attention();
   const std::size_t all = share.row_parts * share.col_parts;
-  const std::size_t replicas = static_cast<std::size_t>(ranks) / all;
+  const std::size_t replicas = static_cast<std::size_t>(parts.ranks()) / all;
   const std::size_t idle = (all - share.rows_in_use * share.cols_in_use) * replicas;
   std::string why;
-  const auto add = [&](const char* what, std::size_t n, std::size_t parts, std::size_t in_use) {
-    if (in_use == parts) return;
+  const auto add = [&](const char* what, std::size_t n, std::size_t cut, std::size_t in_use) {
+    if (in_use == cut) return;
     why += (why.empty() ? ": " : ", ") + std::string{what} + std::to_string(n) + " in " +
-           std::to_string(parts) + " parts";
+           std::to_string(cut) + " parts";
   };
-  add("key-value heads ", step.model.key_value_heads, share.col_parts, share.cols_in_use);
-  add("sequences ", step.batch.sequences, share.row_parts, share.rows_in_use);
+  add("key-value heads ", parts.model().key_value_heads, share.col_parts, share.cols_in_use);
+  add("sequences ", parts.batch().sequences, share.row_parts, share.rows_in_use);
   if (why.empty()) return {};
   return "attention idle on " + std::to_string(idle) + (idle == 1 ? " rank" : " ranks") + why;
 }

@@ -51,11 +51,13 @@ struct TransformerWords
 
 /// The words of one block by collectives.
 /// @param context_parallel ranks that share a sequence, as in TransformerOptions
-/// @pre S::fits(extents), the model is valid
+/// @pre S::fits(extents)
+/// @throws what TransformerConfig::completed() throws
 template <SchemeType S>
-[[nodiscard]] TransformerWords
-block_words(const typename S::Axes::Array& extents, TokenBatch batch, const TransformerModel& model,
-            Gathered policy = Gathered::kept, std::size_t context_parallel = 0)
+[[nodiscard]] TransformerWords block_words(const typename S::Axes::Array& extents, TokenBatch batch,
+                                           const TransformerConfig& model,
+                                           Gathered policy = Gathered::kept,
+                                           std::size_t context_parallel = 0)
 {
   const TransformerParts<S> parts{extents, batch, model, context_parallel};
   const std::uint64_t statistics = 2 * parts.norm_statistics().words;
@@ -73,10 +75,11 @@ block_words(const typename S::Axes::Array& extents, TokenBatch batch, const Tran
 
 /// The words of the whole model: its blocks, the last norm, the logits and the loss. The embedding
 /// is counted apart.
-/// @pre S::fits(extents), the model is valid
+/// @pre S::fits(extents)
+/// @throws what TransformerConfig::completed() throws
 template <SchemeType S>
 [[nodiscard]] TransformerWords transformer_words(const typename S::Axes::Array& extents,
-                                                 TokenBatch batch, const TransformerModel& model,
+                                                 TokenBatch batch, const TransformerConfig& model,
                                                  Gathered policy = Gathered::kept,
                                                  std::size_t context_parallel = 0)
 {

@@ -40,14 +40,16 @@ struct OutputColumns
 /// One product of a transformer, as a linear layer.
 struct TransformerProduct
 {
-  ProductSize size;        // the sizes of forward; n includes the padding between merged outputs
-  std::size_t n = 0;       // n without that padding
-  ProductQuanta quanta;    // 0 stands for the mesh's quantum
-  bool is_next = false;    // a product of S::Next
-  bool is_merged = false;  // of several weights
-  bool has_bias = false;   ///< whether a bias is added
-  Op w_op = Op::none;      // transpose where the weights are stored (N, K)
+  ProductSize size;       // the sizes of forward; n includes the padding between merged outputs
+  std::size_t n = 0;      // n without that padding
+  ProductQuanta quanta;   // 0 stands for the mesh's quantum
+  bool is_next = false;   // a product of S::Next
+  bool has_bias = false;  ///< whether a bias is added
+  Op w_op = Op::none;     // transpose where the weights are stored (N, K)
   Few<OutputColumns, 3> outputs = {};  // one, or those that are merged
+
+  /// Whether it is one of several weights.
+  [[nodiscard]] bool is_merged() const { return outputs.size() > 1; }
 };
 
 /// An all_reduce of numbers of each row of a matrix, or of each column.
@@ -69,7 +71,7 @@ struct AttentionShare
 };
 
 /// The parts of a transformer on a mesh of scheme `S`.
-/// @pre S::fits(extents), the model is valid
+/// @pre S::fits(extents)
 template <SchemeType S>
 class TransformerParts
 {
@@ -78,17 +80,18 @@ class TransformerParts
   using A = typename S::Axes;
   using Extents = typename A::Array;
 
-  /// For one mesh, batch and model.
+  /// For one mesh, batch and model, which it completes.
+  /// @throws what TransformerConfig::completed() throws
   /// @param context_parallel ranks that share a sequence, as in TransformerOptions
-  TransformerParts(const Extents& extents, TokenBatch batch, const TransformerModel& model,
+  TransformerParts(const Extents& extents, TokenBatch batch, const TransformerConfig& model,
                    std::size_t context_parallel = 0)
-      : extents_{extents}, batch_{batch}, model_{model}, ranks_{A::ranks(extents)},
+      : extents_{extents}, batch_{batch}, model_{model.completed()}, ranks_{A::ranks(extents)},
         quantum_{S::quantum(extents)}, head_pieces_{head_pieces(extents)},
         cut_{choose_cut(batch.sequences, batch.length,
                         row_parts<typename S::Output, A>(extents, quantum_), context_parallel)},
         rows_{cut_.is_cut() ? quantum_ : batch.length * quantum_},
-        kv_quantum_{std::lcm(quantum_, model.head_size() * head_pieces_)},
-        q_quantum_{model.group() * kv_quantum_}
+        kv_quantum_{std::lcm(quantum_, model_.head_size * head_pieces_)},
+        q_quantum_{model_.group() * kv_quantum_}
   {
   }
 
@@ -96,7 +99,7 @@ class TransformerParts
   /// The tokens of a step.
   [[nodiscard]] TokenBatch batch() const { return batch_; }
   /// The sizes.
-  [[nodiscard]] const TransformerModel& model() const { return model_; }
+  [[nodiscard]] const TransformerConfig& model() const { return model_; }
   [[nodiscard]] int ranks() const { return ranks_; }
   /// How ranks share sequences.
   [[nodiscard]] const SequenceCut& sequence_cut() const { return cut_; }
@@ -108,23 +111,19 @@ class TransformerParts
   {
     const std::size_t d = model_.width;
     const std::size_t q = model_.query_width();
-    const std::size_t kv = model_.key_value_width();
-    const std::size_t f = model_.feed_forward;
-    std::array all{merged({{q, q_quantum_}, {kv, kv_quantum_}, {kv, kv_quantum_}}),
-                   product(q, d, {.m = rows_, .k = q_quantum_}, true),
-                   model_.gated ? merged({{f, quantum_}, {f, quantum_}})
-                                : product(d, f, {.m = rows_}, false),
-                   product(f, d, {.m = rows_}, true)};
-    all[0].has_bias = model_.bias || model_.query_key_value_bias;
-    all[1].has_bias = model_.bias || model_.attention_output_bias;
-    all[2].has_bias = all[3].has_bias = model_.bias || model_.feed_forward_bias;
-    return all;
+    const OutputColumns kv{model_.key_value_width(), kv_quantum_};
+    const OutputColumns f{model_.feed_forward, model_.is_gated() ? quantum_ : 0};
+    const LayerBiases& bias = model_.bias;
+    return {product(d, {{q, q_quantum_}, kv, kv}, bias.query_key_value),
+            next_product(q, q_quantum_, bias.attention_output),
+            model_.is_gated() ? product(d, {f, f}, bias.feed_forward)
+                              : product(d, {f}, bias.feed_forward),
+            next_product(f.n, 0, bias.feed_forward)};
   }
   /// The product of logits.
   [[nodiscard]] TransformerProduct logits() const
   {
-    auto p = product(model_.width, model_.vocabulary, {.m = rows_}, false);
-    p.has_bias = false;
+    auto p = product(model_.width, {{model_.vocabulary, 0}}, false);
     p.w_op = Op::transpose;
     return p;
   }
@@ -158,15 +157,12 @@ class TransformerParts
   /// such messages.
   [[nodiscard]] LineSum norm_sum() const { return row_sum(stream(), 1); }
   /// The numbers of rows that a norm sums, in forward and in backward.
-  [[nodiscard]] LineSum norm_statistics() const
-  {
-    return row_sum(stream(), model_.rms_norm ? 1 : 2);
-  }
+  [[nodiscard]] LineSum norm_statistics() const { return row_sum(stream(), model_.norm_vectors()); }
   /// The gradients of its weight and bias.
   [[nodiscard]] LineSum norm_gradients() const
   {
     const auto x = stream();
-    return line_sum((model_.rms_norm ? 1 : 2) * x.block.cols, x.rows);
+    return line_sum(model_.norm_vectors() * x.block.cols, x.rows);
   }
   /// The gradient of the norm of queries, or of that of keys.
   [[nodiscard]] LineSum head_norm_gradient() const
@@ -174,7 +170,7 @@ class TransformerParts
     const auto y = cut(products()[0]).y;
     auto axes = y.rows;
     for (const auto& axis : y.cols) axes.add(axis);
-    return line_sum(model_.head_norms ? model_.head_size() : 0, axes);
+    return line_sum(model_.head_norms ? model_.head_size : 0, axes);
   }
   /// The two sums of the loss, one number of a row each.
   [[nodiscard]] LineSum loss_statistics() const { return row_sum(cut(logits()).y, 1); }
@@ -207,7 +203,7 @@ class TransformerParts
   [[nodiscard]] LineSum position_gradients() const
   {
     const auto x = stream();
-    return line_sum(model_.rotary ? 0 : batch_.length * x.block.cols, x.rows);
+    return line_sum(model_.learned_positions ? batch_.length * x.block.cols : 0, x.rows);
   }
 
   /// The elements of keys and values that all ranks send in one direction if ranks share sequences.
@@ -228,7 +224,7 @@ class TransformerParts
     const std::size_t parts = attended.cols.parts();
     // Heads of padding count, too.
     const std::size_t heads =
-        padded(model_.key_value_width(), kv_quantum_) / parts / model_.head_size();
+        padded(model_.key_value_width(), kv_quantum_) / parts / model_.head_size;
     const std::size_t sequences =
         cut_.is_cut() ? cut_.together : attended.block.rows / batch_.length;
     return {.heads = model_.group() * std::min(heads, model_.key_value_heads),
@@ -256,30 +252,27 @@ class TransformerParts
     return head_pieces_ == 1 ? n : pad(n, std::lcm(quantum, head_pieces_));
   }
 
-  [[nodiscard]] TransformerProduct product(std::size_t k, std::size_t n, ProductQuanta quanta,
-                                           bool is_next) const
+  /// A product of S with X of k columns, for one output, or for several that are merged.
+  [[nodiscard]] TransformerProduct
+  product(std::size_t k, std::initializer_list<OutputColumns> outputs, bool has_bias) const
   {
-    TransformerProduct p{.size = {.m = tokens(), .n = n, .k = k},
-                         .n = n,
-                         .quanta = quanta,
-                         .is_next = is_next,
-                         .has_bias = model_.bias};
-    p.outputs.add({n, quanta.n});
+    TransformerProduct p{
+        .size = {.m = tokens(), .n = 0, .k = k}, .quanta = {.m = rows_}, .has_bias = has_bias};
+    for (const auto& output : outputs)
+    {
+      p.size.n += outputs.size() == 1 ? output.n : padded(output.n, output.quantum);
+      p.n += output.n;
+      p.outputs.add(output);
+    }
     return p;
   }
-
-  /// One product of S for several outputs from X.
-  [[nodiscard]] TransformerProduct merged(std::initializer_list<OutputColumns> outputs) const
+  /// A product of S::Next, which leads back to the stream.
+  [[nodiscard]] TransformerProduct next_product(std::size_t k, std::size_t k_quantum,
+                                                bool has_bias) const
   {
-    auto p = product(model_.width, 0, {.m = rows_}, false);
-    p.is_merged = true;
-    p.outputs = {};
-    for (const auto& [n, quantum] : outputs)
-    {
-      p.size.n += padded(n, quantum);
-      p.n += n;
-      p.outputs.add({n, quantum});
-    }
+    auto p = product(k, {{model_.width, 0}}, has_bias);
+    p.quanta.k = k_quantum;
+    p.is_next = true;
     return p;
   }
 
@@ -301,7 +294,7 @@ class TransformerParts
 
   Extents extents_;
   TokenBatch batch_;
-  TransformerModel model_;
+  TransformerConfig model_;
   int ranks_;
   std::size_t quantum_;
   std::size_t head_pieces_;

@@ -82,7 +82,7 @@ class TransformerPlanner
     const double up = size(parts_.cut(products[2]).y);
     const double hidden = size(parts_.cut(products[3]).x);
     add_passes(6 * stream, 6 * stream);  // two residual sums
-    if (parts_.model().rotary) add_passes(2 * qkv, 2 * qkv);
+    if (!parts_.model().learned_positions) add_passes(2 * qkv, 2 * qkv);
     if (parts_.model().head_norms) add_head_norms(qkv);
     add_passes(up + hidden, 2 * up + hidden);  // the activation
     // Outputs of both norms, attention's projection, down, and two sums.
@@ -96,7 +96,7 @@ class TransformerPlanner
   {
     const double stream = size(parts_.stream());
     if (has_table) add_table(parts_.cut(parts_.logits()).w);
-    if (!parts_.model().rotary)
+    if (parts_.model().learned_positions)
       add_parameters({parts_.model().positions, parts_.stream().block.cols},
                      parts_.stream().cols.parts());
     add_passes(2 * stream, 2 * stream);
@@ -196,7 +196,7 @@ class TransformerPlanner
     products_workspace_ += bytes(static_cast<double>(workspace));
     // W and dW are interleaved copies. A model for inference keeps only the interleaved W, if a
     // rank has one piece of it.
-    if (p.is_merged && (options_.training || cut.w.cols.parts() != parts_.head_pieces()))
+    if (p.is_merged() && (options_.training || cut.w.cols.parts() != parts_.head_pieces()))
     {
       const double elements = (options_.training ? 2 : 1) * size(cut.w);
       add_workspace(elements);
@@ -218,7 +218,7 @@ class TransformerPlanner
   {
     const auto& model = parts_.model();
     const auto [sequences, length] = parts_.batch();
-    const std::size_t dh = model.head_size();
+    const std::size_t dh = model.head_size;
     const auto share = parts_.attention();
     const std::size_t half = ceil_div(length, 2);
     const std::size_t mine = share.sequences * share.heads;
@@ -277,7 +277,7 @@ class TransformerPlanner
   {
     const auto& cut = parts_.sequence_cut();
     const auto rows = parts_.cut(parts_.products()[1]).x.rows;
-    const std::size_t size = parts_.model().head_size();
+    const std::size_t size = parts_.model().head_size;
     return {Collective::all_gather, LayerMatrix::y, static_cast<int>(cut.parts),
             rows.innermost().stride,
             2 * cut.rows_of_part() * ring_heads(cut, key_value_heads(), size) * size};
@@ -286,8 +286,7 @@ class TransformerPlanner
   [[nodiscard]] double ring_rounds() const
   {
     const std::size_t heads = key_value_heads();
-    const std::size_t together =
-        ring_heads(parts_.sequence_cut(), heads, parts_.model().head_size());
+    const std::size_t together = ring_heads(parts_.sequence_cut(), heads, parts_.model().head_size);
     return heads == 0 ? 0 : static_cast<double>(heads / together);
   }
   [[nodiscard]] std::size_t key_value_heads() const
@@ -299,7 +298,7 @@ class TransformerPlanner
   {
     const auto x = parts_.stream();
     add_passes(3 * size(x), 5 * size(x));
-    const int vectors = parts_.model().rms_norm ? 1 : 2;
+    const int vectors = static_cast<int>(parts_.model().norm_vectors());
     add_sum(parts_.norm_sum(), vectors);
     if (options_.training) add_sum(parts_.norm_statistics(), 1);
     if (options_.training && sums_gradients_) add_gradient_sum(parts_.norm_gradients(), 1);
@@ -314,7 +313,7 @@ class TransformerPlanner
     const double normed = qkv * heads / (heads + static_cast<double>(model.key_value_heads));
     add_passes(5 * normed, 6 * normed);
     if (options_.training && sums_gradients_) add_gradient_sum(parts_.head_norm_gradient(), 2);
-    for (int i = 0; i < 2; ++i) add_parameters({1, model.head_size()}, 1);
+    for (int i = 0; i < 2; ++i) add_parameters({1, model.head_size}, 1);
     // Q and K before the norms, and a product like them in backward.
     add_activations(normed);
   }
@@ -457,7 +456,7 @@ template <SchemeType S>
   if (step.model.tied) last = plan.time.sums - before;
   planner.add_ring_workspace();
   if (options.training) planner.add_gradient_sums(last), planner.add_optimizer();
-  plan.note = detail::attention_note(parts.attention(), plan.ranks, step);
+  plan.note = detail::attention_note(parts);
   detail::complete(plan, static_cast<double>(step.model.layers) * block + again + ends, machine);
   return plan;
 }

@@ -12,6 +12,7 @@
 
 #include "catch.hpp"
 #include "checked_step.hpp"
+#include "llama_like.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::recomputation_test
@@ -79,9 +80,7 @@ Matrices results_of_transformer(const Place<S>& place, bool llama, std::size_t r
         .vocabulary = 13, .positions = 8, .width = 12, .layers = 3, .heads = 3, .feed_forward = 20};
     if (llama)
     {
-      config.learned_positions = config.bias = config.tied = false;
-      config.norm = Norm::rms_norm;
-      config.gated = true;
+      config = llama_like(config);
     }
     Transformer<S, TestBackend, double> model{
         mesh,

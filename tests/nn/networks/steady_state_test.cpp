@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "llama_like.hpp"
 #include "sanitized.hpp"
 
 // Sanitizers have an operator new of their own.
@@ -158,9 +159,7 @@ long allocations_of_transformer(int ranks, const typename S::Extents& extents, b
     if (llama)
     {
       config.key_value_heads = 2;
-      config.learned_positions = config.bias = config.tied = false;
-      config.norm = Norm::rms_norm;
-      config.gated = true;
+      config = llama_like(config);
     }
     Transformer<S, TestBackend, double> model{
         mesh, config, {.dropout = 0.1, .attention_dropout = 0.1, .recompute = recompute}};

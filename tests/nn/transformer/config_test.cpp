@@ -41,7 +41,8 @@ TEST_CASE("configurations of Hugging Face are read")
                                   .width = 48,
                                   .layers = 2,
                                   .heads = 4,
-                                  .feed_forward = 192});
+                                  .feed_forward = 192}
+                    .completed());
   const auto llama = read_config(models / "llama_tiny" / "config.json");
   CHECK(llama == TransformerConfig{.vocabulary = 64,
                                    .positions = 32,
@@ -52,11 +53,11 @@ TEST_CASE("configurations of Hugging Face are read")
                                    .feed_forward = 96,
                                    .learned_positions = false,
                                    .rotary_base = 10000,
-                                   .norm = Norm::rms_norm,
+                                   .kind = TransformerKind::llama,
                                    .epsilon = 1e-6,
-                                   .gated = true,
                                    .bias = false,
-                                   .tied = false});
+                                   .tied = false}
+                     .completed());
   // As the hub has them: keys that say nothing new, and null for a default.
   const auto small = parse(R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
     "vocab_size": 50257, "n_positions": 1024, "n_ctx": 1024, "n_embd": 768, "n_layer": 12,
@@ -149,8 +150,8 @@ TEST_CASE("keys that are unknown or ask for another model are named")
   refuses(llama + R"("rope_parameters": {"rope_theta": 1e4, "factor": 8.0})",
           "\"rope_parameters.factor\" = 8.0");
   refuses(llama + R"("rope_interleaved": true)", "true for rope_interleaved");
-  CHECK(parse(llama + R"("sliding_window": null, "hidden_act": "swish"})").gated);
-  CHECK(parse(llama + R"("quantization_config": null})").gated);
+  CHECK(parse(llama + R"("sliding_window": null, "hidden_act": "swish"})").is_gated());
+  CHECK(parse(llama + R"("quantization_config": null})").is_gated());
   CHECK(mentions(error<DataError>(llama + R"("rope_theta": 5e5, "rope_parameters":
                                   {"rope_theta": 1e4}})"),
                  "10000 for rope_parameters.rope_theta", "500000 for rope_theta", "unclear"));
@@ -277,16 +278,17 @@ TEST_CASE("biases, activations and windows are read as each family has them")
     return parse(R"({"model_type": ")" + type + "\", " + sizes + more + "}");
   };
   const auto some = of("llama", R"(, "attention_bias": true, "mlp_bias": null)");
-  CHECK((some.query_key_value_bias && some.attention_output_bias));
-  CHECK((!some.feed_forward_bias && !some.bias));
+  CHECK((some.bias.query_key_value && some.bias.attention_output));
+  CHECK(!some.bias.feed_forward);
   const auto all = of("llama", R"(, "attention_bias": true, "mlp_bias": true)");
-  CHECK((all.bias && !all.query_key_value_bias));
+  CHECK(all.bias == true);
   const auto qwen2 = of("qwen2", "");
-  CHECK((qwen2.query_key_value_bias && !qwen2.attention_output_bias && !qwen2.head_norms));
+  CHECK((qwen2.bias.query_key_value && !qwen2.bias.attention_output && !qwen2.head_norms));
   const auto qwen3 = of("qwen3", "");
-  CHECK((qwen3.head_norms && !qwen3.query_key_value_bias && qwen3.head_size == 128));
+  CHECK((qwen3.head_norms && !qwen3.bias.query_key_value && qwen3.head_size == 128));
   const auto biased = of("qwen3", R"(, "attention_bias": true)");
-  CHECK((biased.query_key_value_bias && biased.attention_output_bias && !biased.bias));
+  CHECK((biased.bias.query_key_value && biased.bias.attention_output));
+  CHECK(!biased.bias.feed_forward);
   CHECK(of("mistral", "").window == 4096);
   CHECK(of("mistral", R"(, "sliding_window": null)").window == 0);
   CHECK(of("mistral", R"(, "sliding_window": 16)").window == 16);
@@ -326,8 +328,7 @@ TEST_CASE("biases, activations and windows are read as each family has them")
     without.source = {};
     CHECK(parse(config_text(config)) == config);
     CHECK(parse(config_text(without)) == config);
-    if (config.query_key_value_bias && config.attention_output_bias) continue;
-    if (config.bias) continue;  // no family has these biases and a window
+    if (config.bias.attention_output) continue;  // no family has these biases and a window
     without.window = 32;
     CHECK(parse(config_text(without)) == without);
   }
@@ -419,13 +420,13 @@ TEST_CASE("a configuration that was written is read as it was")
   changed["torch_dtype"] = "float64";
   CHECK(nlohmann::json::parse(config_text(kept, "float64")) == changed);
   CHECK(parse(config_text(kept)) == kept);
-  kept.gated = false;
+  kept.kind = TransformerKind::gpt;
   kept.head_size = 0;
-  kept.learned_positions = kept.bias = true;
-  kept.norm = Norm::layer_norm;
+  kept.learned_positions = true;
+  kept.bias = true;
   CHECK(!nlohmann::json::parse(config_text(kept)).contains("pretraining_tp"));
   auto mixed = read_config(models / "gpt2_tiny");
-  mixed.gated = true;
+  mixed.kind = TransformerKind::llama;
   CHECK(mentions(message_of<ArgumentError>([&] { (void)config_text(mixed); }),
                  "none of gpt2, llama"));
 }
@@ -507,6 +508,25 @@ TEST_CASE("configurations of other models, or none, are refused")
   CHECK(mentions(error<DataError>("{"), "not JSON at byte 2"));
   CHECK(mentions(message_of<DataError>([] { (void)read_config("none"); }), "cannot read none"));
   CHECK(mentions(message_of<ShapeError>([] { TransformerConfig{}.check(); }), "0 tokens"));
+}
+
+TEST_CASE("a configuration is completed with the sizes that were left out")
+{
+  const TransformerConfig sizes{
+      .vocabulary = 9, .positions = 8, .width = 12, .layers = 1, .heads = 3};
+  const auto complete = sizes.completed();
+  CHECK((complete.key_value_heads == 3 && complete.head_size == 4 && complete.feed_forward == 48));
+  CHECK(complete.completed() == complete);
+  CHECK(sizes.parameters() == complete.parameters());
+  auto given = sizes;
+  given.key_value_heads = 1, given.head_size = 5, given.feed_forward = 7;
+  CHECK(given.completed() == given);
+  given.heads = 4, given.key_value_heads = 3;
+  CHECK(mentions(message_of<ShapeError>([&] { given.check(); }), "4 heads for 3"));
+  auto uneven = sizes;
+  uneven.heads = 5;
+  CHECK(mentions(message_of<ShapeError>([&] { uneven.check(); }), "5 heads for a width of 12",
+                 "head_size"));
 }
 
 }  // namespace cubist::test::config_test

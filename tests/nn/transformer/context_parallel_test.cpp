@@ -11,6 +11,7 @@
 
 #include "catch.hpp"
 #include "economy.hpp"
+#include "llama_like.hpp"
 #include "scheme_conformance.hpp"
 #include "transformer_reference.hpp"
 
@@ -60,9 +61,7 @@ TransformerConfig config_of(bool llama)
       .vocabulary = 13, .positions = 21, .width = 12, .layers = 4, .heads = 3, .feed_forward = 20};
   if (llama)
   {
-    c.learned_positions = c.bias = c.tied = false;
-    c.norm = Norm::rms_norm;
-    c.gated = true;
+    c = llama_like(c);
   }
   return c;
 }

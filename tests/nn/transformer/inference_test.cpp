@@ -14,6 +14,7 @@
 #include "cubist/scheme/megatron1d.hpp"
 
 #include "catch.hpp"
+#include "llama_like.hpp"
 #include "nn.hpp"
 #include "ranks.hpp"
 
@@ -30,9 +31,8 @@ TransformerConfig small(bool llama)
   TransformerConfig c{
       .vocabulary = 13, .positions = 16, .width = 12, .layers = 3, .heads = 3, .feed_forward = 20};
   if (!llama) return c;
-  c.learned_positions = c.bias = c.tied = false;
-  c.norm = Norm::rms_norm;
-  c.gated = c.head_norms = true;
+  c = llama_like(c);
+  c.head_norms = true;
   return c;
 }
 

@@ -27,6 +27,7 @@
 #include "checked_step.hpp"
 #include "economy.hpp"
 #include "folder.hpp"
+#include "llama_like.hpp"
 #include "nn.hpp"
 #include "transformer_reference.hpp"
 
@@ -68,9 +69,7 @@ TransformerConfig config_of(bool llama, std::size_t layers)
                       .feed_forward = 20};
   if (llama)
   {
-    c.learned_positions = c.bias = c.tied = false;
-    c.norm = Norm::rms_norm;
-    c.gated = true;
+    c = llama_like(c);
   }
   return c;
 }

@@ -9,6 +9,7 @@
 #include "cubist/testing/counting.hpp"
 
 #include "catch.hpp"
+#include "llama_like.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::transformer_block_test
@@ -21,31 +22,19 @@ using B = Counting<Threads>;
 
 constexpr TokenBatch batch{.sequences = 5, .length = 3};
 
-/// A block as the planner describes it.
-struct Case
-{
-  TransformerConfig config;
-  TransformerModel model;
-};
-
-std::vector<Case> cases()
+std::vector<TransformerConfig> cases()
 {
   const TransformerConfig gpt2{
       .vocabulary = 9, .positions = 8, .width = 12, .layers = 1, .heads = 6, .feed_forward = 20};
   TransformerConfig llama = gpt2;
   llama.key_value_heads = 2;
-  llama.learned_positions = false;
-  llama.norm = Norm::rms_norm;
-  llama.gated = true;
-  llama.bias = llama.tied = false;
+  llama = llama_like(llama);
   TransformerConfig qwen3 = llama;
   qwen3.head_size = 4;
-  qwen3.query_key_value_bias = qwen3.head_norms = true;
+  qwen3.bias.query_key_value = qwen3.head_norms = true;
   TransformerConfig biased = llama;
-  biased.attention_output_bias = biased.feed_forward_bias = true;
-  std::vector<Case> all;
-  for (const auto& c : {gpt2, llama, qwen3, biased}) all.push_back({c, transformer_model(c, "")});
-  return all;
+  biased.bias.attention_output = biased.bias.feed_forward = true;
+  return {gpt2, llama, qwen3, biased};
 }
 
 /// What all ranks send in forward and in backward, as counted.
@@ -54,7 +43,7 @@ std::vector<std::uint64_t> counted(int ranks, const TransformerConfig& config)
 {
   const auto sent = on_ranks<B>(ranks, [&](typename B::Communicator& world) {
     const Mesh<S, B> mesh{world};
-    const auto block = cubist::detail::make_block<S, B, float>(mesh, config, {}, 0);
+    const auto block = cubist::detail::make_block<S, B, float>(mesh, config.completed(), {}, 0);
     typename Linear<S, B, float>::Input x{mesh,
                                           {batch.sequences * batch.length, config.width},
                                           {batch.length * mesh.quantum(), mesh.quantum()}};
@@ -80,12 +69,11 @@ TEST_CASE("a block of a transformer sends what its formula says, on every scheme
     const int ranks = S::Axes::count == 3 ? 8 : 6;
     for (const auto& c : cases())
     {
-      CAPTURE(S::name, ranks, c.config.gated, c.config.head_norms);
+      CAPTURE(S::name, ranks, c.is_gated(), c.head_norms);
       if constexpr (!sanitized)
       {
-        const auto words = block_words<S>(S::extents({}, ranks), batch, c.model);
-        CHECK(counted<S>(ranks, c.config) ==
-              std::vector<std::uint64_t>{words.forward, words.backward});
+        const auto words = block_words<S>(S::extents({}, ranks), batch, c);
+        CHECK(counted<S>(ranks, c) == std::vector<std::uint64_t>{words.forward, words.backward});
         CHECK(words.forward > 0);
       }
     }

@@ -21,6 +21,7 @@
 
 #include "catch.hpp"
 #include "checked_step.hpp"
+#include "llama_like.hpp"
 #include "nn.hpp"
 
 // Networks some of whose parameters are frozen.
@@ -37,9 +38,7 @@ TransformerConfig config_of(bool llama)
       .vocabulary = 14, .positions = 8, .width = 12, .layers = 3, .heads = 2, .feed_forward = 20};
   if (llama)
   {
-    c.learned_positions = c.bias = c.tied = false;
-    c.norm = Norm::rms_norm;
-    c.gated = true;
+    c = llama_like(c);
   }
   return c;
 }

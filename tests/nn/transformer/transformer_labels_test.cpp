@@ -10,6 +10,7 @@
 #include "cubist/scheme/data_parallel.hpp"
 
 #include "catch.hpp"
+#include "llama_like.hpp"
 #include "nn.hpp"
 #include "transformer_labels.hpp"
 
@@ -27,9 +28,7 @@ TransformerConfig config_of(bool llama)
       .vocabulary = 13, .positions = 9, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
   if (llama)
   {
-    c.learned_positions = c.bias = c.tied = false;
-    c.norm = Norm::rms_norm;
-    c.gated = true;
+    c = llama_like(c);
   }
   return c;
 }

@@ -18,6 +18,7 @@
 #include "catch.hpp"
 #include "checked_step.hpp"
 #include "folder.hpp"
+#include "llama_like.hpp"
 #include "nn.hpp"
 
 // Transformers in training: dropout, checkpoints, ranks without work, and calls out of order.
@@ -36,9 +37,7 @@ TransformerConfig config_of(bool llama)
       .vocabulary = 13, .positions = 8, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
   if (llama)
   {
-    c.learned_positions = c.bias = c.tied = false;
-    c.norm = Norm::rms_norm;
-    c.gated = true;
+    c = llama_like(c);
   }
   return c;
 }

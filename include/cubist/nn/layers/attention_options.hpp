@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cubist/core/error.hpp"
+#include "cubist/nn/functions/attention_heads.hpp"
 #include "cubist/nn/functions/rotary_scaling.hpp"
 #include "cubist/nn/layers/dropout.hpp"
 #include "cubist/nn/layers/linear_options.hpp"
@@ -49,15 +50,9 @@ struct AttentionOptions
   [[nodiscard]] AttentionOptions complete(std::size_t width) const
   {
     auto o = *this;
-    if (o.key_value_heads == 0) o.key_value_heads = o.heads;
-    require<ShapeError>(o.heads > 0 && o.heads % o.key_value_heads == 0, "got ", o.heads,
-                        " heads for ", o.key_value_heads,
-                        " key-value heads, so some would be shared by more heads than others; use "
-                        "a number of heads that is a multiple of the other");
-    require<ShapeError>(o.head_size > 0 || (width >= o.heads && width % o.heads == 0), "got ",
-                        o.heads, " heads for a width of ", width,
-                        ", which they do not divide; use a number that does, or give a head_size");
-    if (o.head_size == 0) o.head_size = width / o.heads;
+    const auto complete = detail::AttentionHeads{heads, key_value_heads, head_size}.complete(width);
+    o.key_value_heads = complete.key_value_heads;
+    o.head_size = complete.size;
     if (o.rotary_size == 0) o.rotary_size = o.head_size;
     require<ShapeError>(o.rotary_base == 0 || o.rotary_size % 2 == 0, "got ", o.rotary_size,
                         " rotated elements of a head, which are not pairs; use an even number");

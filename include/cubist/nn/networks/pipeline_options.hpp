@@ -63,19 +63,6 @@ namespace detail
   return begins;
 }
 
-/// The costs of a transformer's blocks for cut_in_pieces(), in products of a token, divided by the
-/// width. The logits, which are behind the last block, count as its.
-/// @param attention  columns of queries, keys and values, and rows of the output's weights
-/// @param feed_forward  columns of the matrices of a feed-forward network, and rows of the last one
-[[nodiscard]] inline std::vector<double> block_costs(std::size_t blocks, std::size_t attention,
-                                                     std::size_t feed_forward,
-                                                     std::size_t vocabulary)
-{
-  std::vector<double> costs(blocks, static_cast<double>(attention + feed_forward));
-  if (!costs.empty()) costs.back() += static_cast<double>(vocabulary);
-  return costs;
-}
-
 /// The first layer of each piece of a network on so many stages, and behind them the number of
 /// layers.
 /// @param costs of the layers

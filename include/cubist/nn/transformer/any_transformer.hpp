@@ -59,11 +59,11 @@ class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
   virtual void use_cache(std::size_t tokens) = 0;
 
  protected:
+  /// @pre the configuration is complete
   TransformerCalls(const Mesh& mesh, const TransformerConfig& config, std::uint64_t seed,
                    bool is_inference)
       : TransformerCalls::Network{mesh, seed, is_inference}, config_{config}
   {
-    config.check();
   }
 
   /// A batch without its padding.
@@ -96,6 +96,7 @@ class AnyTransformer : public TransformerCalls<S, B, T>
   using TransformerCalls<S, B, T>::TransformerCalls;
 };
 
+/// @pre the configuration is complete
 /// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range
 template <SchemeType S, class B, RealScalar T>
 std::unique_ptr<AnyTransformer<S, B, T>> make_transformer(const AxisMesh<typename S::Axes, B>& mesh,

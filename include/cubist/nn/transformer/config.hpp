@@ -62,30 +62,11 @@ inline constexpr JsonUse config_use{"so the model's sizes are unknown",
                                     "give the folder of a model of Hugging Face",
                                     "take the config.json of the model"};
 
-/// Biases can be given for all linear layers together or for each kind of layer. Returns the first
-/// form.
-[[nodiscard]] inline TransformerConfig with_common_bias(TransformerConfig c)
-{
-  if (c.query_key_value_bias && c.attention_output_bias && c.feed_forward_bias) c.bias = true;
-  if (c.bias) c.query_key_value_bias = c.attention_output_bias = c.feed_forward_bias = false;
-  return c;
-}
-/// Returns the second form.
-[[nodiscard]] inline TransformerConfig with_each_bias(TransformerConfig c)
-{
-  if (c.bias) c.query_key_value_bias = c.attention_output_bias = c.feed_forward_bias = true;
-  return c;
-}
-
-/// Returns the model without values that have no effect on it, and without sizes that equal the
-/// defaults.
-[[nodiscard]] inline TransformerConfig reduced(TransformerConfig c)
+/// Returns the model without values that have no effect on it.
+[[nodiscard]] inline TransformerConfig with_effect(TransformerConfig c)
 {
   const TransformerConfig usual;
-  c = with_common_bias(c);
-  if (c.key_value_heads == c.heads) c.key_value_heads = 0;
-  if (c.heads > 0 && c.head_size * c.heads == c.width) c.head_size = 0;
-  if (c.gated) c.activation = usual.activation;
+  if (c.is_gated()) c.activation = usual.activation;
   if (!c.learned_positions) return c;
   c.rotary_base = usual.rotary_base;
   c.rotary_scaling = usual.rotary_scaling;
@@ -93,17 +74,15 @@ inline constexpr JsonUse config_use{"so the model's sizes are unknown",
   return c;
 }
 
-/// Types of rotary scaling by their names in transformers.
-struct RotaryTypeName
+/// The name that a save writes for a value.
+template <class Names, class T>
+[[nodiscard]] std::string_view name_of(const Names& names, T value)
 {
-  std::string_view name;
-  RotaryScaling::Type type;
-};
-inline constexpr auto rotary_type_names = std::to_array<RotaryTypeName>({
-    {"default", RotaryScaling::Type::none},
-    {"linear", RotaryScaling::Type::linear},
-    {"llama3", RotaryScaling::Type::llama3},
-});
+  return std::find_if(names.begin(), names.end(),
+                      [&](const auto& known) { return known.value == value; })
+      ->name;
+}
+
 /// Numbers of rotary scaling in a config.json.
 struct RotaryNumber
 {
@@ -154,13 +133,8 @@ class ConfigReader
     for (const auto& keys :
          {std::span<const ConfigKey>{common_keys}, family_->keys, family_->own_keys})
       for (const ConfigKey& key : keys) read(key);
-    if (config_.feed_forward == 0) config_.feed_forward = 4 * config_.width;
-    if (!config_.learned_positions && config_.key_value_heads == 0)
-      config_.key_value_heads = config_.heads;
     config_.window = read_window();
-    config_ = with_common_bias(config_);
-    config_.check();
-    return config_;
+    return config_.completed();
   }
 
   [[nodiscard]] const ModelFamily& family() const { return *family_; }
@@ -205,27 +179,29 @@ class ConfigReader
     if (!value) return;
     if (const auto* number = std::get_if<NumberKey>(&key.meaning))
       config_.*number->number = positive(name, *value);
-    if (const auto* flag = std::get_if<FlagKey>(&key.meaning)) read_flag(name, *flag, *value);
-    if (std::holds_alternative<ActivationKey>(key.meaning)) read_activation(name, *value);
+    if (const auto* flag = std::get_if<FlagKey>(&key.meaning))
+      config_.*flag->flag = truth(name, *value);
+    if (const auto* bias = std::get_if<BiasKey>(&key.meaning))
+      for (const auto layers : {bias->layers, bias->others})
+        if (layers != nullptr) config_.bias.*layers = truth(name, *value);
+    if (std::holds_alternative<ActivationKey>(key.meaning))
+      config_.activation = named(name, *value, activation_names);
     if (accepted) require_one_of(name, *value, Json::parse(accepted->values));
     if (std::holds_alternative<RotaryKey>(key.meaning)) read_rotary(name, *value);
   }
 
-  void read_flag(const std::string& name, const FlagKey& key, const Json& value)
+  template <class T, std::size_t n>
+  [[nodiscard]] T named(const std::string& name, const Json& value,
+                        const std::array<NamedValue<T>, n>& names) const
   {
-    expect(value.is_boolean(), name, value, "true or false");
-    config_.*key.flag = value.get<bool>();
-    if (key.second != nullptr) config_.*key.second = value.get<bool>();
-  }
-  void read_activation(const std::string& name, const Json& value)
-  {
-    Json names = Json::array();
-    for (const auto& known : activation_names)
+    Json accepted = Json::array();
+    for (const auto& known : names)
     {
-      names.push_back(known.name);
-      if (value == known.name) config_.activation = known.activation;
+      if (value == known.name) return known.value;
+      accepted.push_back(known.name);
     }
-    require_one_of(name, value, names);
+    require_one_of(name, value, accepted);
+    return {};
   }
 
   [[nodiscard]] std::size_t whole(const std::string& name, const Json& value, std::size_t most,
@@ -236,6 +212,11 @@ class ConfigReader
     expect(fits, name, value,
            "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
     return value.get<std::size_t>();
+  }
+  [[nodiscard]] bool truth(const std::string& name, const Json& value) const
+  {
+    expect(value.is_boolean(), name, value, "true or false");
+    return value.get<bool>();
   }
   [[nodiscard]] double positive(const std::string& name, const Json& value) const
   {
@@ -277,7 +258,7 @@ class ConfigReader
     for (const char* key : {"rope_type", "type"})
     {
       if (!gives(key)) continue;
-      const auto type = rotary_type(name + "." + key, value.at(key));
+      const auto type = named(name + "." + key, value.at(key), rotary_type_names);
       if (!typed) scaling.type = type, typed = key;
       require<DataError>(type == scaling.type, file_, " has ", excerpt(value.at(typed)), " for ",
                          name, ".", typed, " and ", excerpt(value.at(key)), " for ", name, ".", key,
@@ -308,17 +289,6 @@ class ConfigReader
                        "scaled; remove the wrong one");
     scaling_name_ = name;
     config_.rotary_scaling = scaling;
-  }
-  [[nodiscard]] RotaryScaling::Type rotary_type(const std::string& name, const Json& value) const
-  {
-    Json names = Json::array();
-    for (const auto& known : rotary_type_names)
-    {
-      if (value == known.name) return known.type;
-      names.push_back(known.name);
-    }
-    require_one_of(name, value, names);
-    return {};
   }
   [[nodiscard]] static const RotaryNumber* rotary_number(std::string_view name,
                                                          RotaryScaling::Type type)
@@ -367,10 +337,7 @@ class ConfigReader
       first = whole("max_window_layers", *value, largest_size, 0);
     bool is_used = false;
     if (const Json* value = given("use_sliding_window"))
-    {
-      expect(value->is_boolean(), "use_sliding_window", *value, "true or false");
-      is_used = value->get<bool>();
-    }
+      is_used = truth("use_sliding_window", *value);
     bool slides = first < config_.layers;
     if (const Json* types = given("layer_types"))
     {
@@ -410,16 +377,14 @@ inline void write_rotary(nlohmann::json& json, const TransformerConfig& c)
        {"rope_theta", "partial_rotary_factor", "rope_scaling", "rope_parameters"})
     json.erase(name);
   Json scaling = Json::object();
-  const auto& names = rotary_type_names;
-  const auto type = std::find_if(names.begin(), names.end(),
-                                 [&](auto& name) { return name.type == c.rotary_scaling.type; });
-  scaling["rope_type"] = type->name;
+  const RotaryScaling::Type type = c.rotary_scaling.type;
+  scaling["rope_type"] = name_of(rotary_type_names, type);
   for (const RotaryNumber& number : rotary_numbers)
   {
     const double value = c.rotary_scaling.*number.number;
     const bool is_size =
         number.number == &RotaryScaling::positions && value < 0x1p53 && value == std::floor(value);
-    if (!counts(number, type->type)) continue;
+    if (!counts(number, type)) continue;
     Json& entry = scaling[std::string{number.name}];
     if (is_size)
       entry = static_cast<std::uint64_t>(value);
@@ -431,7 +396,7 @@ inline void write_rotary(nlohmann::json& json, const TransformerConfig& c)
   if (c.rotary_fraction != 1) numbers["partial_rotary_factor"] = c.rotary_fraction;
   if (has_parameters)
     json["rope_parameters"] = scaling;
-  else if (type->type != RotaryScaling::Type::none)
+  else if (type != RotaryScaling::Type::none)
     json["rope_scaling"] = scaling;
 }
 
@@ -463,22 +428,17 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
   for (const auto& keys : {std::span<const ConfigKey>{common_keys}, family.keys, family.own_keys})
     for (const auto& [name, meaning] : keys)
     {
-      if (const auto* size = std::get_if<SizeKey>(&meaning))
-      {
-        if (differs(size->size) && (!size->optional || c.*size->size > 0))
-          json[std::string{name}] = c.*size->size;
-        else if (said != nullptr && c.*size->size == 0 && said->*size->size > 0)
-          json.erase(std::string{name});
-      }
+      const auto* size = std::get_if<SizeKey>(&meaning);
+      if (size && differs(size->size)) json[std::string{name}] = c.*size->size;
       if (const auto* number = std::get_if<NumberKey>(&meaning)) set(name, number->number);
       if (const auto* flag = std::get_if<FlagKey>(&meaning)) set(name, flag->flag);
+      const auto* bias = std::get_if<BiasKey>(&meaning);
+      if (bias && (is_null(name) || !said || said->bias.*bias->layers != c.bias.*bias->layers))
+        json[std::string{name}] = c.bias.*bias->layers;
       if (std::holds_alternative<OneOfKey>(meaning) && is_null(name)) json.erase(std::string{name});
       if (std::holds_alternative<ActivationKey>(meaning) &&
           (differs(&TransformerConfig::activation) || is_null(name)))
-        json[std::string{name}] =
-            std::find_if(activation_names.begin(), activation_names.end(), [&](auto& known) {
-              return known.activation == c.activation;
-            })->name;
+        json[std::string{name}] = name_of(activation_names, c.activation);
     }
   if (knows_key(family, "sliding_window") && differs(&TransformerConfig::window))
     write_window(json, family, c.window);
@@ -493,24 +453,21 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
 [[nodiscard]] inline std::optional<nlohmann::json>
 config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json source)
 {
-  if (family.defaults().head_size > 0 && c.head_size == 0 && c.heads > 0)
-    c.head_size = c.width / c.heads;
   c.end_ids.clear();  // config_text writes them
-  const auto each = with_each_bias(c);
   if (source.is_object())
   {
-    const auto said = with_each_bias(ConfigReader{source, "the configuration's source"}.read());
-    write_keys(source, family, each, &said);
+    const auto said = ConfigReader{source, "the configuration's source"}.read();
+    write_keys(source, family, c, &said);
   }
   else
   {
     source = {{"model_type", family.type}};
     if (family.names == &llama_names) source["hidden_act"] = "silu";
-    write_keys(source, family, each, nullptr);
+    write_keys(source, family, c, nullptr);
   }
   try
   {
-    if (reduced(ConfigReader{source, "the configuration"}.read()) != reduced(c)) return {};
+    if (with_effect(ConfigReader{source, "the configuration"}.read()) != with_effect(c)) return {};
   }
   catch (const Error&)
   {
@@ -549,8 +506,7 @@ CUBIST_INLINE TransformerConfig read_config(std::filesystem::path path)
 
 CUBIST_INLINE std::string config_text(TransformerConfig c, const char* elements)
 {
-  if (c.feed_forward == 0) c.feed_forward = 4 * c.width;
-  if (!c.learned_positions && c.key_value_heads == 0) c.key_value_heads = c.heads;
+  c = c.completed();
   std::optional<nlohmann::json> json;
   const detail::ModelFamily* family = detail::find_family(c.source.family);
   if (family != nullptr)

@@ -50,7 +50,14 @@ struct NumberKey
 struct FlagKey
 {
   ConfigMember<bool> flag;
-  ConfigMember<bool> second = nullptr;  ///< another member with the same value
+};
+/// Whether linear layers have a bias.
+struct BiasKey
+{
+  using Member = bool LayerBiases::*;  // nvcc puts a member of this type into parentheses
+
+  Member layers;
+  Member others = nullptr;  ///< layers for which the key holds, too
 };
 /// The activation of a feed-forward network without a gate, by a name of transformers.
 struct ActivationKey
@@ -78,7 +85,8 @@ struct WindowKey
 struct ConfigKey
 {
   std::string_view name;
-  std::variant<SizeKey, NumberKey, FlagKey, ActivationKey, OneOfKey, RotaryKey, WindowKey> meaning;
+  std::variant<SizeKey, NumberKey, FlagKey, BiasKey, ActivationKey, OneOfKey, RotaryKey, WindowKey>
+      meaning;
 };
 
 /// The keys that every configuration of transformers may have.
@@ -167,9 +175,8 @@ inline constexpr auto llama_like_without_effect = std::to_array<std::string_view
 
 inline constexpr auto llama_keys = std::to_array<ConfigKey>({
     {"num_key_value_heads", SizeKey{&TransformerConfig::key_value_heads, true}},
-    {"attention_bias",
-     FlagKey{&TransformerConfig::query_key_value_bias, &TransformerConfig::attention_output_bias}},
-    {"mlp_bias", FlagKey{&TransformerConfig::feed_forward_bias}},
+    {"attention_bias", BiasKey{&LayerBiases::query_key_value, &LayerBiases::attention_output}},
+    {"mlp_bias", BiasKey{&LayerBiases::feed_forward}},
     {"rope_interleaved", OneOfKey{"[false]"}},
 });
 inline constexpr auto mistral_keys = std::to_array<ConfigKey>({
@@ -186,27 +193,32 @@ inline constexpr auto qwen2_keys = std::to_array<ConfigKey>({
 });
 inline constexpr auto qwen3_keys = std::to_array<ConfigKey>({
     {"num_key_value_heads", SizeKey{&TransformerConfig::key_value_heads}},
-    {"attention_bias",
-     FlagKey{&TransformerConfig::query_key_value_bias, &TransformerConfig::attention_output_bias}},
+    {"attention_bias", BiasKey{&LayerBiases::query_key_value, &LayerBiases::attention_output}},
     {"sliding_window", WindowKey{}},
     {"use_sliding_window", WindowKey{}},
     {"max_window_layers", WindowKey{}},
     {"layer_types", WindowKey{}},
 });
 
-/// Names of activations in transformers; a save writes the first of each.
-struct ActivationName
+/// A value by a name of transformers. A save writes the first name of each value.
+template <class T>
+struct NamedValue
 {
   std::string_view name;
-  FeedForwardActivation activation;
+  T value;
 };
-inline constexpr auto activation_names = std::to_array<ActivationName>({
+inline constexpr auto activation_names = std::to_array<NamedValue<FeedForwardActivation>>({
     {"gelu_new", FeedForwardActivation::approximate_gelu},
     {"gelu_pytorch_tanh", FeedForwardActivation::approximate_gelu},
     {"gelu", FeedForwardActivation::exact_gelu},
     {"relu", FeedForwardActivation::rectified},
     {"silu", FeedForwardActivation::sigmoid_weighted},
     {"swish", FeedForwardActivation::sigmoid_weighted},
+});
+inline constexpr auto rotary_type_names = std::to_array<NamedValue<RotaryScaling::Type>>({
+    {"default", RotaryScaling::Type::none},
+    {"linear", RotaryScaling::Type::linear},
+    {"llama3", RotaryScaling::Type::llama3},
 });
 
 /// The beginning of a parameter's name, and of its tensor's.
@@ -283,6 +295,15 @@ struct PublishedModel
   std::size_t head_size = 0;  ///< 0: width / heads
   bool tied = false;
   std::size_t window = 0;  ///< tokens that a token sees; 0: all
+
+  /// @param c the defaults of its family
+  [[nodiscard]] TransformerConfig config(TransformerConfig c) const
+  {
+    c.vocabulary = vocabulary, c.positions = positions, c.width = width, c.layers = layers;
+    c.heads = heads, c.key_value_heads = key_value_heads, c.head_size = head_size;
+    c.feed_forward = feed_forward, c.tied = tied, c.window = window;
+    return c;
+  }
 };
 
 inline constexpr auto gpt2_models = std::to_array<PublishedModel>({
@@ -341,9 +362,8 @@ struct ModelFamily
   TransformerConfig c;
   c.positions = 2048;
   c.learned_positions = false;
-  c.norm = Norm::rms_norm;
+  c.kind = TransformerKind::llama;
   c.epsilon = 1e-6;
-  c.gated = true;
   c.bias = false;
   c.tied = false;
   return c;
@@ -358,7 +378,7 @@ struct ModelFamily
 {
   auto c = llama_defaults();
   c.positions = 32'768;
-  c.query_key_value_bias = true;
+  c.bias.query_key_value = true;
   return c;
 }
 [[nodiscard]] inline TransformerConfig qwen3_defaults()

@@ -263,14 +263,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   [[nodiscard]] static std::vector<std::size_t>
   cut(const Mesh& mesh, const TransformerConfig& config, const PipelineOptions& options)
   {
-    const std::size_t size = config.head_size == 0
-                                 ? config.width / std::max<std::size_t>(1, config.heads)
-                                 : config.head_size;
-    const std::size_t keys = config.key_value_heads == 0 ? config.heads : config.key_value_heads;
-    const std::size_t inner = config.feed_forward == 0 ? 4 * config.width : config.feed_forward;
-    const auto costs = block_costs(config.layers, 2 * size * (config.heads + keys),
-                                   (config.gated ? 3 : 2) * inner, config.vocabulary);
-    return cut_in_pieces(costs, static_cast<std::size_t>(stages_of(mesh)), options);
+    return cut_in_pieces(block_costs(config), static_cast<std::size_t>(stages_of(mesh)), options);
   }
   [[nodiscard]] MicroBatches micro_batches(const TokenBatch& batch, bool trains) const
   {

@@ -368,9 +368,9 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   make(const Mesh& mesh, const TransformerConfig& config, const TransformerOptions& options)
   {
     if constexpr (is_pipeline<S>)
-      return std::make_unique<Network>(mesh, config, options);
+      return std::make_unique<Network>(mesh, config.completed(), options);
     else
-      return detail::make_transformer<S, B, T>(mesh, config, options);
+      return detail::make_transformer<S, B, T>(mesh, config.completed(), options);
   }
   static void refuse_stages()
   {

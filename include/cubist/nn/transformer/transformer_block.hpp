@@ -191,11 +191,10 @@ inline constexpr double weight_deviation = 0.02;
 
 /// The options of a linear layer in block i.
 /// @param offset  tells the layers of a block apart in random streams
-[[nodiscard]] inline LinearOptions linear_options(const TransformerConfig& config,
-                                                  const TransformerOptions& options, std::size_t i,
+[[nodiscard]] inline LinearOptions linear_options(const TransformerOptions& options, std::size_t i,
                                                   std::size_t offset, double deviation, bool bias)
 {
-  return {.bias = config.bias || bias,
+  return {.bias = bias,
           .seed = options.seed,
           .index = 1 + layer_indices * i + offset,
           .gathered = options.gathered,
@@ -210,18 +209,18 @@ inline constexpr double weight_deviation = 0.02;
 [[nodiscard]] inline AttentionOptions
 attention_options(const TransformerConfig& config, const TransformerOptions& options, std::size_t i)
 {
-  AttentionOptions attention{.heads = config.heads,
-                             .key_value_heads = config.key_value_heads,
-                             .head_size = config.head_size,
-                             .rotary_base = config.learned_positions ? 0 : config.rotary_base,
-                             .rotary_scaling = config.rotary_scaling,
-                             .head_norms = config.head_norms,
-                             .norm_epsilon = config.epsilon,
-                             .dropout = options.attention_dropout,
-                             .linear = linear_options(config, options, i, 0, weight_deviation,
-                                                      config.query_key_value_bias),
-                             .output_weights = Normal{added_deviation(config)},
-                             .output_bias = config.bias || config.attention_output_bias};
+  AttentionOptions attention{
+      .heads = config.heads,
+      .key_value_heads = config.key_value_heads,
+      .head_size = config.head_size,
+      .rotary_base = config.learned_positions ? 0 : config.rotary_base,
+      .rotary_scaling = config.rotary_scaling,
+      .head_norms = config.head_norms,
+      .norm_epsilon = config.epsilon,
+      .dropout = options.attention_dropout,
+      .linear = linear_options(options, i, 0, weight_deviation, config.bias.query_key_value),
+      .output_weights = Normal{added_deviation(config)},
+      .output_bias = config.bias.attention_output};
   attention = attention.complete(config.width);
   if (!config.learned_positions)
   {
@@ -237,24 +236,24 @@ attention_options(const TransformerConfig& config, const TransformerOptions& opt
 
 /// Block i of a transformer. Weights are normal with a deviation of 0.02, or 0.02 / sqrt(2 layers)
 /// in layers whose output is added to the stream, as in GPT-2.
+/// @pre the configuration is complete
 template <SchemeType S, class B, RealScalar T>
 [[nodiscard]] std::unique_ptr<
     AnyLayer<DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>, T>>
 make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
            const TransformerOptions& options, std::size_t i)
 {
-  const std::size_t inner = config.feed_forward == 0 ? 4 * config.width : config.feed_forward;
   const AttentionOptions attention = attention_options(config, options, i);
   const NormOptions norm{config.epsilon, !options.inference};
   const auto linear = [&](std::size_t offset, double deviation) {
-    return linear_options(config, options, i, offset, deviation, config.feed_forward_bias);
+    return linear_options(options, i, offset, deviation, config.bias.feed_forward);
   };
   const auto dropout = [&](std::size_t offset) {
     return Dropout{options.dropout, options.seed, 1 + layer_indices * i + offset};
   };
   const auto make = [&]<class N, class Up>(std::type_identity<N>, Up up) {
     using Block = TransformerBlock<S, B, T, N, Up>;
-    Dense<typename S::Next, B, T> down{mesh, inner, config.width,
+    Dense<typename S::Next, B, T> down{mesh, config.feed_forward, config.width,
                                        linear(6, added_deviation(config))};
     Block block{
         Sequential{N{mesh, config.width, norm}, Attention<S, B, T>{mesh, config.width, attention}},
@@ -262,18 +261,13 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
         dropout(1)};
     return std::make_unique<LayerOf<typename Block::Input, Block>>(std::move(block));
   };
-  const bool centred = config.norm == Norm::layer_norm;
-  require<ArgumentError>(
-      centred != config.gated, "got a transformer with ",
-      centred ? "LayerNorm and SwiGLU" : "RMSNorm and GELU",
-      ", which is neither GPT-2's nor Llama's kind; use LayerNorm with GELU or RMSNorm with SwiGLU, or "
-      "make its blocks with TransformerBlock");
-  if (centred)
+  if (config.kind == TransformerKind::gpt)
     return make(std::type_identity<LayerNorm<S, B, T>>{},
-                Dense<S, B, T>{mesh, config.width, inner, linear(4, weight_deviation),
+                Dense<S, B, T>{mesh, config.width, config.feed_forward, linear(4, weight_deviation),
                                activation_of(config.activation)});
-  return make(std::type_identity<RmsNorm<S, B, T>>{},
-              GatedLinear<S, B, T>{mesh, config.width, inner, linear(4, weight_deviation)});
+  return make(
+      std::type_identity<RmsNorm<S, B, T>>{},
+      GatedLinear<S, B, T>{mesh, config.width, config.feed_forward, linear(4, weight_deviation)});
 }
 
 }  // namespace detail

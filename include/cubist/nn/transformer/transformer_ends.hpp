@@ -226,7 +226,7 @@ class TransformerEnds
       return std::make_unique<LayerOf<Hidden, N>>(
           N{mesh, config.width, {config.epsilon, gradients}});
     };
-    if (config.norm == Norm::layer_norm) return make(std::type_identity<LayerNorm<S, B, T>>{});
+    if (config.kind == TransformerKind::gpt) return make(std::type_identity<LayerNorm<S, B, T>>{});
     return make(std::type_identity<RmsNorm<S, B, T>>{});
   }
 
