@@ -189,39 +189,34 @@ TEST_CASE("Ranks share the operations of the padded product")
   CHECK(cost<Grid3D>({1, 2, 3}, {.m = 5, .n = 6, .k = 6}).forward.flops() == 2 * 2 * 6 * 6 / 2.0);
 }
 
-TEST_CASE("The memory of a rank is its blocks and the buffers of gathered and summed matrices")
+TEST_CASE("The workspace of a rank is the buffers of gathered and summed matrices")
 {
   // X, W, Y: 64, 128, 256 elements on each of 8 ranks; gathered or summed in pairs.
   const auto cube = cost<Cube3D>({2, 2, 2}, {.m = 16, .n = 64, .k = 32});
   const std::size_t x = 64;
   const std::size_t w = 256;
   const std::size_t y = 128;
-  CHECK(cube.memory == Memory{.parameters = 2 * w,
-                              .activations = 2 * (x + y),
-                              .workspace = 2 * (2 * x + x) + 2 * (2 * w + w) + (2 * y + y),
-                              .far_workspace = 8 * x + 8 * w + 4 * y});
+  CHECK(cube.near_workspace == 2 * (2 * x + x) + 2 * (2 * w + w) + (2 * y + y));
+  CHECK(cube.far_workspace == 8 * x + 8 * w + 4 * y);
   SECTION("nothing is gathered on one rank")
   {
-    CHECK(cost<Grid3D>({1, 1, 1}, {2, 3, 4}).memory ==
-          Memory{.parameters = 24, .activations = 28, .workspace = 0});
+    CHECK(cost<Grid3D>({1, 1, 1}, {2, 3, 4}).near_workspace == 0);
   }
   SECTION("SUMMA has buffers for panels")
   {
     // 2 x 4 ranks, 4 panels of 8 of K: of X 8 x 8, of W 8 x 16; coalesced, all of K.
     const std::size_t coalesced = (8 + 16) * 32;
-    CHECK(cost<Summa2D>({2, 4}, {.m = 16, .n = 64, .k = 32}).memory ==
-          Memory{.parameters = 2 * 256,
-                 .activations = 2 * (64 + 128),
-                 .workspace = 8 * (64 + 128) + coalesced,
-                 .far_workspace = 16 * (64 + 128) + coalesced});
+    const auto summa = cost<Summa2D>({2, 4}, {.m = 16, .n = 64, .k = 32});
+    CHECK(summa.near_workspace == 8 * (64 + 128) + coalesced);
+    CHECK(summa.far_workspace == 16 * (64 + 128) + coalesced);
   }
   SECTION("the larger workspace is that of ranks on several nodes")
   {
-    CHECK(cube.workspace(8, 8) == cube.memory.workspace);
-    CHECK(cube.workspace(4, 8) == cube.memory.far_workspace);
+    CHECK(cube.workspace(8, 8) == cube.near_workspace);
+    CHECK(cube.workspace(4, 8) == cube.far_workspace);
     const auto meshes = cost<DataParallel<Summa2D>>({4, 2, 2}, {.m = 16, .n = 64, .k = 32});
-    CHECK(meshes.workspace(4, 16) == meshes.memory.workspace);
-    CHECK(meshes.workspace(6, 16) == meshes.memory.far_workspace);
+    CHECK(meshes.workspace(4, 16) == meshes.near_workspace);
+    CHECK(meshes.workspace(6, 16) == meshes.far_workspace);
   }
 }
 

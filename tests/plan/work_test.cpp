@@ -33,16 +33,6 @@ static_assert(two_of_each().messages() == 3);
 
 }  // namespace
 
-TEST_CASE("A cost is the sum of forward and backward")
-{
-  const Cost cost{
-      two_of_each(), two_of_each(), {}, {.parameters = 1, .activations = 2, .workspace = 4}};
-  CHECK(cost.flops() == 484);
-  CHECK(cost.words() == 54);
-  CHECK(cost.messages() == 6);
-  CHECK(cost.memory.total() == 7);
-}
-
 TEST_CASE("Few values are those that were added")
 {
   Few<int, 3> few;

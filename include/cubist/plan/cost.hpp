@@ -116,8 +116,8 @@ struct Moving
     return all * (4 * buffers * depth + coalesced_depth(depth, count));
   };
   const std::size_t slice = std::min(deep, far_depth);
-  cost.memory.workspace = workspace(2, deep, panels);
-  cost.memory.far_workspace = workspace(4, slice, panels * slices);
+  cost.near_workspace = workspace(2, deep, panels);
+  cost.far_workspace = workspace(4, slice, panels * slices);
   cost.reach = std::max(a.along.extent * a.along.stride, b.along.extent * b.along.stride);
   return cost;
 }
@@ -211,10 +211,9 @@ struct CommunicatedMatrix
   // X, W, Y, dX and dW have buffers of their own. Between nodes each rank's terms of a sum have
   // one.
   const std::size_t gathered = 2 * (x.gathered_size() + w.gathered_size()) + y.gathered_size();
-  cost.memory.workspace = gathered + 2 * (x.sum_size(1) + w.sum_size(1)) + y.sum_size(1);
-  cost.memory.far_workspace = gathered +
-                              2 * (x.sum_size(x.along.parts()) + w.sum_size(w.along.parts())) +
-                              y.sum_size(y.along.parts());
+  cost.near_workspace = gathered + 2 * (x.sum_size(1) + w.sum_size(1)) + y.sum_size(1);
+  cost.far_workspace = gathered + 2 * (x.sum_size(x.along.parts()) + w.sum_size(w.along.parts())) +
+                       y.sum_size(y.along.parts());
   cost.reach = ranks;
   return cost;
 }
@@ -253,8 +252,6 @@ template <SchemeType S>
   Cost c = detail::cost_of<typename S::Axes>(typename S::Algorithm{}, p, extents, policy);
   detail::add_all_reduce(c.backward, p.w, p.pending);
   detail::add_all_reduce(c.backward_weight, p.w, p.pending);
-  c.memory.parameters = 2 * p.w.block.size();
-  c.memory.activations = 2 * (p.x.block.size() + p.y.block.size());
   return c;
 }
 

@@ -167,20 +167,6 @@ struct Work
   }
 };
 
-/// The memory of a rank, in elements.
-struct Memory
-{
-  std::size_t parameters = 0;   // W and dW
-  std::size_t activations = 0;  // X, Y, dX and dY
-  std::size_t workspace = 0;    // gathered operands, panels, partial sums
-  /// The workspace if the ranks are on several nodes, where more pieces are in flight.
-  std::size_t far_workspace = 0;
-
-  /// Elements of a rank.
-  [[nodiscard]] constexpr std::size_t total() const { return parameters + activations + workspace; }
-  friend constexpr bool operator==(const Memory&, const Memory&) = default;
-};
-
 /// The memory of a rank in a step, in bytes, by use.
 struct MemoryParts
 {
@@ -261,24 +247,16 @@ struct Cost
 {
   Work forward;
   Work backward;
-  Work backward_weight;  ///< backward without dX, as in the first layer of a network
-  Memory memory;         ///< elements of a rank
-  int reach = 1;         ///< consecutive ranks that have to be on one node for the near workspace
+  Work backward_weight;            ///< backward without dX, as in the first layer of a network
+  std::size_t near_workspace = 0;  ///< elements of gathered operands, panels and partial sums
+  std::size_t far_workspace = 0;   ///< if ranks are on several nodes: more pieces are in flight
+  int reach = 1;  ///< consecutive ranks that have to be on one node for the near workspace
 
   /// Elements of workspace on a mesh of this many ranks.
   [[nodiscard]] constexpr std::size_t workspace(int ranks_per_node, int mesh_ranks) const
   {
     const bool near = mesh_ranks <= ranks_per_node || ranks_per_node % reach == 0;
-    return near ? memory.workspace : memory.far_workspace;
-  }
-  /// Operations of forward and backward.
-  [[nodiscard]] constexpr double flops() const { return forward.flops() + backward.flops(); }
-  /// Words of forward and backward.
-  [[nodiscard]] constexpr double words() const { return forward.words() + backward.words(); }
-  /// Messages of forward and backward.
-  [[nodiscard]] constexpr double messages() const
-  {
-    return forward.messages() + backward.messages();
+    return near ? near_workspace : far_workspace;
   }
 };
 
