@@ -302,46 +302,65 @@ inline void send_result(LinkTimes& links, const Work& work, std::size_t i, std::
   }
 }
 
+/// The seconds of a layer's messages.
+struct MessageTimes
+{
+  double inside = 0;
+  double across = 0;
+  double copied = 0;       // by the rank itself, which multiplies nothing meanwhile
+  double overlapped = 0;   // with the layer's products
+  double sums = 0;         // of gradients, which overlap with other layers
+  double beside_sums = 0;  // of other messages on the link of these sums
+};
+
+[[nodiscard]] inline MessageTimes message_times(const LinkTimes& links, const Work& work)
+{
+  MessageTimes times;
+  const Transfer* sum = nullptr;
+  for (const auto& t : work.transfers)
+  {
+    const double seconds = links.seconds(t);
+    (links.within(t) ? times.inside : times.across) += seconds;
+    if (!links.overlaps(t))
+      times.copied += seconds;
+    else if (sums_gradient(t))
+      times.sums += seconds, sum = &t;
+    else
+      times.overlapped += seconds;
+  }
+  for (const auto& t : work.transfers)
+    if (sum && !sums_gradient(t) && links.within(t) == links.within(*sum))
+      times.beside_sums += links.seconds(t);
+  return times;
+}
+
 }  // namespace detail
 
 /// Seconds of one direction of a layer.
 [[nodiscard]] inline Time time_of(const Work& work, Ranks ranks, const Machine& machine,
                                   std::size_t scalar_bytes)
 {
-  Time time;
   detail::LinkTimes links{work, ranks.active, machine, scalar_bytes};
-  double copied = 0;      // seconds in which the rank itself copies
-  double overlapped = 0;  // seconds of messages that overlap with products
-  const Transfer* sum = nullptr;
-  for (const auto& t : work.transfers)
-  {
-    const double seconds = links.seconds(t);
-    (links.within(t) ? time.inside : time.across) += seconds;
-    if (!links.overlaps(t))
-      copied += seconds;
-    else if (detail::sums_gradient(t))
-      time.sums += seconds, sum = &t;
-    else
-      overlapped += seconds;
-  }
   const auto& products = links.is_far() ? work.far_products : work.products;
+  double multiplied = 0;  // seconds of products
+  double end = 0;         // of the last product
   for (std::size_t i = 0; i < products.size(); ++i)
   {
     const double product = seconds(products[i], ranks, machine, scalar_bytes);
-    time.products += product;
-    time.total = detail::end_of_product(links, work, i, products.size(), time.total, product);
-    detail::send_result(links, work, i, products.size(), time.total, product);
+    multiplied += product;
+    end = detail::end_of_product(links, work, i, products.size(), end, product);
+    detail::send_result(links, work, i, products.size(), end, product);
   }
+  const auto messages = detail::message_times(links, work);
   const double hidden = machine.hidden(ranks.active);
-  time.total =
-      hidden * std::max(time.total, links.last()) + (1 - hidden) * (time.products + overlapped);
-  time.total += copied;
-  double on_sums_link = 0;
-  for (const auto& t : work.transfers)
-    if (sum && !detail::sums_gradient(t) && links.within(t) == links.within(*sum))
-      on_sums_link += links.seconds(t);
-  time.room = std::max(0.0, time.total - on_sums_link);
-  return time;
+  const double total = hidden * std::max(end, links.last()) +
+                       (1 - hidden) * (multiplied + messages.overlapped) + messages.copied;
+  return {.total = total,
+          .products = multiplied,
+          .inside = messages.inside,
+          .across = messages.across,
+          .sums = messages.sums,
+          .room = std::max(0.0, total - messages.beside_sums)};
 }
 
 /// A step's time with what remains of the sums of gradients over replicas when backward has ended.
