@@ -29,7 +29,7 @@
 #include <concepts>
 #include <cstddef>
 #include <numeric>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "cubist/core/block.hpp"
@@ -89,7 +89,7 @@ struct PipelineChoice
   std::size_t pieces = 1;
 };
 
-/// What may be chosen for so many stages; empty if there are too few blocks.
+/// What may be chosen for so many stages, by micro-batches; empty if there are too few blocks.
 [[nodiscard]] inline std::vector<PipelineChoice>
 pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOptions& options)
 {
@@ -110,39 +110,30 @@ pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOpti
         numbers.push_back(m);
         if (m * m != sequences) numbers.push_back(sequences / m);
       }
+  std::vector<std::size_t> pieces{1, 2, 3, 4};
+  if (options.pieces > 0) pieces = {stages == 1 ? 1 : options.pieces};
   std::vector<PipelineChoice> choices;
-  for (const std::size_t v : {1U, 2U, 3U, 4U})
-  {
-    if (options.pieces > 0 && v != 1) break;
-    const std::size_t pieces = options.pieces == 0 ? v : stages == 1 ? 1 : options.pieces;
-    if (pieces * stages > step.model.layers || (stages == 1 && pieces > 1)) continue;
-    for (const std::size_t m : numbers)
-      if (pieces == 1 || m % stages == 0) choices.push_back({m, pieces});
-  }
+  for (const std::size_t m : numbers)
+    for (const std::size_t v : pieces)
+      if (v * stages <= step.model.layers && (v == 1 || (stages > 1 && m % stages == 0)))
+        choices.push_back({m, v});
   return choices;
 }
 
-/// A part of a stage for one micro-batch: a block, what is before the first one, or behind the
+/// A part of a stage for one micro-batch: a block, what is before the first one, or after the
 /// last.
 struct StagePart
 {
   Plan cost = {};        // of a micro-batch whose gradients are added up on each rank
-  Plan sums = {};        // what sums over replicas add, once a step: time, words and messages
+  StepCost sums = {};    // what sums over replicas add, once a step: time, words and messages
   double elements = 0;   // of parameters, whose optimizer's state a rank has
   double workspace = 0;  // bytes of the workspace that each micro-batch in flight has
-  double needed = 0;     // operations of all ranks
 
-  /// Adds a part once a stage, and its memory without that of micro-batches in flight.
+  /// Adds a part n times, and its memory without that of micro-batches in flight.
   void add(const StagePart& other, double n)
   {
-    const auto add_to = [n](Plan& to, const Plan& from) {
-      to.time += n * from.time;
-      to.words += n * from.words;
-      to.messages += n * from.messages;
-      to.flops += n * from.flops;
-    };
-    add_to(cost, other.cost);
-    add_to(sums, other.sums);
+    cost += n * other.cost;
+    sums += n * other.sums;
     auto& memory = cost.memory_parts;
     const auto& added = other.cost.memory_parts;
     memory.parameters += n * added.parameters;
@@ -150,100 +141,96 @@ struct StagePart
     memory.optimizer += n * added.optimizer;
     memory.workspace += n * (added.workspace - other.workspace);
     elements += n * other.elements;
-    needed += n * other.needed;
   }
 };
 
 /// Replaces what a micro-batch costs by a mean with that of a smaller one.
 /// @param share  the smaller ones' part of the micro-batches
-inline void average(StagePart& part, const StagePart& smaller, double share)
+inline void average(StepCost& cost, const StepCost& smaller, double share)
 {
-  const auto mean = [share](double& x, double y) { x += share * (y - x); };
-  part.cost.time += -share * Time{part.cost.time};
-  part.cost.time += share * smaller.cost.time;
-  mean(part.cost.words, smaller.cost.words);
-  mean(part.cost.messages, smaller.cost.messages);
-  mean(part.cost.flops, smaller.cost.flops);
-  mean(part.needed, smaller.needed);
+  cost.time += -share * Time{cost.time};
+  cost.time += share * smaller.time;
+  for (const auto figure :
+       {&StepCost::words, &StepCost::messages, &StepCost::flops, &StepCost::needed})
+    cost.*figure += share * (smaller.*figure - cost.*figure);
 }
 
-/// The plans of pipelines on one mesh.
+/// Plans stages on one mesh for a number of micro-batches.
 template <SchemeType S>
 class PipelinePlanner
 {
  public:
   /// @param machine, ranks  the whole ones  @param extents of a stage
   PipelinePlanner(const Plan& empty, const typename S::Axes::Array& extents,
-                  const TransformerStep& step, const Machine& machine, const PlanOptions& options)
+                  const TransformerStep& step, const Machine& machine, const PlanOptions& options,
+                  std::size_t micro_batches)
       : empty_{empty}, extents_{extents}, step_{step}, machine_{machine}, options_{options},
         stages_{static_cast<std::size_t>(empty.stages)}, of_stage_{machine_of_stage(
                                                              machine, empty.ranks,
-                                                             S::Axes::ranks(extents))}
+                                                             S::Axes::ranks(extents))},
+        batches_{step.batch.sequences, micro_batches}, p_{static_cast<double>(empty.stages)},
+        m_{static_cast<double>(micro_batches)}, parts_{parts_of(batches_.rows_of(0))}
   {
+    make_parts(parts_);
+    mean_stream_ = stream_;
+    const std::size_t larger = batches_.rows % batches_.count;
+    if (larger == 0) return;
+    // Memory is that of the larger micro-batches.
+    PipelinePlanner smaller = *this;
+    smaller.make_parts(parts_of(batches_.rows_of(larger)));
+    const double share = 1 - static_cast<double>(larger) / m_;
+    average(block_.cost, smaller.block_.cost, share);
+    average(input_.cost, smaller.input_.cost, share);
+    average(output_.cost, smaller.output_.cost, share);
+    average(again_, smaller.again_, share);
+    mean_stream_ += share * (smaller.stream_ - stream_);
   }
 
-  /// The plan for so many micro-batches, and each number of pieces.
-  /// @param use  is called with each plan
-  template <class Use>
-  void plan(std::size_t micro_batches, const std::vector<std::size_t>& pieces, Use use)
+  [[nodiscard]] std::size_t micro_batches() const { return batches_.count; }
+
+  /// The plan for stages of so many pieces, by the formulas at the head of this header.
+  [[nodiscard]] Plan plan(std::size_t pieces) const
   {
-    const MicroBatches batches{step_.batch.sequences, micro_batches};
-    m_ = static_cast<double>(batches.count);
-    accumulates_ = options_.training && batches.count > 1;
-    const TransformerParts<S> parts = parts_of(batches.rows_of(0));
-    make_parts(parts);
-    table_ = static_cast<double>(parts.cut(parts.logits()).w.block.size());
-    mean_stream_ = stream_;
-    if (const std::size_t larger = batches.rows % batches.count; larger > 0)
+    const auto begins = cut_in_pieces(block_costs(parts_.model()), stages_, {.pieces = pieces});
+    std::vector<Stage> stages;
+    for (std::size_t s = 0; s < stages_; ++s) stages.push_back(make_stage(s, begins, pieces));
+
+    Plan plan = empty_;
+    plan.micro_batches = batches_.count;
+    plan.pieces = pieces;
+    plan.weight_copies = block_.cost.weight_copies;
+    plan.method = block_.cost.method;
+    plan.moves_weights = block_.cost.moves_weights;
+    plan.moves_activations = true;
+    plan.note = attention_note(parts_);
+    double sum_t = 0;
+    double max_t = 0;
+    Time slowest;
+    for (const Stage& s : stages)
     {
-      // Memory is that of the larger micro-batches.
-      PipelinePlanner smaller = *this;
-      smaller.make_parts(parts_of(batches.rows_of(larger)));
-      const double share = 1 - static_cast<double>(larger) / m_;
-      average(block_, smaller.block_, share), average(input_, smaller.input_, share);
-      average(output_, smaller.output_, share), average(again_, smaller.again_, share);
-      mean_stream_ += share * (smaller.stream_ - stream_);
+      plan.needed += m_ * s.all.cost.needed;
+      plan.words += (m_ * s.all.cost.words + s.all.sums.words) / p_;
+      plan.messages += (m_ * s.all.cost.messages + s.all.sums.messages) / p_;
+      plan.flops += m_ * s.all.cost.flops / p_;
+      if (s.memory.total() > plan.memory_parts.total()) plan.memory_parts = s.memory;
+      const Time& t = s.all.cost.time;
+      sum_t += t.total;
+      if (t.total > max_t) max_t = t.total, slowest = t;
+      const Time once = time_once(s);
+      if (once.total >= plan.time.total) plan.time = once;
     }
-    for (const std::size_t v : pieces)
-    {
-      Plan plan = combine(parts.model(), batches.count, v);
-      plan.note = attention_note(parts);
-      use(std::as_const(plan));
-    }
+    const double waits = add_messages(plan, pieces);
+    plan.bubble = (sum_t - max_t) / static_cast<double>(pieces) + waits +
+                  (0.75 * p_ + 0.25 * m_) * (sum_of_slowest_pieces(stages) - max_t);
+    plan.time += m_ * slowest;
+    plan.time.total += plan.bubble;
+    (machine_.on_a_node(plan.ranks) == plan.ranks ? plan.time.inside : plan.time.across) += waits;
+    complete(plan, machine_);
+    return plan;
   }
 
  private:
-  [[nodiscard]] TransformerParts<S> parts_of(std::size_t sequences) const
-  {
-    return {extents_, {sequences, step_.batch.length}, step_.model, options_.context_parallel};
-  }
-  /// Makes the parts of a stage for a micro-batch.
-  void make_parts(const TransformerParts<S>& parts)
-  {
-    stream_ = static_cast<double>(parts.stream().block.size());
-    block_ = make(parts, [](auto& planner) { return planner.add_block(); });
-    input_ = make(parts, [&](auto& planner) {
-      planner.add_input(!step_.model.tied || stages_ > 1);
-      return 0.0;
-    });
-    output_ = make(parts, [](auto& planner) { return planner.add_output(); });
-    StagePart ring = make(parts, [](auto& planner) {
-      planner.add_ring_workspace();
-      return 0.0;
-    });
-    ring_workspace_ = ring.cost.memory_parts.workspace;
-    again_ = {};
-    if (options_.training && options_.recompute > 0)
-    {
-      PlanOptions forward = options_;
-      forward.training = false;
-      again_.cost = on_stage();
-      TransformerPlanner<S> planner{parts, again_.cost, of_stage_, forward};
-      again_.needed = planner.add_block();
-      again_.cost.time.room = std::max(0.0, again_.cost.time.total - again_.cost.time.across);
-      again_.cost.memory_parts = {};
-    }
-  }
+  using Parts = TransformerParts<S>;
 
   /// A stage of the mesh.
   struct Stage
@@ -253,173 +240,160 @@ class PipelinePlanner
     std::vector<double> pieces = {};  // their seconds
   };
 
-  [[nodiscard]] Plan on_stage() const
+  [[nodiscard]] Parts parts_of(std::size_t sequences) const
   {
-    PlanOptions options = options_;
-    // As the mesh of a stage decides it.
-    return empty_plan<S>(extents_, S::Axes::ranks(extents_), of_stage_, options);
+    return {extents_, {sequences, step_.batch.length}, step_.model, options_.context_parallel};
   }
-  [[nodiscard]] double bytes(double elements) const
+  /// Makes the parts of a stage for a micro-batch.
+  void make_parts(const Parts& parts)
   {
-    return static_cast<double>(options_.scalar_bytes) * elements;
+    using Planner = TransformerPlanner<S>;
+    stream_ = static_cast<double>(parts.stream().block.size());
+    block_ = make(parts, [](Planner& planner) { planner.add_block(); });
+    output_ = make(parts, [](Planner& planner) { planner.add_output(); });
+    input_ =
+        make(parts, [&](Planner& planner) { planner.add_input(!step_.model.tied || stages_ > 1); });
+    const auto ring = make(parts, [](Planner& planner) { planner.add_ring_workspace(); });
+    ring_workspace_ = ring.cost.memory_parts.workspace;
+    if (options_.training && options_.recompute > 0)
+      again_ = recomputation_cost(on_stage(), parts, 1, of_stage_, options_);
   }
-
+  /// The part that `add` adds to a TransformerPlanner.
   template <class Add>
-  [[nodiscard]] StagePart make(const TransformerParts<S>& parts, Add add) const
+  [[nodiscard]] StagePart make(const Parts& parts, Add add) const
   {
     StagePart part;
     part.cost = on_stage();
     TransformerPlanner<S> planner{parts, part.cost, of_stage_, options_, false};
-    part.needed = add(planner);
+    add(planner);
     part.elements = planner.parameters();
     part.workspace = planner.products_workspace();
     if (!options_.training) return part;
-    part.sums = on_stage();
-    TransformerPlanner<S> whole{parts, part.sums, of_stage_, options_};
+    Plan with_sums = on_stage();
+    TransformerPlanner<S> whole{parts, with_sums, of_stage_, options_};
     add(whole);
-    const double room = part.sums.time.room;
+    part.sums = with_sums;
     part.sums.time += -1.0 * part.cost.time;
-    part.cost.time.room = room;
     part.sums.words -= part.cost.words;
     part.sums.messages -= part.cost.messages;
-    part.sums.flops = 0;
-    if (accumulates_)  // reads a gradient and the sum, and writes that
+    part.sums.flops = part.sums.needed = 0;
+    part.cost.time.room = with_sums.time.room;
+    if (accumulates())  // reads a gradient and the sum, and writes that
       add_passes(part.cost.time, 3 * part.cost.memory_parts.parameters / bytes(1));
     return part;
   }
-  void add_passes(Time& time, double elements) const
+
+  /// @param begins  the first block of each piece
+  [[nodiscard]] Stage make_stage(std::size_t s, const std::vector<std::size_t>& begins,
+                                 std::size_t pieces) const
   {
-    const int ranks = S::Axes::ranks(extents_);
-    const double seconds = pass_seconds(elements, {ranks, ranks}, of_stage_, options_.scalar_bytes);
-    time.passes += seconds;
-    time.total += seconds;
-  }
-
-  /// Makes the stages from pieces, which begin with these blocks.
-  [[nodiscard]] std::vector<Stage> make_stages(const std::vector<std::size_t>& begins,
-                                               std::size_t micro_batches, std::size_t pieces) const
-  {
-    std::vector<Stage> stages(stages_);
-    const std::size_t last = stages_ * pieces - 1;
-    for (std::size_t s = 0; s < stages_; ++s)
-    {
-      auto& [all, memory, of_pieces] = stages[s];
-      // Four rounds of micro-batches have as many in flight as more.
-      const auto steps =
-          options_.training
-              ? pipeline_schedule(s, stages_, std::min(micro_batches, 4 * stages_), pieces)
-              : std::vector<PipelineStep>{};
-      double kept = 0;       // bytes of activations
-      double workspace = 0;  // of micro-batches in flight
-      for (std::size_t c = 0; c < pieces; ++c)
-      {
-        const std::size_t k = c * stages_ + s;
-        const std::size_t n = begins[k + 1] - begins[k];
-        const double before = all.cost.time.total;
-        all.add(block_, double(n));
-        const std::size_t recompute = options_.training ? options_.recompute : 0;
-        if (recompute > 0) all.add(again_, double((n - 1) / recompute * recompute));
-        const double flights =
-            options_.training ? static_cast<double>(most_in_flight(steps, c)) : 1.0;
-        // An evaluation has the activations and the workspace of two blocks.
-        const std::size_t blocks = options_.training ? n : std::min<std::size_t>(n, 2);
-        SegmentMemory segments{blocks, recompute};
-        for (std::size_t i = 0; i < blocks; ++i)
-          segments.add(i, 0, block_.cost.memory_parts.activations, block_.workspace,
-                       bytes(stream_));
-        MemoryParts of_piece;
-        segments.add_to(of_piece);
-        kept += flights * of_piece.activations;
-        workspace += flights * of_piece.workspace;
-        if (k == 0)
-        {
-          all.add(input_, 1);
-          kept += flights * input_.cost.memory_parts.activations;
-        }
-        else
-          kept += (flights + 1) * bytes(stream_);  // X that arrive
-        if (k < last)
-          kept += options_.training ? 2 * bytes(stream_) : 0;  // dY that arrive
-        else
-        {
-          all.add(output_, 1);
-          kept += output_.cost.memory_parts.activations;
-          workspace += output_.workspace;
-        }
-        of_pieces.push_back(all.cost.time.total - before);
-      }
-      memory = all.cost.memory_parts;
-      memory.activations = kept;
-      memory.workspace += workspace + ring_workspace_;
-      if (accumulates_) memory.gradients += memory.parameters;
-    }
-    return stages;
-  }
-
-  [[nodiscard]] Plan combine(const TransformerConfig& model, std::size_t micro_batches,
-                             std::size_t pieces) const
-  {
-    const auto begins = cut_in_pieces(block_costs(model), stages_, {.pieces = pieces});
-    const auto stages = make_stages(begins, micro_batches, pieces);
-
-    Plan plan = empty_;
-    plan.micro_batches = micro_batches;
-    plan.pieces = pieces;
-    plan.weight_copies = block_.cost.weight_copies;
-    plan.method = block_.cost.method;
-    plan.moves_weights = block_.cost.moves_weights;
-    plan.moves_activations = true;
-    const double p = static_cast<double>(stages_);
-    const int ranks = S::Axes::ranks(extents_);
-    const auto seconds_of = [](const Stage& s) { return s.all.cost.time.total; };
-    const Stage* slowest = stages.data();
-    double all = 0;
-    double needed = 0;
-    double once = 0;
-    for (const Stage& s : stages)
-    {
-      if (seconds_of(s) > seconds_of(*slowest)) slowest = &s;
-      all += seconds_of(s);
-      needed += m_ * s.all.needed;
-      plan.words += (m_ * s.all.cost.words + s.all.sums.words) / p;
-      plan.messages += (m_ * s.all.cost.messages + s.all.sums.messages) / p;
-      plan.flops += m_ * s.all.cost.flops / p;
-      if (s.memory.total() > plan.memory_parts.total()) plan.memory_parts = s.memory;
-      // Sums of gradients are in flight during backward of the last micro-batch.
-      Time end = s.all.sums.time;
-      end.room = s.all.cost.time.room;
-      end = with_exchange(end, block_.sums.time.sums, of_stage_.hidden(ranks), options_.sharded);
-      if (options_.training) add_passes(end, (3 + 2 * options_.moments) * s.all.elements);
-      if (end.total >= once) once = end.total, plan.time = end;
-    }
-    plan.time += m_ * slowest->all.cost.time;
-
-    const double ways = options_.training ? 2 : 1;
-    const double message = stage_message_seconds(machine_, plan.ranks, ranks, bytes(mean_stream_));
-    double waits = ways * (p - 1) * message;
-    if (pieces == 1 && options_.training) waits += (m_ - 1) * ways * message * (p - 1) / p;
-    double sent = ways * m_ * (p * double(pieces) - 1) / p;
-    plan.words += sent * mean_stream_;
-    if (model.tied && stages_ > 1 && options_.training)
-    {
-      waits += stage_message_seconds(machine_, plan.ranks, ranks, bytes(table_));
-      plan.words += 2 / p * table_;
-      sent += 2 / p;
-    }
-    plan.messages += sent;
-    double paces = 0;  // of the pieces
+    Stage stage;
+    auto& [all, memory, of_pieces] = stage;
+    const bool training = options_.training;
+    // Four rounds of micro-batches have as many in flight as more.
+    const auto steps =
+        training ? pipeline_schedule(s, stages_, std::min(batches_.count, 4 * stages_), pieces)
+                 : std::vector<PipelineStep>{};
+    double kept = 0;       // bytes of activations
+    double workspace = 0;  // of micro-batches in flight
     for (std::size_t c = 0; c < pieces; ++c)
     {
-      double slowest_piece = 0;
-      for (const Stage& s : stages) slowest_piece = std::max(slowest_piece, s.pieces[c]);
-      paces += slowest_piece;
+      const std::size_t k = c * stages_ + s;
+      const bool is_first = k == 0;
+      const bool is_last = k + 1 == stages_ * pieces;
+      const std::size_t n = begins[k + 1] - begins[k];
+      const double before = all.cost.time.total;
+      all.add(block_, double(n));
+      all.cost += static_cast<double>(recomputed_blocks(n, options_)) * again_;
+      if (is_first) all.add(input_, 1);
+      if (is_last) all.add(output_, 1);
+      of_pieces.push_back(all.cost.time.total - before);
+
+      const double flights = training ? static_cast<double>(most_in_flight(steps, c)) : 1.0;
+      MemoryParts blocks;
+      add_blocks(blocks, n, block_.cost.memory_parts.activations, block_.workspace, bytes(stream_),
+                 options_);
+      kept += flights * blocks.activations;
+      workspace += flights * blocks.workspace;
+      // What arrives from other stages: X, and dY below.
+      kept += is_first ? flights * input_.cost.memory_parts.activations
+                       : (flights + 1) * bytes(stream_);
+      if (is_last)
+      {
+        kept += output_.cost.memory_parts.activations;
+        workspace += output_.workspace;
+      }
+      else if (training)
+        kept += 2 * bytes(stream_);
     }
-    plan.bubble = (all - seconds_of(*slowest)) / double(pieces) + waits +
-                  (0.75 * p + 0.25 * m_) * (paces - seconds_of(*slowest));
-    (machine_.on_a_node(plan.ranks) == plan.ranks ? plan.time.inside : plan.time.across) += waits;
-    plan.time.total += plan.bubble;
-    complete(plan, needed, machine_);
-    return plan;
+    memory = all.cost.memory_parts;
+    memory.activations = kept;
+    memory.workspace += workspace + ring_workspace_;
+    if (accumulates()) memory.gradients += memory.parameters;
+    return stage;
+  }
+  /// What a stage computes once a step: sums of gradients, which are in flight during backward of
+  /// the last micro-batch, and the optimizer.
+  [[nodiscard]] Time time_once(const Stage& stage) const
+  {
+    Time time = stage.all.sums.time;
+    time.room = stage.all.cost.time.room;
+    time = with_exchange(time, block_.sums.time.sums, of_stage_.hidden(parts_.ranks()),
+                         options_.sharded);
+    if (options_.training) add_passes(time, (3 + 2 * options_.moments) * stage.all.elements);
+    return time;
+  }
+  /// Adds the messages between stages. Returns the seconds in which stages wait for them.
+  double add_messages(Plan& plan, std::size_t pieces) const
+  {
+    const double ways = options_.training ? 2 : 1;
+    const auto seconds = [&](double elements) {
+      return stage_message_seconds(machine_, plan.ranks, parts_.ranks(), bytes(elements));
+    };
+    const double message = seconds(mean_stream_);
+    double waits = ways * (p_ - 1) * message;
+    if (pieces == 1 && options_.training) waits += (m_ - 1) * ways * message * (p_ - 1) / p_;
+    double sent = ways * m_ * (p_ * static_cast<double>(pieces) - 1) / p_;
+    plan.words += sent * mean_stream_;
+    if (step_.model.tied && stages_ > 1 && options_.training)
+    {
+      const auto table = static_cast<double>(parts_.cut(parts_.logits()).w.block.size());
+      waits += seconds(table);
+      plan.words += 2 / p_ * table;
+      sent += 2 / p_;
+    }
+    plan.messages += sent;
+    return waits;
+  }
+  /// The sum over the pieces of a stage of the seconds of the slowest stage's piece.
+  [[nodiscard]] static double sum_of_slowest_pieces(const std::vector<Stage>& stages)
+  {
+    double sum = 0;
+    for (std::size_t c = 0; c < stages.front().pieces.size(); ++c)
+    {
+      double slowest = 0;
+      for (const Stage& s : stages) slowest = std::max(slowest, s.pieces[c]);
+      sum += slowest;
+    }
+    return sum;
+  }
+
+  /// Whether the gradients of micro-batches are added up.
+  [[nodiscard]] bool accumulates() const { return options_.training && batches_.count > 1; }
+  [[nodiscard]] double bytes(double elements) const
+  {
+    return static_cast<double>(options_.scalar_bytes) * elements;
+  }
+  [[nodiscard]] Plan on_stage() const
+  {
+    return empty_plan<S>(extents_, parts_.ranks(), of_stage_, options_);
+  }
+  void add_passes(Time& time, double elements) const
+  {
+    const Ranks ranks{parts_.ranks(), parts_.ranks()};
+    const double seconds = pass_seconds(elements, ranks, of_stage_, options_.scalar_bytes);
+    time.passes += seconds;
+    time.total += seconds;
   }
 
   const Plan& empty_;
@@ -429,14 +403,15 @@ class PipelinePlanner
   const PlanOptions& options_;
   std::size_t stages_;
   Machine of_stage_;
-  double m_ = 1;
-  bool accumulates_ = false;
+  MicroBatches batches_;
+  double p_;           // stages
+  double m_;           // micro-batches
+  Parts parts_;        // of the larger micro-batches
   double stream_ = 0;  // elements of a rank's activations between stages
   double mean_stream_ = 0;
-  double table_ = 0;  // elements of a rank's block of the table
   double ring_workspace_ = 0;
   StagePart block_, input_, output_;
-  StagePart again_;  // forward of a block once more
+  StepCost again_;  // forward of a block once more
 };
 
 /// Whether P has its stages in front of all other axes.
@@ -466,24 +441,16 @@ template <detail::StagesFirst P>
       "micro-batches as sequences, and with several pieces a number of micro-batches that is a "
       "multiple of the stages'");
   const auto of_stage = P::of_scheme(extents);
-  detail::PipelinePlanner<S> planner{empty, of_stage, step, machine, options};
-  Plan best;
-  bool is_first = true;
-  std::vector<std::size_t> pieces;
-  for (const auto& choice : choices)
+  std::optional<detail::PipelinePlanner<S>> planner;
+  std::optional<Plan> best;
+  for (const auto& [micro_batches, pieces] : choices)
   {
-    // All pieces for a number of micro-batches at once, when it comes for the first time.
-    const auto same = [&](const auto& c) { return c.micro_batches == choice.micro_batches; };
-    if (&*std::find_if(choices.begin(), choices.end(), same) != &choice) continue;
-    pieces.clear();
-    for (const auto& c : choices)
-      if (same(c)) pieces.push_back(c.pieces);
-    planner.plan(choice.micro_batches, pieces, [&](const Plan& plan) {
-      if (is_first || detail::better(plan, best)) best = plan;
-      is_first = false;
-    });
+    if (!planner || planner->micro_batches() != micro_batches)
+      planner.emplace(empty, of_stage, step, machine, options, micro_batches);
+    const Plan plan = planner->plan(pieces);
+    if (!best || detail::better(plan, *best)) best = plan;
   }
-  return best;
+  return *best;
 }
 
 }  // namespace cubist::CUBIST_ABI

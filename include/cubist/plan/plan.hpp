@@ -61,7 +61,31 @@ struct PlanOptions
   std::size_t pieces = 0;  ///< of blocks that each stage has
 };
 
-struct Plan
+/// What a step, or a part of it, costs a rank.
+struct StepCost
+{
+  Time time = {};
+  double words = 0;     ///< elements that a rank sends, averaged over the ranks
+  double messages = 0;  ///< messages that a rank sends, averaged over the ranks
+  double flops = 0;     ///< operations, padding included, averaged over the ranks
+  double needed = 0;    ///< operations of all ranks, without padding
+
+  StepCost& operator+=(const StepCost& other)
+  {
+    time += other.time;
+    words += other.words;
+    messages += other.messages;
+    flops += other.flops;
+    needed += other.needed;
+    return *this;
+  }
+  friend StepCost operator*(double n, const StepCost& c)
+  {
+    return {n * c.time, n * c.words, n * c.messages, n * c.flops, n * c.needed};
+  }
+};
+
+struct Plan : StepCost
 {
   std::string scheme;  ///< the name of the scheme
   std::vector<int> extents;
@@ -69,26 +93,24 @@ struct Plan
   int idle = 0;  ///< ranks that are not on the mesh
   Gathered gathered = Gathered::kept;
   Method method = Method::collectives;  // the method that will run: collectives or direct
-  Time time;                            // seconds of a step
-  double words = 0;            // elements that a rank sends in a step, averaged over the ranks
-  double messages = 0;         // messages that a rank sends in a step, averaged over the ranks
-  double flops = 0;            // operations in a step, padding included, averaged over the ranks
-  double padding = 0;          // operations on padding, relative to all others
-  double memory = 0;           // the memory of a rank, in bytes
-  MemoryParts memory_parts;    ///< memory of a rank by use, in bytes
-  bool fits_memory = true;     ///< whether a rank's memory suffices
-  int weight_copies = 1;       // ranks that hold the same block of W
-  bool moves_weights = false;  // by messages, other than the sum of their gradients
-  bool moves_activations = false;  ///< by messages
-  int stages = 1;                  ///< of a pipeline
-  std::size_t micro_batches = 1;   ///< of a step in stages
-  std::size_t pieces = 1;          ///< of blocks that each stage has
+  double padding = 0;                   // operations on padding, relative to all others
+  double memory = 0;                    // the memory of a rank, in bytes
+  MemoryParts memory_parts;             ///< memory of a rank by use, in bytes
+  bool fits_memory = true;              ///< whether a rank's memory suffices
+  int weight_copies = 1;                // ranks that hold the same block of W
+  bool moves_weights = false;           // by messages, other than the sum of their gradients
+  bool moves_activations = false;       ///< by messages
+  int stages = 1;                       ///< of a pipeline
+  std::size_t micro_batches = 1;        ///< of a step in stages
+  std::size_t pieces = 1;               ///< of blocks that each stage has
   double bubble = 0;   ///< seconds in which the slowest stage waits for the others, of the time
   std::string note;    // what the reason says at its end; may be empty
   std::string reason;  ///< why this mesh stands where it does
 
   /// The predicted time of a step.
   [[nodiscard]] double seconds() const { return time.total; }
+  /// The ranks of the mesh, and all.
+  [[nodiscard]] Ranks of_world() const { return {ranks, ranks + idle}; }
 };
 
 namespace detail
@@ -120,12 +142,9 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
                                    const Machine& machine, const PlanOptions& options)
 {
   const auto add = [&](const Work& work, bool is_backward) {
-    Time time = time_of(work, {plan.ranks, plan.ranks + plan.idle}, machine, options.scalar_bytes);
+    Time time = time_of(work, plan.of_world(), machine, options.scalar_bytes);
     if (!is_backward) time.room = 0;
-    plan.time += time;
-    plan.words += work.words();
-    plan.messages += work.messages();
-    plan.flops += work.flops();
+    plan += {time, work.words(), work.messages(), work.flops(), 0};
     for (const auto& t : work.transfers)
       if (t.matrix != LayerMatrix::w)
         plan.moves_activations = true;
@@ -144,8 +163,8 @@ std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, Produ
                        LayerPass pass, const Machine& machine, const PlanOptions& options,
                        ProductQuanta quanta = {}, Op w_op = Op::none)
 {
-  const auto c = direct_cost<S>(extents, size, {plan.ranks, plan.ranks + plan.idle}, machine,
-                                options.scalar_bytes, quanta, w_op);
+  const auto c =
+      direct_cost<S>(extents, size, plan.of_world(), machine, options.scalar_bytes, quanta, w_op);
   plan.time += c.forward;
   if (pass != LayerPass::forward)
     plan.time += pass == LayerPass::whole ? c.backward : c.backward_weight;
@@ -215,14 +234,15 @@ void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t k
                const typename S::Axes::Array& extents, ProductSize size, LayerPlace place,
                LayerPass pass, const Machine& machine, const PlanOptions& options)
 {
-  const auto add = [&](Plan& to, LayerPass of) {
-    return to.method == Method::direct
-               ? add_direct<S>(to, extents, size, of, machine, options)
-               : add_collectives(to, cost<S>(extents, size, options.gathered), of, machine,
+  const auto add = [&](LayerPass of) {
+    plan.needed += needed_flops(size, of);
+    return plan.method == Method::direct
+               ? add_direct<S>(plan, extents, size, of, machine, options)
+               : add_collectives(plan, cost<S>(extents, size, options.gathered), of, machine,
                                  options);
   };
-  const std::size_t workspace = add(plan, pass);
-  if (segments.is_recomputed(i)) add(plan, LayerPass::forward);
+  const std::size_t workspace = add(pass);
+  if (segments.is_recomputed(i)) add(LayerPass::forward);
   const auto p = cut_product<S>(extents, size);
   const auto ranks = static_cast<std::size_t>(plan.ranks);
   const std::size_t copies = ranks / (p.w.rows.parts() * p.w.cols.parts());
@@ -274,10 +294,9 @@ template <NetworkScheme S>
 }
 
 /// Completes a plan to which everything has been added.
-/// @param needed operations of all ranks, without padding
-inline void complete(Plan& plan, double needed, const Machine& machine)
+inline void complete(Plan& plan, const Machine& machine)
 {
-  plan.padding = plan.flops * plan.ranks / needed - 1;
+  plan.padding = plan.flops * plan.ranks / plan.needed - 1;
   plan.memory = plan.memory_parts.total();
   plan.fits_memory = plan.memory <= machine.memory_per_rank(plan.ranks);
 }
@@ -294,7 +313,6 @@ template <SchemeType S>
 {
   Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
   detail::SegmentMemory segments{layers.size(), options.training ? options.recompute : 0};
-  double needed = 0;
   double last_sums = 0;  // of the gradients of the first layer, whose backward is the last
   for (std::size_t i = 0; i < layers.size(); ++i)
   {
@@ -307,12 +325,10 @@ template <SchemeType S>
     };
     i % 2 == 0 ? add(std::type_identity<S>{}) : add(std::type_identity<typename S::Next>{});
     if (i == 0) last_sums = plan.time.sums;
-    needed += detail::needed_flops(size, pass);
-    if (segments.is_recomputed(i)) needed += detail::needed_flops(size, detail::LayerPass::forward);
   }
   segments.add_to(plan.memory_parts);
   plan.time = with_gradient_sums(plan.time, last_sums, machine.hidden(plan.ranks));
-  detail::complete(plan, needed, machine);
+  detail::complete(plan, machine);
   return plan;
 }
 

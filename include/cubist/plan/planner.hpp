@@ -51,12 +51,81 @@ inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& ma
   }
 }
 
+/// Calls use.operator()<S>(extents) for each scheme and mesh that the options allow for a network.
+template <class Network, class Use>
+void for_each_candidate(const Network& network, int ranks, const PlanOptions& options, Use use)
+{
+  const auto for_each_divisor = [](int n, const auto& f) {
+    for (int d = 1; d <= n; ++d)
+      if (n % d == 0) f(d);
+  };
+  // One mesh of as many ranks or fewer.
+  const auto whole = [&]<class S>() {
+    cubist::for_each_mesh<S>(ranks, [&](const auto& e) { use.template operator()<S>(e); });
+  };
+  // d meshes of ranks / d or fewer.
+  const auto replicas = [&]<class D>() {
+    for_each_divisor(ranks, [&](int d) {
+      if (d == 1) return;
+      cubist::for_each_mesh<typename D::Scheme>(
+          ranks / d, [&](const auto& e) { use.template operator()<D>(D::extents_of(d, e)); });
+    });
+  };
+  // Stages of equal meshes on all ranks, each with a data axis.
+  const auto in_stages = [&]<class P>() {
+    if constexpr (std::is_same_v<Network, TransformerStep>)
+    {
+      using D = typename P::StageScheme;
+      using S = typename D::Scheme;
+      for_each_divisor(ranks, [&](int p) {
+        if (p == 1 || pipeline_choices(network, static_cast<std::size_t>(p), options).empty())
+          return;
+        for_each_divisor(ranks / p, [&](int d) {
+          cubist::for_each_mesh<S>(ranks / p / d, [&](const auto& e) {
+            if (S::Axes::ranks(e) * d * p == ranks)
+              use.template operator()<P>(P::extents_of(p, D::extents_of(d, e)));
+          });
+        });
+      });
+    }
+  };
+
+  const std::string& only = options.scheme;
+  const auto allows = [&](const char* name) { return only.empty() || same_name(only, name); };
+  if (has_scheme<DataCatalogue>(only))
+    with_scheme<DataCatalogue>(only, whole);
+  else if (has_scheme<PipelineCatalogue>(only))
+    with_scheme<PipelineCatalogue>(only, in_stages);
+  else if (only.empty())
+    for_each_scheme(whole);
+  else
+    with_scheme(only, whole);
+  if (options.data_parallel)
+    for_each_scheme<DataCatalogue>([&]<class D>() {
+      if (allows(D::Scheme::name)) replicas.template operator()<D>();
+    });
+  if (options.pipeline)
+    for_each_scheme<PipelineCatalogue>([&]<class P>() {
+      if (allows(P::StageScheme::Scheme::name)) in_stages.template operator()<P>();
+    });
+}
+
+/// The elements in M·h.
+[[nodiscard]] inline double unit_of(const std::vector<ProductSize>& layers)
+{
+  return double(layers.front().m) * double(layers.front().k);
+}
+[[nodiscard]] inline double unit_of(const TransformerStep& step)
+{
+  return double(step.batch.tokens()) * double(step.model.width);
+}
+
 /// The plans of `plan` for layers, or for anything else that `plan_on` takes.
-/// @param unit elements in M·h
 template <class Network>
-[[nodiscard]] std::vector<Plan> sorted_plans(const Network& network, double unit, int ranks,
+[[nodiscard]] std::vector<Plan> sorted_plans(const Network& network, int ranks,
                                              const Machine& machine, const PlanOptions& options)
 {
+  require_valid(network);
   require_valid(machine);
   constexpr int most = 1 << 16;
   require<MeshError>(ranks >= 1, "got ", ranks,
@@ -67,62 +136,11 @@ template <class Network>
       options.scalar_bytes > 0,
       "got elements of 0 bytes, which cannot hold a number; use the size of the scalar");
   std::vector<Plan> plans;
-  const auto add = [&]<class S>() {
-    cubist::for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
-      plans.push_back(plan_on<S>(extents, network, ranks, machine, options));
-    });
-  };
-  // d meshes of ranks / d or fewer.
-  const auto add_data_parallel = [&]<class S>() {
-    for (int d = 2; d <= ranks; ++d)
-      if (ranks % d == 0)
-        cubist::for_each_mesh<typename S::Scheme>(ranks / d, [&](const auto& extents) {
-          plans.push_back(plan_on<S>(S::extents_of(d, extents), network, ranks, machine, options));
-        });
-  };
-  // Stages of equal meshes on all ranks, each with a data axis.
-  const auto add_pipelines = [&]<class P>() {
-    if constexpr (std::is_same_v<Network, TransformerStep>)
-    {
-      using D = typename P::StageScheme;
-      using S = typename D::Scheme;
-      for (int p = 2; p <= ranks; ++p)
-      {
-        if (ranks % p != 0) continue;
-        if (pipeline_choices(network, static_cast<std::size_t>(p), options).empty()) continue;
-        for (int d = 1; d <= ranks / p; ++d)
-          if (ranks / p % d == 0)
-            cubist::for_each_mesh<S>(ranks / p / d, [&](const auto& extents) {
-              if (S::Axes::ranks(extents) * p * d != ranks) return;
-              typename P::Axes::Array e{p};
-              const auto of_stage = D::extents_of(d, extents);
-              std::copy(of_stage.begin(), of_stage.end(), e.begin() + 1);
-              plans.push_back(plan_on<P>(e, network, ranks, machine, options));
-            });
-      }
-    }
-  };
-  const bool all = options.scheme.empty();
-  if (has_scheme<DataCatalogue>(options.scheme))
-    with_scheme<DataCatalogue>(options.scheme, add);
-  else if (has_scheme<PipelineCatalogue>(options.scheme))
-    with_scheme<PipelineCatalogue>(options.scheme, add_pipelines);
-  else if (!all)
-    with_scheme(options.scheme, add);
-  else
-    for_each_scheme(add);
-  if (options.data_parallel)
-    for_each_scheme<DataCatalogue>([&]<class S>() {
-      if (all || same_name(options.scheme, S::Scheme::name))
-        add_data_parallel.template operator()<S>();
-    });
-  if (options.pipeline)
-    for_each_scheme<PipelineCatalogue>([&]<class P>() {
-      if (all || same_name(options.scheme, P::StageScheme::Scheme::name))
-        add_pipelines.template operator()<P>();
-    });
+  for_each_candidate(network, ranks, options, [&]<class S>(const typename S::Axes::Array& extents) {
+    plans.push_back(plan_on<S>(extents, network, ranks, machine, options));
+  });
   std::stable_sort(plans.begin(), plans.end(), better);
-  add_reasons(plans, unit, machine);
+  add_reasons(plans, unit_of(network), machine);
   return plans;
 }
 
@@ -182,9 +200,7 @@ template <class Fits>
                                             const Machine& machine = {},
                                             const PlanOptions& options = {})
 {
-  require_valid(layers);
-  const double unit = double(layers.front().m) * double(layers.front().k);
-  return detail::sorted_plans(layers, unit, ranks, machine, options);
+  return detail::sorted_plans(layers, ranks, machine, options);
 }
 
 /// Plans a step of a transformer, as plan() does the step of an MLP.
@@ -193,9 +209,7 @@ template <class Fits>
                                             const Machine& machine = {},
                                             const PlanOptions& options = {})
 {
-  require_valid(step);
-  const double unit = double(step.batch.tokens()) * double(step.model.width);
-  return detail::sorted_plans(step, unit, ranks, machine, options);
+  return detail::sorted_plans(step, ranks, machine, options);
 }
 
 /// Plans one product.
@@ -238,22 +252,14 @@ template <class Network>
 }
 
 /// The fastest extents of one scheme; ranks may be left idle.
+/// @param network  layers, or a TransformerStep
 /// @throws what `plan` throws
-template <SchemeType S>
-[[nodiscard]] typename S::Axes::Array auto_mesh(const std::vector<ProductSize>& layers, int ranks,
-                                                const Machine& machine = {},
-                                                PlanOptions options = {})
+template <SchemeType S, class Network>
+[[nodiscard]] typename S::Axes::Array
+auto_mesh(const Network& network, int ranks, const Machine& machine = {}, PlanOptions options = {})
 {
   options.scheme = S::name;
-  return extents_of<S>(plan(layers, ranks, machine, options).front());
-}
-template <SchemeType S>
-[[nodiscard]] typename S::Axes::Array auto_mesh(const TransformerStep& step, int ranks,
-                                                const Machine& machine = {},
-                                                PlanOptions options = {})
-{
-  options.scheme = S::name;
-  return extents_of<S>(plan(step, ranks, machine, options).front());
+  return extents_of<S>(plan(network, ranks, machine, options).front());
 }
 
 }  // namespace cubist::CUBIST_ABI

@@ -48,6 +48,17 @@ namespace detail
   return time;
 }
 
+/// Adds the activations and the workspaces of equal blocks, in bytes.
+inline void add_blocks(MemoryParts& memory, std::size_t blocks, double activations,
+                       double workspace, double output, const PlanOptions& options)
+{
+  // An evaluation has those of two blocks.
+  const std::size_t kept = options.training ? blocks : std::min<std::size_t>(blocks, 2);
+  SegmentMemory segments{kept, options.training ? options.recompute : 0};
+  for (std::size_t i = 0; i < kept; ++i) segments.add(i, 0, activations, workspace, output);
+  segments.add_to(memory);
+}
+
 /// Adds the parts of a transformer to a plan.
 template <SchemeType S>
 class TransformerPlanner
@@ -67,13 +78,12 @@ class TransformerPlanner
   /// The bytes of workspace of products that have been added.
   [[nodiscard]] double products_workspace() const { return products_workspace_; }
 
-  /// Adds a block: norm, attention, sum, norm, feed-forward, sum. Returns the operations that it
-  /// needs.
-  double add_block()
+  /// Adds a block: norm, attention, sum, norm, feed-forward, sum.
+  void add_block()
   {
     const auto products = parts_.products();
-    double needed = add_attention();
-    for (const auto& p : products) needed += add_product(p);
+    add_attention();
+    for (const auto& p : products) add_product(p);
     for (int i = 0; i < 2; ++i) add_norm();
 
     const double stream = size(parts_.stream());
@@ -87,7 +97,6 @@ class TransformerPlanner
     add_passes(up + hidden, 2 * up + hidden);  // the activation
     // Outputs of both norms, attention's projection, down, and two sums.
     add_activations(6 * stream + qkv + attended + up + hidden);
-    return needed;
   }
 
   /// Adds what is before the first block: the embedding, and the vectors of positions.
@@ -103,19 +112,17 @@ class TransformerPlanner
     add_activations(stream);
     if (options_.training) add_workspace(static_cast<double>(parts_.embedding_workspace()));
   }
-  /// Adds what is behind the last block: the last norm, the logits and the loss. Returns the
-  /// operations that it needs.
-  double add_output()
+  /// Adds what is behind the last block: the last norm, the logits and the loss.
+  void add_output()
   {
     const auto logits = parts_.logits();
     const double y = size(parts_.cut(logits).y);
-    const double needed = add_product(logits);
+    add_product(logits);
     add_norm();
     for (int i = 0; i < 2; ++i) add_sum(parts_.loss_statistics(), 1);
     add_sum(parts_.loss_mean(), 1);
     add_passes(4 * y, 0);
     add_activations(size(parts_.stream()) + y);
-    return needed;
   }
   /// Adds the messages of a ring, which all layers share.
   void add_ring_workspace()
@@ -141,20 +148,13 @@ class TransformerPlanner
   void repeat(std::size_t blocks)
   {
     const auto n = static_cast<double>(blocks);
-    plan_.time = n * plan_.time;
-    plan_.words *= n;
-    plan_.messages *= n;
-    plan_.flops *= n;
+    static_cast<StepCost&>(plan_) = n * plan_;
     auto& memory = plan_.memory_parts;
     const double activations = std::exchange(memory.activations, 0);
     memory.workspace -= products_workspace_;
     memory *= n;
-    // An evaluation has the activations and the workspace of two blocks.
-    const std::size_t kept = options_.training ? blocks : std::min<std::size_t>(blocks, 2);
-    SegmentMemory segments{kept, options_.training ? options_.recompute : 0};
-    for (std::size_t i = 0; i < kept; ++i)
-      segments.add(i, 0, activations, products_workspace_, bytes(size(parts_.stream())));
-    segments.add_to(memory);
+    add_blocks(memory, blocks, activations, products_workspace_, bytes(size(parts_.stream())),
+               options_);
     parameters_ *= n;
   }
 
@@ -163,7 +163,6 @@ class TransformerPlanner
   {
     return static_cast<double>(m.block.size());
   }
-  [[nodiscard]] Ranks ranks() const { return {plan_.ranks, plan_.ranks + plan_.idle}; }
 
   /// The work of backward whose gradient of W stays on each rank.
   [[nodiscard]] static Work without_gradient_sums(Work work)
@@ -175,8 +174,8 @@ class TransformerPlanner
     return work;
   }
 
-  /// Adds a linear layer. Returns the operations that it needs.
-  double add_product(const TransformerProduct& p)
+  /// Adds a linear layer.
+  void add_product(const TransformerProduct& p)
   {
     const auto pass = options_.training ? LayerPass::whole : LayerPass::forward;
     Cost c = parts_.cost(p, options_.gathered);
@@ -209,12 +208,11 @@ class TransformerPlanner
       add_passes(2 * size(cut.y), size(cut.y));
       if (options_.training && sums_gradients_) add_gradient_sum(parts_.bias_sum(p), 1);
     }
-    return needed_flops({p.size.m, p.n, p.size.k}, pass);
+    plan_.needed += needed_flops({p.size.m, p.n, p.size.k}, pass);
   }
 
-  /// Adds the products of attention, and the messages of ranks that share sequences. Returns the
-  /// operations of all ranks.
-  double add_attention()
+  /// Adds the products of attention, and the messages of ranks that share sequences.
+  void add_attention()
   {
     const auto& model = parts_.model();
     const auto [sequences, length] = parts_.batch();
@@ -231,7 +229,7 @@ class TransformerPlanner
     const LocalGemm from_scores{.m = m, .n = dh, .k = n, .times = blocks};
     const LocalGemm transposed{.m = n, .n = dh, .k = m, .times = blocks};
     const auto time = [&](const LocalGemm& gemm) {
-      return seconds(gemm, ranks(), machine_, options_.scalar_bytes);
+      return seconds(gemm, plan_.of_world(), machine_, options_.scalar_bytes);
     };
     Time added;
     added.products = time(to_scores) + time(from_scores);
@@ -248,10 +246,10 @@ class TransformerPlanner
     const double tokens = double(sequences) * double(length);
     const double forward = 4 * tokens * double(length) * double(model.query_width()) / 2;
     const double needed = (options_.training ? 3.5 : 1) * forward;
+    plan_.needed += needed;
     plan_.flops += needed / plan_.ranks;
     // The logarithm of the sum of exponentials, for each query and head.
     add_activations(double(mine) * double(queries) * (cut.is_cut() ? 2 : 1));
-    return needed;
   }
 
   /// Adds the keys and values of other ranks, and backward the sums of their gradients, which
@@ -358,7 +356,7 @@ class TransformerPlanner
   void add_passes(double forward, double backward)
   {
     const auto time = [&](double elements) {
-      return pass_seconds(elements, ranks(), machine_, options_.scalar_bytes);
+      return pass_seconds(elements, plan_.of_world(), machine_, options_.scalar_bytes);
     };
     Time added;
     added.room = options_.training ? time(backward) : 0;
@@ -410,27 +408,28 @@ class TransformerPlanner
   double products_workspace_ = 0;  // bytes
 };
 
-/// Adds the cost of the blocks that run forward again in backward. Returns the operations that they
-/// need.
+/// What some blocks cost when they run forward again in backward.
+/// @param plan  whose mesh and method count
 template <SchemeType S>
-double add_recomputation(Plan& plan, const TransformerParts<S>& parts, const Machine& machine,
-                         PlanOptions options)
+[[nodiscard]] StepCost recomputation_cost(const Plan& plan, const TransformerParts<S>& parts,
+                                          std::size_t blocks, const Machine& machine,
+                                          PlanOptions options)
 {
-  if (!options.training || options.recompute == 0) return 0;
-  const std::size_t blocks = parts.model().layers;
-  const std::size_t recomputed = (blocks - 1) / options.recompute * options.recompute;
   options.training = false;
   Plan again;
   again.ranks = plan.ranks, again.idle = plan.idle, again.method = plan.method;
   TransformerPlanner<S> planner{parts, again, machine, options};
-  const double needed = planner.add_block();
-  planner.repeat(recomputed);
+  planner.add_block();
+  planner.repeat(blocks);
   again.time.room = std::max(0.0, again.time.total - again.time.across);
-  plan.time += again.time;
-  plan.words += again.words;
-  plan.messages += again.messages;
-  plan.flops += again.flops;
-  return static_cast<double>(recomputed) * needed;
+  return again;
+}
+
+/// The blocks that run forward again: all but those of the last segment.
+[[nodiscard]] inline std::size_t recomputed_blocks(std::size_t blocks, const PlanOptions& options)
+{
+  if (!options.training || options.recompute == 0) return 0;
+  return (blocks - 1) / options.recompute * options.recompute;
 }
 
 }  // namespace detail
@@ -445,19 +444,21 @@ template <SchemeType S>
   Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
   const TransformerParts<S> parts{extents, step.batch, step.model, options.context_parallel};
   detail::TransformerPlanner<S> planner{parts, plan, machine, options};
-  const double block = planner.add_block();
+  planner.add_block();
   double last = plan.time.sums;
-  planner.repeat(step.model.layers);
-  const double again = detail::add_recomputation(plan, parts, machine, options);
+  const std::size_t blocks = parts.model().layers;
+  planner.repeat(blocks);
+  if (const std::size_t again = detail::recomputed_blocks(blocks, options); again > 0)
+    plan += detail::recomputation_cost(plan, parts, again, machine, options);
   planner.add_input(!step.model.tied);
   const double before = plan.time.sums;
-  const double ends = planner.add_output();
-  // The gradient of a tied table is complete behind the embedding's, at the end.
+  planner.add_output();
+  // The gradient of a tied table is complete after the embedding's, at the end.
   if (step.model.tied) last = plan.time.sums - before;
   planner.add_ring_workspace();
   if (options.training) planner.add_gradient_sums(last), planner.add_optimizer();
   plan.note = detail::attention_note(parts);
-  detail::complete(plan, static_cast<double>(step.model.layers) * block + again + ends, machine);
+  detail::complete(plan, machine);
   return plan;
 }
 
