@@ -181,7 +181,7 @@ TEST_CASE("DistView: refers to the block, and gives the block of each rank")
       found.check(view.block(r) ==
                       Blocks::block<TestMesh::Axes>(shape, {2, 2, 2}, mesh.coordinates(r), 4),
                   "block of rank ", r);
-      found.check(view.primary(mesh, r) == (r < 4), "primary of rank ", r);
+      found.check(view.is_primary(r) == (r < 4), "primary of rank ", r);
     }
     return found;
   }));
@@ -211,7 +211,7 @@ TEST_CASE("DistMatrix: on an idle rank the block is empty")
     Findings found;
     found.check(m.shape() == shape && m.view().shape == shape, "shape");
     for (const int idle : {4, 5})
-      found.check(m.view().block(idle) == Block{} && !m.view().primary(mesh, idle), "rank ", idle);
+      found.check(m.view().block(idle) == Block{} && !m.view().is_primary(idle), "rank ", idle);
     found.check((m.padded().size() == 0) == !mesh.active(), "padded block");
     found.check(m.valid().shape() == m.view().block(mesh.rank()).valid(), "valid block");
     found.check(m.view().valid().shape() == m.valid().shape(), "valid block of the view");

@@ -54,8 +54,7 @@ TEST_CASE("a gradient that one rank has alone is complete")
     ImmediateSums<double, AxisMesh<Summa25D::Axes, TestBackend>> sums;
     sums.sum(mesh, Axes<Depth>{}, MatrixView<double>{block.data(), {1, 2}});
     found.check(block == std::array{1.0, 2.0}, "one rank's sum is what it has");
-    using Reducer = GradientReducer<double, AxisMesh<Summa25D::Axes, TestBackend>>;
-    found.check(Reducer::replicas_along(mesh, Axes<Depth>{}) == nullptr, "it has no replicas");
+    found.check(cubist::detail::replicas_along(mesh, Axes<Depth>{}) == nullptr, "it has no replicas");
     return found;
   }));
 }

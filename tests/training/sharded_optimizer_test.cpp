@@ -150,7 +150,7 @@ void check_state_on(const Place<S>& place, std::size_t matrices_of_parameter)
       for (std::size_t i = 0; i < mine.size(); ++i)
       {
         const auto& value = parameters[i % parameters.size()].value;
-        mine[i] *= static_cast<std::size_t>(value.replicas(value.mesh)->size());
+        mine[i] *= static_cast<std::size_t>(value.replica_ranks()->size());
       }
       const auto valid = state_sizes<M>(sharded, false);
       return std::tuple{mine, state_sizes<M>(whole, true),

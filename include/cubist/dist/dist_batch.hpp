@@ -153,9 +153,7 @@ template <Scalar T, class L, class M>
   const auto& group = x.mesh().group();
   DistMatrix<T, L, typename M::Group> sample{group, x.shape()};
   const auto like = sample.view();
-  const auto is_primary = [&](int rank) {
-    return like.primary(group, rank % x.mesh().group_size());
-  };
+  const auto is_primary = [&](int rank) { return like.is_primary(rank % x.mesh().group_size()); };
   if (world.rank() != 0)
   {
     if (is_primary(world.rank()))

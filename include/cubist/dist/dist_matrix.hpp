@@ -22,12 +22,31 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/layout.hpp"
-#include "cubist/dist/stage_cut.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist::CUBIST_ABI
 {
+
+/// Which block of a matrix each rank holds, for a matrix of any shape on a mesh of type M. Ranks
+/// are those of the mesh's parent.
+template <class M>
+class BlockMap
+{
+ public:
+  using Communicator = typename M::Communicator;
+
+  virtual ~BlockMap() = default;
+  /// The block of a rank; that of an idle rank is empty.
+  [[nodiscard]] virtual Block block(const M& mesh, Shape shape, Quanta quanta, int rank) const = 0;
+  /// Whether a rank has the first of the replicas of its block.
+  [[nodiscard]] virtual bool is_primary(const M& mesh, int rank) const = 0;
+  /// The ranks that hold replicas of this rank's block, itself included, or null if there are no
+  /// others. The first call is collective.
+  [[nodiscard]] virtual Communicator* replicas(const M& mesh) const = 0;
+  /// The map in which the replicas of a block share it among themselves.
+  [[nodiscard]] virtual std::shared_ptr<const BlockMap> parts() const = 0;
+};
 
 /// A distributed matrix whose layout is known at run time only: a reference to this rank's block,
 /// and the map from ranks to blocks. It suffices to gather, print, save or update the matrix.
@@ -38,46 +57,15 @@ struct DistView
   Shape shape;
   Quanta quanta;         ///< rows and columns that are cut are padded to multiples of these
   MatrixView<T> padded;  ///< this rank's block with its padding, whose rows may lie apart
-  Block (*block_of)(const M&, Shape, Quanta, int rank) = nullptr;  ///< the block of a rank
-  bool (*primary)(const M&, int rank) = nullptr;  ///< whether a rank has the first of the replicas
-  /// The ranks that hold replicas of this rank's block, itself included, or null if there are no
-  /// others. The first call is collective.
-  typename M::Communicator* (*replicas)(const M&) = nullptr;
-  /// The part of its block that a rank keeps where replicas share the block among themselves.
-  Block (*part_of)(const M&, Shape, Quanta, int rank) = nullptr;
-
-  /// On a mesh with stages, the stages that hold the matrix, if not all do.
-  detail::StageCut<M> stages = {};
+  std::shared_ptr<const BlockMap<M>> blocks;  ///< the block of each rank
 
   /// The block that a rank of the mesh's parent holds; that of an idle rank is empty.
-  [[nodiscard]] Block block(int rank) const
-  {
-    if constexpr (HasStages<M>)
-      if (stages.in_use()) return stages.block(mesh, shape, quanta, rank);
-    return block_of(mesh, shape, quanta, rank);
-  }
+  [[nodiscard]] Block block(int rank) const { return blocks->block(mesh, shape, quanta, rank); }
   /// Whether a rank has the first of the replicas of its block.
-  [[nodiscard]] bool is_primary(int rank) const
-  {
-    if constexpr (HasStages<M>)
-      if (stages.in_use()) return stages.is_primary(mesh, rank);
-    return primary(mesh, rank);
-  }
+  [[nodiscard]] bool is_primary(int rank) const { return blocks->is_primary(mesh, rank); }
   /// The ranks that hold replicas of this rank's block, or null if there are no others. The first
   /// call is collective.
-  [[nodiscard]] typename M::Communicator* replica_ranks() const
-  {
-    if constexpr (HasStages<M>)
-      if (stages.in_use()) return stages.replica_ranks();
-    return replicas(mesh);
-  }
-  /// The part of its block that a rank keeps where replicas share the block among themselves.
-  [[nodiscard]] Block part(int rank) const
-  {
-    if constexpr (HasStages<M>)
-      if (stages.in_use()) return stages.part(mesh, shape, quanta, rank);
-    return part_of(mesh, shape, quanta, rank);
-  }
+  [[nodiscard]] typename M::Communicator* replica_ranks() const { return blocks->replicas(mesh); }
   [[nodiscard]] MatrixView<T> valid() const
   {
     return padded.block(0, 0, block(mesh.rank()).valid());
@@ -87,15 +75,15 @@ struct DistView
   template <class V>
   [[nodiscard]] DistView<V, M> with(MatrixView<V> other) const
   {
-    return {mesh, shape, quanta, other, block_of, primary, replicas, part_of, stages};
+    return {mesh, shape, quanta, other, blocks};
   }
-  /// The view that a sharded optimizer has: replicas share each block among themselves, and `mine`
-  /// is this rank's part of it.
-  [[nodiscard]] DistView with_parts(MatrixView<T> mine) const
+  /// The view that a sharded optimizer has: replicas share each block among themselves. This rank's
+  /// part has no memory yet.
+  [[nodiscard]] DistView parts() const
   {
-    DistView parts{mesh, shape, quanta, mine, part_of, &detail::is_active<M>};
-    parts.stages = stages.with_parts();
-    return parts;
+    DistView view{mesh, shape, quanta, {}, blocks->parts()};
+    view.padded = {nullptr, view.block(mesh.rank()).padded()};
+    return view;
   }
 
   operator DistView<const T, M>() const requires(!std::is_const_v<T>)
@@ -106,6 +94,53 @@ struct DistView
 
 namespace detail
 {
+
+/// The block of a rank in a matrix of layout `L`.
+template <class L, class M>
+[[nodiscard]] Block block_of(const M& mesh, Shape shape, Quanta quanta, int rank)
+{
+  if (rank >= mesh.size()) return {};
+  return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank), quanta);
+}
+
+/// The blocks of layout `L`, or the parts into which their replicas share them.
+template <class L, class M>
+class LayoutBlocks final : public BlockMap<M>
+{
+  using Replicas = typename PendingAxes<L, typename M::Axes>::type;
+
+ public:
+  explicit LayoutBlocks(bool of_parts) : of_parts_{of_parts} {}
+
+  [[nodiscard]] static std::shared_ptr<const BlockMap<M>> get(bool of_parts)
+  {
+    static const LayoutBlocks both[]{LayoutBlocks{false}, LayoutBlocks{true}};
+    return {std::shared_ptr<void>{}, &both[of_parts ? 1 : 0]};
+  }
+
+  [[nodiscard]] Block block(const M& mesh, Shape shape, Quanta quanta, int rank) const override
+  {
+    const Block whole = block_of<L>(mesh, shape, quanta, rank);
+    if (!of_parts_ || rank >= mesh.size()) return whole;
+    const auto by = [&]<class... A>(Axes<A...>) {
+      return cut<typename M::Axes, A...>(mesh.extents(), mesh.coordinates(rank));
+    }(Replicas{});
+    return part_of_block(whole, by.parts, by.index);
+  }
+  [[nodiscard]] bool is_primary(const M& mesh, int rank) const override
+  {
+    return rank < mesh.size() &&
+           (of_parts_ || L::template is_primary<typename M::Axes>(mesh.coordinates(rank)));
+  }
+  [[nodiscard]] typename M::Communicator* replicas(const M& mesh) const override
+  {
+    return of_parts_ ? nullptr : replicas_along(mesh, Replicas{});
+  }
+  [[nodiscard]] std::shared_ptr<const BlockMap<M>> parts() const override { return get(true); }
+
+ private:
+  bool of_parts_;
+};
 
 /// f(i, j) of global indices, as a function of indices in a block.
 template <class F>
@@ -139,7 +174,6 @@ template <class T, class Buffer>
 class BlockMemory
 {
  public:
-  explicit BlockMemory(std::size_t size) : own_(size) {}
   /// @param common  null for memory of its own
   BlockMemory(std::shared_ptr<T> common, std::size_t size)
       : own_(common ? 0 : size), common_{std::move(common)}, size_{common_ ? size : 0}
@@ -201,20 +235,12 @@ class DistMatrix
   /// A matrix whose blocks are padded to other quanta.
   /// @throws MeshError for quanta that are no multiples of the mesh's
   DistMatrix(M mesh, Shape shape, Quanta quanta)
-      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},
-        quanta_{detail::require_multiples(quanta, mesh_.quantum())}, block_{block_of(mesh_, shape,
-                                                                                     quanta_,
-                                                                                     mesh_.rank())},
-        storage_(require_countable(block_.padded(), sizeof(T)).size())
+      : DistMatrix{std::move(mesh), shape, quanta, nullptr, true}
   {
   }
   /// A matrix of this shape without elements; nobody may read or write it.
   DistMatrix(M mesh, Shape shape, Quanta quanta, WithoutElements)
-      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},
-        quanta_{detail::require_multiples(quanta, mesh_.quantum())}, block_{block_of(mesh_, shape,
-                                                                                     quanta_,
-                                                                                     mesh_.rank())},
-        storage_(0)
+      : DistMatrix{std::move(mesh), shape, quanta, nullptr, false}
   {
   }
 
@@ -222,11 +248,7 @@ class DistMatrix
   /// each computes a part of it. A copy of the matrix has memory of its own.
   /// @param memory of as many elements as the padded block has; null for memory of its own
   DistMatrix(M mesh, Shape shape, Quanta quanta, std::shared_ptr<T> memory)
-      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},
-        quanta_{detail::require_multiples(quanta, mesh_.quantum())}, block_{block_of(mesh_, shape,
-                                                                                     quanta_,
-                                                                                     mesh_.rank())},
-        storage_(std::move(memory), require_countable(block_.padded(), sizeof(T)).size())
+      : DistMatrix{std::move(mesh), shape, quanta, std::move(memory), true}
   {
   }
 
@@ -280,45 +302,23 @@ class DistMatrix
   [[nodiscard]] DistView<T, M> view()
   {
     detail::require_not_partial<L>();
-    return {mesh_, shape_, quanta_, padded(), &block_of, &primary, &replicas, &part_of};
+    return {mesh_, shape_, quanta_, padded(), detail::LayoutBlocks<L, M>::get(false)};
   }
   [[nodiscard]] DistView<const T, M> view() const
   {
     detail::require_not_partial<L>();
-    return {mesh_, shape_, quanta_, padded(), &block_of, &primary, &replicas, &part_of};
+    return {mesh_, shape_, quanta_, padded(), detail::LayoutBlocks<L, M>::get(false)};
   }
 
  private:
-  static Block block_of(const M& mesh, Shape shape, Quanta quanta, int rank)
+  DistMatrix(M mesh, Shape shape, Quanta quanta, std::shared_ptr<T> memory, bool has_elements)
+      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},
+        quanta_{detail::require_multiples(quanta, mesh_.quantum())}, block_{detail::block_of<L>(
+                                                                         mesh_, shape, quanta_,
+                                                                         mesh_.rank())},
+        storage_(std::move(memory),
+                 has_elements ? require_countable(block_.padded(), sizeof(T)).size() : 0)
   {
-    if (rank >= mesh.size()) return {};
-    return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank),
-                                               quanta);
-  }
-  static bool primary(const M& mesh, int rank)
-  {
-    return rank < mesh.size() && L::template is_primary<typename M::Axes>(mesh.coordinates(rank));
-  }
-
-  using ReplicaAxes = typename PendingAxes<L, typename M::Axes>::type;
-
-  static typename M::Communicator* replicas(const M& mesh)
-  {
-    return [&]<class... A>(Axes<A...>) -> typename M::Communicator* {
-      if constexpr (sizeof...(A) > 0)
-        if (mesh.active() && (mesh.template extent<A>() * ...) > 1)
-          return &mesh.template along<A...>();
-      return nullptr;
-    }(ReplicaAxes{});
-  }
-
-  static Block part_of(const M& mesh, Shape shape, Quanta quanta, int rank)
-  {
-    if (rank >= mesh.size()) return {};
-    const auto by = [&]<class... A>(Axes<A...>) {
-      return detail::cut<typename M::Axes, A...>(mesh.extents(), mesh.coordinates(rank));
-    }(ReplicaAxes{});
-    return part_of_block(block_of(mesh, shape, quanta, rank), by.parts, by.index);
   }
 
   M mesh_;

@@ -25,6 +25,7 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/dist/layout.hpp"
 #include "cubist/mesh/axes.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -54,16 +55,7 @@ class GradientReducer
   template <class... A>
   void sum(const M& mesh, Axes<A...> axes, MatrixView<T> gradient)
   {
-    reduce(gradient, replicas_along(mesh, axes));
-  }
-
-  /// The ranks along these axes, or null where this rank is the only one.
-  template <class... A>
-  [[nodiscard]] static Communicator* replicas_along(const M& mesh, Axes<A...>)
-  {
-    if constexpr (sizeof...(A) > 0)
-      if ((mesh.template extent<A>() * ...) > 1) return &mesh.template along<A...>();
-    return nullptr;
+    reduce(gradient, detail::replicas_along(mesh, axes));
   }
 };
 

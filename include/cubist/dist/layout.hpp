@@ -75,6 +75,21 @@ Cut cut(const typename A::Array& extents, const typename A::Array& coordinates)
   return c;
 }
 
+/// The ranks along the axes of a tuple: Rows<A...>, Cols<A...>, Partial<A...> or Axes<A...>.
+template <class M, template <class...> class Tuple, class... A>
+[[nodiscard]] auto& along_axes(const M& mesh, Tuple<A...>)
+{
+  return mesh.template along<A...>();
+}
+
+/// The ranks along these axes, or null where this rank is alone. The first call is collective.
+template <class M, class... A>
+[[nodiscard]] typename M::Communicator* replicas_along(const M& mesh, Axes<A...> axes)
+{
+  const bool any = mesh.active() && (1 * ... * mesh.template extent<A>()) > 1;
+  return any ? &along_axes(mesh, axes) : nullptr;
+}
+
 template <class... Axis>
 std::string names()
 {
@@ -126,6 +141,8 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   using RowAxes = Rows<R...>;
   /// The axes that cut the columns.
   using ColAxes = Cols<C...>;
+  /// The axes that cut rows or columns.
+  using CutAxes = Axes<R..., C...>;
   /// The axes along which a sum is pending.
   using PartialAxes = Partial<P...>;
 

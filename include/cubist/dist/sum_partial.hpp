@@ -74,11 +74,7 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
                      " on another mesh than their sum, so other ranks hold its blocks; create both "
                      "on the same mesh");
   const auto& engine = sum.mesh().engine();
-  auto& ranks = [&sum]<class... A>(Partial<A...>) -> auto&
-  {
-    return sum.mesh().template along<A...>();
-  }
-  (typename P::PartialAxes{});
+  auto& ranks = detail::along_axes(sum.mesh(), typename P::PartialAxes{});
   const MatrixView<const T> part = parts.padded();
   const MatrixView<T> block = sum.padded();
 

@@ -23,7 +23,6 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/dist/layout.hpp"
 #include "cubist/dist/placement.hpp"
 #include "cubist/engine/epilogue.hpp"
@@ -338,12 +337,12 @@ class DistMatMul
   [[nodiscard]] Communicator* parts_of_weight() const
   {
     if (method_ == Method::direct) return nullptr;
-    return GradientReducer<T, Mesh>::replicas_along(mesh_, Pending{});
+    return detail::replicas_along(mesh_, Pending{});
   }
   template <class LW>
   static void sum(DistMatrix<T, LW, Mesh>& dw, Communicator* parts)
   {
-    ImmediateSums<T, Mesh>{}.reduce(dw.padded(), parts);
+    if (parts) parts->all_reduce(dw.padded().elements());
   }
 
   /// beta on the first of the replicas that are summed, 0 on the others.

@@ -69,11 +69,9 @@ class ShardedParameter
   {
     if (!replicas_) return whole_;
     const auto& v = whole_.value;
-    const Shape shape = v.part(v.mesh.rank()).padded();
-    const DistView<T, M> value = v.with_parts({mine(v).data(), shape});
-    DistView<T, M> gradient = value;
-    gradient.padded = {gradient_.data(), shape};
-    return {whole_.name, value, gradient, {}, whole_.decays};
+    const DistView<T, M> part = v.parts();
+    const auto at = [&](T* data) { return part.with(MatrixView<T>{data, part.padded.shape()}); };
+    return {whole_.name, at(mine(v).data()), at(gradient_.data()), {}, whole_.decays};
   }
 
   [[nodiscard]] const T* gradient() const { return whole_.gradient.padded.data(); }

@@ -240,19 +240,12 @@ struct GatherMultiplyScatter
   {
     using C = typename M::Communicator;
     const auto axes = [&mesh]<class Role>(Role) -> typename detail::GatherAxes<C>::Matrix {
-      return {along(mesh, typename Role::CollectiveAxes{}), Role::cut};
+      return {detail::along_axes(mesh, typename Role::CollectiveAxes{}), Role::cut};
     };
     return detail::make_gather_plan<T>(
         detail::GatherAxes<C>{axes(typename Local::Input{}), axes(typename Local::Weight{}),
                               axes(typename Local::Output{}), mesh.world().remote()},
         mesh.engine(), local, ops, policy);
-  }
-
- private:
-  template <class M, class... A>
-  [[nodiscard]] static auto& along(const M& mesh, Axes<A...>)
-  {
-    return mesh.template along<A...>();
   }
 };
 

@@ -17,22 +17,6 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-template <class M, class... A>
-auto& along_axes(const M& mesh, Rows<A...>)
-{
-  return mesh.template along<A...>();
-}
-template <class M, class... A>
-auto& along_axes(const M& mesh, Cols<A...>)
-{
-  return mesh.template along<A...>();
-}
-template <class M, class... R, class... C>
-auto& along_axes(const M& mesh, Rows<R...>, Cols<C...>)
-{
-  return mesh.template along<R..., C...>();
-}
-
 /// One value for each of this rank's rows.
 template <class V, class L, class M>
 class RowValues

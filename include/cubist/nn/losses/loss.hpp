@@ -318,7 +318,7 @@ LossValue mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L
   using A = Accumulator<T>;
   const detail::SquaredErrorAndSlope<A> both{A{2} / static_cast<A>(count)};
   sum.map_fold(0, dy.valid(), both, y.valid(), target.valid());
-  sum.all_reduce(detail::along_axes(y.mesh(), typename L::RowAxes{}, typename L::ColAxes{}));
+  sum.all_reduce(detail::along_axes(y.mesh(), typename L::CutAxes{}));
   return sum.value([n = static_cast<double>(count)](const auto& all) { return all[0] / n; });
 }
 
