@@ -19,7 +19,7 @@
 #include "cubist/scheme/pipeline.hpp"
 #include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/training/gradient_accumulation.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/learning_rate.hpp"
 #include "cubist/training/loss_scale.hpp"
 #include "cubist/training/numerics_monitor.hpp"

@@ -15,7 +15,7 @@
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/training/gradient_accumulation.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"

@@ -19,7 +19,7 @@
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/training/gradient_accumulation.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"

@@ -20,6 +20,7 @@
 // of buckets: Li et al., "PyTorch Distributed", arXiv 2006.15704, section 3.2.
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -218,6 +219,57 @@ class GradientBuckets final : public GradientReducer<T, M>
   std::size_t used_ = 0;  // buckets of this backward
   std::vector<Entry> entries_;
   std::vector<Request> alone_;  // sums of large gradients
+};
+
+/// Where the gradients of a network go: into buckets, or to the reducer that is in use.
+template <class T, class M>
+class Gradients
+{
+ public:
+  /// Gradients of a network on this mesh go into buckets.
+  explicit Gradients(const M& mesh) : buckets_{mesh} {}
+
+  /// What takes the gradients of the next backward.
+  [[nodiscard]] GradientReducer<T, M>& reducer() { return used_ ? *used_ : buckets_; }
+  /// The reducer that sums gradients where no other one is in use.
+  [[nodiscard]] GradientBuckets<T, M>& buckets() { return buckets_; }
+
+ private:
+  template <class, class>
+  friend class ReducerScope;
+
+  GradientBuckets<T, M> buckets_;
+  GradientReducer<T, M>* used_ = nullptr;
+};
+
+namespace detail
+{
+
+template <class T, class M>
+std::shared_ptr<Gradients<T, M>> make_gradients(const M& mesh)
+{
+  return std::make_shared<Gradients<T, M>>(mesh);
+}
+
+}  // namespace detail
+
+/// Passes the gradients of a network to a reducer, on this rank, until the end of the scope.
+template <class T, class M>
+class ReducerScope
+{
+ public:
+  /// @param reducer outlives the scope
+  ReducerScope(std::shared_ptr<Gradients<T, M>> gradients, GradientReducer<T, M>& reducer)
+      : gradients_{std::move(gradients)}, former_{std::exchange(gradients_->used_, &reducer)}
+  {
+  }
+  ReducerScope(const ReducerScope&) = delete;
+  ReducerScope& operator=(const ReducerScope&) = delete;
+  ~ReducerScope() { gradients_->used_ = former_; }
+
+ private:
+  std::shared_ptr<Gradients<T, M>> gradients_;
+  GradientReducer<T, M>* former_;
 };
 
 }  // namespace cubist::CUBIST_ABI

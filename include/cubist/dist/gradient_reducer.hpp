@@ -16,7 +16,7 @@
 //   GradientBuckets      sums over replicas; small gradients travel together
 //                        (dist/gradient_buckets.hpp). Every network has one.
 //   GradientAccumulation adds up the gradients of several backwards, and passes on their mean with
-//                        the last (training/gradient_accumulation.hpp).
+//                        the last (nn/gradient_accumulation.hpp).
 //   ShardedParameters    sums each replica's part only, for the optimizer that updates this part
 //                        (training/sharded_parameters.hpp).
 //

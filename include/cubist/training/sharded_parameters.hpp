@@ -37,7 +37,7 @@
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
-#include "cubist/nn/gradient_accumulator.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -166,17 +166,42 @@ class ShardedParameter
   bool is_reduced_ = false;
 };
 
-/// The parameters of a network, and the reducer of their gradients.
+/// What a sharded optimizer has of the parameters and gradients of a network. It hides the rest
+/// from a program, so that the compiled library can have it.
 template <RealScalar T, class M>
-class ShardedParameters final : public GradientReducer<T, M>
+class AnyShardedGradients
+{
+ public:
+  virtual ~AnyShardedGradients() = default;
+  /// This rank's parts, and frozen parameters.
+  [[nodiscard]] virtual const Parameters<T, M>& parts() const = 0;
+  /// Copies the parts of gradients that are complete, because no backward gave them to the reducer.
+  virtual void copy_parts() = 0;
+  /// The reducer that takes the gradients of micro-batches.
+  [[nodiscard]] virtual GradientReducer<T, M>& reducer() = 0;
+  /// Forgets the micro-batches since the last step.
+  virtual void restart() = 0;
+  /// Completes the values from the values of the parts.
+  virtual void gather() = 0;
+};
+
+/// The parameters of a network, and the reducer of their gradients. It takes those of all backwards
+/// of the network while it exists.
+template <RealScalar T, class M>
+class ShardedParameters final : public GradientReducer<T, M>, public AnyShardedGradients<T, M>
 {
   using typename GradientReducer<T, M>::Communicator;
 
  public:
   /// Every rank of the mesh makes one.
-  explicit ShardedParameters(const Parameters<T, M>& whole) : gradients_{whole.front().gradients}
+  explicit ShardedParameters(const Parameters<T, M>& whole, std::size_t micro_batches = 1)
+      : gradients_{whole.front().gradients}, micro_batches_{whole.front().value.mesh, micro_batches,
+                                                            *this}
   {
-    if (!gradients_) gradients_ = std::make_shared<Gradients<T, M>>(whole.front().value.mesh);
+    if (gradients_)
+      scope_.emplace(gradients_, micro_batches_);
+    else
+      gradients_ = std::make_shared<Gradients<T, M>>(whole.front().value.mesh);
     parameters_.reserve(whole.size());
     for (const auto& p : whole)
     {
@@ -185,9 +210,8 @@ class ShardedParameters final : public GradientReducer<T, M>
       parts_.back().gradients = {};
     }
   }
-
-  /// This rank's parts, and frozen parameters.
-  [[nodiscard]] const Parameters<T, M>& parts() const { return parts_; }
+  ShardedParameters(const ShardedParameters&) = delete;
+  ShardedParameters& operator=(const ShardedParameters&) = delete;
 
   void begin() override
   {
@@ -206,16 +230,15 @@ class ShardedParameters final : public GradientReducer<T, M>
     for (auto& p : parameters_) p.finish_reduce();
   }
 
-  /// Copies the parts of gradients that are complete, because no backward gave them to this
-  /// reducer.
-  void copy_parts()
+  [[nodiscard]] const Parameters<T, M>& parts() const override { return parts_; }
+  void copy_parts() override
   {
     if (!has_reduced_)
       for (auto& p : parameters_) p.finish_reduce();
   }
-
-  /// Completes the values from the values of the parts.
-  void gather()
+  [[nodiscard]] GradientReducer<T, M>& reducer() override { return micro_batches_; }
+  void restart() override { micro_batches_.restart(); }
+  void gather() override
   {
     for (auto& p : parameters_) p.start_gather();
     for (auto& p : parameters_) p.finish_gather();
@@ -237,54 +260,12 @@ class ShardedParameters final : public GradientReducer<T, M>
   }
 
   std::shared_ptr<Gradients<T, M>> gradients_;
+  GradientAccumulator<T, M> micro_batches_;
+  std::optional<ReducerScope<T, M>> scope_;
   std::vector<ShardedParameter<T, M>> parameters_;
   Parameters<T, M> parts_;
   std::size_t at_ = 0;
   bool has_reduced_ = false;
-};
-
-/// What a sharded optimizer has of the parameters and gradients of a network. It hides the rest
-/// from a program, so that the compiled library can have it.
-template <RealScalar T, class M>
-class AnyShardedGradients
-{
- public:
-  virtual ~AnyShardedGradients() = default;
-  /// This rank's parts.
-  [[nodiscard]] virtual const Parameters<T, M>& parts() const = 0;
-  /// Copies the parts of gradients that no backward gave to the reducer.
-  virtual void copy_parts() = 0;
-  /// The reducer that takes the gradients.
-  [[nodiscard]] virtual GradientReducer<T, M>& reducer() = 0;
-  /// Forgets the micro-batches since the last step.
-  virtual void restart() = 0;
-  /// Completes the values from the values of the parts.
-  virtual void gather() = 0;
-};
-
-/// Takes the gradients of all backwards of the network while it exists.
-template <RealScalar T, class M>
-class ShardedGradients final : public AnyShardedGradients<T, M>
-{
- public:
-  ShardedGradients(const Parameters<T, M>& whole, std::size_t micro_batches)
-      : parameters_{whole}, accumulator_{whole.front().value.mesh, micro_batches, parameters_}
-  {
-    if (whole.front().gradients) scope_.emplace(whole.front().gradients, accumulator_);
-  }
-  ShardedGradients(const ShardedGradients&) = delete;
-  ShardedGradients& operator=(const ShardedGradients&) = delete;
-
-  [[nodiscard]] const Parameters<T, M>& parts() const override { return parameters_.parts(); }
-  void copy_parts() override { parameters_.copy_parts(); }
-  [[nodiscard]] GradientReducer<T, M>& reducer() override { return accumulator_; }
-  void restart() override { accumulator_.restart(); }
-  void gather() override { parameters_.gather(); }
-
- private:
-  ShardedParameters<T, M> parameters_;
-  GradientAccumulator<T, M> accumulator_;
-  std::optional<ReducerScope<T, M>> scope_;
 };
 
 /// Every rank of the mesh calls it.
@@ -295,7 +276,7 @@ std::unique_ptr<AnyShardedGradients<T, M>> make_sharded_gradients(const Paramete
 {
   require<ArgumentError>(!whole.empty(), "got no parameters to shard, which have no mesh; "
                                          "give those of a network");
-  return std::make_unique<ShardedGradients<T, M>>(whole, micro_batches);
+  return std::make_unique<ShardedParameters<T, M>>(whole, micro_batches);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

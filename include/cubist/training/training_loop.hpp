@@ -24,7 +24,7 @@
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/training/gradient_accumulation.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/learning_rate.hpp"
 #include "cubist/training/loss_scale.hpp"
 #include "cubist/training/numerics_monitor.hpp"

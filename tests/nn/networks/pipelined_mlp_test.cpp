@@ -13,7 +13,7 @@
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/training/gradient_accumulation.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 
 #include "catch.hpp"
 #include "checked_step.hpp"

@@ -16,7 +16,7 @@
 #include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/finite.hpp"
-#include "cubist/training/gradient_accumulation.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"

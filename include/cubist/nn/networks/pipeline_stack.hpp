@@ -31,7 +31,7 @@
 #include "cubist/dist/stage_view.hpp"
 #include "cubist/dist/staging.hpp"
 #include "cubist/mesh/stages.hpp"
-#include "cubist/nn/gradient_accumulator.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
 #include "cubist/nn/networks/layer_stack.hpp"

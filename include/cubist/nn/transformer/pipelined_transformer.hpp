@@ -37,7 +37,7 @@
 
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/gradient_accumulator.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/losses/cut_loss.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"

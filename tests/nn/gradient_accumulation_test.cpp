@@ -12,7 +12,7 @@
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/testing/counting.hpp"
-#include "cubist/training/gradient_accumulation.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
 #include "catch.hpp"
