@@ -20,6 +20,7 @@
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/float16.hpp"
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/mesh/axes.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -234,6 +235,48 @@ class AxisMesh
 
   std::shared_ptr<detail::MeshState<A, B>> state_;
 };
+
+namespace detail
+{
+
+/// A matrix in a buffer that the calls on this rank borrow and give back (`unused_buffers`).
+template <class V, class M>
+class BorrowedMatrix
+{
+ public:
+  BorrowedMatrix(const M& mesh, Shape shape) : mesh_{mesh}, data_{take(shape.size())}, shape_{shape}
+  {
+  }
+  BorrowedMatrix(const BorrowedMatrix&) = delete;
+  BorrowedMatrix& operator=(const BorrowedMatrix&) = delete;
+  ~BorrowedMatrix() { mesh_.template unused_buffers<V>().push_back(std::move(data_)); }
+
+  [[nodiscard]] MatrixView<V> view() { return {data_.data(), shape_}; }
+  friend void swap(BorrowedMatrix& a, BorrowedMatrix& b) { std::swap(a.data_, b.data_); }
+
+ private:
+  using Buffer = typename M::Engine::template Buffer<V>;
+
+  /// Takes the smallest buffer that is large enough and not in use, or makes one.
+  [[nodiscard]] Buffer take(std::size_t n)
+  {
+    auto& unused = mesh_.template unused_buffers<V>();
+    auto best = unused.end();
+    for (auto buffer = unused.begin(); buffer != unused.end(); ++buffer)
+      if (buffer->size() >= n && (best == unused.end() || buffer->size() < best->size()))
+        best = buffer;
+    if (best == unused.end()) return Buffer(n);
+    Buffer buffer = std::move(*best);
+    unused.erase(best);
+    return buffer;
+  }
+
+  const M& mesh_;
+  Buffer data_;
+  Shape shape_;
+};
+
+}  // namespace detail
 
 /// The part of a scheme that a mesh uses.
 // clang-format off

@@ -42,8 +42,8 @@
 #include "cubist/dist/sequence_cut.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/span.hpp"
+#include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/functions/attention.hpp"
-#include "cubist/nn/functions/row_values.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -92,47 +92,6 @@ class RowNeighbours
 
  private:
   const M& mesh_;
-};
-
-/// A matrix in a buffer that the calls on this rank borrow and give back (`unused_buffers`).
-template <class V, class M>
-class BorrowedMatrix
-{
- public:
-  BorrowedMatrix(const M& mesh, Shape shape) : mesh_{mesh}, data_{take(shape.size())}, shape_{shape}
-  {
-  }
-  BorrowedMatrix(const BorrowedMatrix&) = delete;
-  BorrowedMatrix& operator=(const BorrowedMatrix&) = delete;
-  ~BorrowedMatrix()
-  {
-    // It goes to the front, because the last ones hold one number a row, and are small.
-    auto& unused = mesh_.template unused_buffers<V>();
-    unused.insert(unused.begin(), std::move(data_));
-  }
-
-  [[nodiscard]] MatrixView<V> view() { return {data_.data(), shape_}; }
-  friend void swap(BorrowedMatrix& a, BorrowedMatrix& b) { std::swap(a.data_, b.data_); }
-
- private:
-  using Buffer = typename M::Engine::template Buffer<V>;
-
-  /// Takes the largest buffer that is not in use, or makes one if that is too small.
-  [[nodiscard]] Buffer take(std::size_t n)
-  {
-    auto& unused = mesh_.template unused_buffers<V>();
-    const auto largest =
-        std::max_element(unused.begin(), unused.end(),
-                         [](const Buffer& a, const Buffer& b) { return a.size() < b.size(); });
-    if (largest == unused.end() || largest->size() < n) return Buffer(n);
-    Buffer buffer = std::move(*largest);
-    unused.erase(largest);
-    return buffer;
-  }
-
-  const M& mesh_;
-  Buffer data_;
-  Shape shape_;
 };
 
 }  // namespace detail

@@ -19,7 +19,7 @@
 #include "cubist/core/vector_math.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/functions/row_values.hpp"
+#include "cubist/nn/functions/row_reduction.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -69,11 +69,11 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
   const auto& engine = x.mesh().engine();
   const MatrixView<const T> in = x.valid();
   using A = Accumulator<T>;
-  detail::RowValues<A, L, M> maxima{x.mesh(), in.rows(), -std::numeric_limits<A>::infinity()};
+  detail::RowReduction<A, L, M> maxima{x.mesh(), in.rows(), -std::numeric_limits<A>::infinity()};
   const A* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Scaled<A>{scale}, in);
   engine.map_indexed(y.valid(), detail::ShiftedPower<A>{max, scale}, in);
   const MatrixView<const T> powers = y.valid();
-  detail::RowValues<A, L, M> sums{y.mesh(), powers.rows(), A{}};
+  detail::RowReduction<A, L, M> sums{y.mesh(), powers.rows(), A{}};
   const A* sum = sums.combine(ReduceOp::sum, detail::Sum{}, detail::Itself{}, powers);
   engine.map_indexed(y.valid(), detail::DivideByRowSum<A>{sum}, powers);
 }

@@ -33,7 +33,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/span.hpp"
 #include "cubist/nn/functions/initial_values.hpp"
-#include "cubist/nn/functions/row_exchange.hpp"
+#include "cubist/nn/functions/row_lookup.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -86,7 +86,7 @@ class Embedding
   struct Kept
   {
     std::optional<Output> h;
-    std::optional<detail::RowExchange<T, Mesh>> exchange;
+    std::optional<detail::RowLookup<T, Mesh>> exchange;
   };
 
   /// H, in `kept`. Its rows are padded to whole sequences, unless ranks share sequences: then `ids`

@@ -7,7 +7,7 @@
 //
 //   dX = dY + dX of the layer, whose dY is mask(dY)
 //
-// Where replicas of X share memory, each adds a part of the rows (nn/functions/shared_rows.hpp).
+// Where replicas of X share memory, each adds a part of the rows (nn/functions/replica_split.hpp).
 //
 // Words: those of the layer.
 // Source: He et al., "Deep Residual Learning for Image Recognition", arXiv 1512.03385.
@@ -20,7 +20,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/functions/shared_rows.hpp"
+#include "cubist/nn/functions/replica_split.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/dropout.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -105,7 +105,7 @@ class Residual
  private:
   static const Input& sum_of(const Input& a, const Input& b, std::optional<Input>& kept)
   {
-    SharedRows shared{a};
+    ReplicaSplit shared{a};
     Input& sum = shared.fit(kept, a);
     shared.begin();
     a.mesh().engine().map(shared.mine(sum.valid()), detail::Sum{}, shared.mine(a.valid()),

@@ -18,7 +18,7 @@
 // hold.
 //
 // Where replicas of X share memory, each computes a part of the rows, and a part of the columns of
-// dw and db (nn/functions/shared_rows.hpp).
+// dw and db (nn/functions/replica_split.hpp).
 //
 // An engine that passes over rows (PassesRows) computes a rank's whole rows by one kernel in
 // forward and one for dX in backward.
@@ -43,8 +43,7 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/span.hpp"
 #include "cubist/nn/functions/norm_functions.hpp"
-#include "cubist/nn/functions/row_values.hpp"
-#include "cubist/nn/functions/shared_rows.hpp"
+#include "cubist/nn/functions/replica_split.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -109,7 +108,7 @@ class RowNorm
     const auto& engine = mesh_.engine();
     const Span span{engine, {"norm", "forward"}};
     check(x, "X");
-    SharedRows shared{x};
+    ReplicaSplit shared{x};
     Output& y = shared.fit(kept.y, x);
     shared.begin();
     const auto in = shared.mine(x.valid());
@@ -146,7 +145,7 @@ class RowNorm
     if (!weight_is_frozen_) require_gradient(dw_);
     const auto& engine = mesh_.engine();
     const Span span{engine, {"norm", "backward"}};
-    SharedRows shared{x, kept.is_shared};
+    ReplicaSplit shared{x, kept.is_shared};
     Input& dx = fit_gradients(shared, x, kept);
     shared.begin();
     const MatrixView<const T> in = shared.mine(x.valid()), slopes = shared.mine(dy.valid());
@@ -223,7 +222,7 @@ class RowNorm
 
   /// dw and db of this rank's rows: the sums of the columns of `product`, dY xhat, and of dY. Where
   /// replicas share the work, each sums its columns over the rows of all.
-  void compute_weight_gradients(SharedRows<T, L, Mesh>& shared, const Input& product,
+  void compute_weight_gradients(ReplicaSplit<T, L, Mesh>& shared, const Input& product,
                                 const Output& dy, Kept& kept)
   {
     const auto& engine = mesh_.engine();
@@ -279,7 +278,7 @@ class RowNorm
 
   /// dX, and the memory of dw and db where work is shared. Statistics are of the rows that forward
   /// shared out, so backward cannot have others.
-  Input& fit_gradients(SharedRows<T, L, Mesh>& shared, const Input& x, Kept& kept) const
+  Input& fit_gradients(ReplicaSplit<T, L, Mesh>& shared, const Input& x, Kept& kept) const
   {
     Input& dx = shared.fit(kept.dx, x);
     if (!kept.is_shared) return dx;

@@ -35,7 +35,7 @@
 #include "cubist/dist/layout.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/span.hpp"
-#include "cubist/nn/functions/row_values.hpp"
+#include "cubist/nn/functions/row_reduction.hpp"
 #include "cubist/nn/functions/softmax.hpp"
 #include "cubist/nn/losses/labels.hpp"
 #include "cubist/nn/losses/loss_value.hpp"
@@ -245,7 +245,7 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
   const auto& engine = y.mesh().engine();
   const Span span{engine, {"loss"}};
   const MatrixView<const T> logits = y.valid();
-  RowValues<int, L, M> classes{y.mesh(), logits.rows(), 0};
+  RowReduction<int, L, M> classes{y.mesh(), logits.rows(), 0};
   const int* label = classes.upload(labels.subspan(y.block().rows.offset, logits.rows()));
   const std::size_t j0 = y.block().cols.offset;
 
@@ -256,16 +256,16 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
     if (along_axes(y.mesh(), typename L::ColAxes{}).size() == 1 &&
         engine.passes_rows(logits.shape()))
     {
-      RowValues<double, L, M> losses{y.mesh(), logits.rows(), 0.0};
+      RowReduction<double, L, M> losses{y.mesh(), logits.rows(), 0.0};
       engine.for_each_row(logits.shape(),
                           CrossEntropyOfRow<A, T>{logits, dy ? dy->valid() : MatrixView<T>{}, label,
                                                   mean, losses.data()});
       loss.fold(0, Itself{}, losses.view());
       return mean_over_labels<L>(y.mesh(), std::move(loss), compared, count);
     }
-  RowValues<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
+  RowReduction<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
   const A* max = maxima.combine(ReduceOp::max, Larger{}, Itself{}, logits);
-  RowValues<A, L, M> sums{y.mesh(), logits.rows(), A{}};
+  RowReduction<A, L, M> sums{y.mesh(), logits.rows(), A{}};
   const A* sum = sums.combine(ReduceOp::sum, Sum{}, ShiftedPower<A>{max, A{1}}, logits);
 
   // The rank that has the column of a row's label adds the row's loss. dY, which may be Y, is
@@ -275,7 +275,7 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
   {
     // The logits at labels are read before dY, which may be Y, is written. Without them, a row is
     // a loop over elements that is vectorised.
-    RowValues<A, L, M> at_label{y.mesh(), logits.rows(), A{}};
+    RowReduction<A, L, M> at_label{y.mesh(), logits.rows(), A{}};
     at_label.map(LabelSlope<A, T>{logits, j0, max, sum, mean}, classes.view());
     engine.map_rows(dy->valid(), LogitSlopes<A>{label, max, sum, mean}, logits);
     at_label.map(StoreAtLabel<A, T>{dy->valid(), j0, label}, at_label.view());
@@ -334,14 +334,15 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
   using Index = std::int64_t;
   detail::check_labels(labels, y.shape());
   const MatrixView<const T> logits = y.valid();
-  detail::RowValues<int, L, M> wanted{y.mesh(), logits.rows(), 0};
+  detail::RowReduction<int, L, M> wanted{y.mesh(), logits.rows(), 0};
   const int* label = wanted.upload(labels.subspan(y.block().rows.offset, logits.rows()));
 
   using A = Accumulator<T>;
-  detail::RowValues<A, L, M> maxima{y.mesh(), logits.rows(), -std::numeric_limits<A>::infinity()};
+  detail::RowReduction<A, L, M> maxima{y.mesh(), logits.rows(),
+                                       -std::numeric_limits<A>::infinity()};
   const A* max = maxima.combine(ReduceOp::max, detail::Larger{}, detail::Itself{}, logits);
   constexpr auto none = std::numeric_limits<Index>::max();
-  detail::RowValues<Index, L, M> classes{y.mesh(), logits.rows(), none};
+  detail::RowReduction<Index, L, M> classes{y.mesh(), logits.rows(), none};
   classes.combine(ReduceOp::min, detail::Smaller{},
                   detail::ColumnOfMaximum<A, Index>{max, y.block().cols.offset, none}, logits);
   detail::LossSums<typename M::Engine, 3> hits{y.mesh().engine()};

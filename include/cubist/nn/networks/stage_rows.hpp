@@ -18,7 +18,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/mesh/stages.hpp"
-#include "cubist/nn/functions/row_exchange.hpp"
+#include "cubist/nn/functions/row_lookup.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -46,18 +46,18 @@ class StageRows
     Shape all;
     Quanta quanta;
     Shape part;
-    RowExchange<T, StageMesh<M>> exchange;
+    RowLookup<T, StageMesh<M>> exchange;
   };
 
   /// The messages, which are planned once for matrices of a shape.
-  RowExchange<T, StageMesh<M>>& exchange_of(const Whole& all, const Rows& out)
+  RowLookup<T, StageMesh<M>>& exchange_of(const Whole& all, const Rows& out)
   {
     for (const auto& p : planned_)
       if (p->all == all.shape() && p->quanta == all.quanta() && p->part == out.shape())
         return p->exchange;
     const Rows blocks{out.mesh(), all.shape(), all.quanta(), WithoutElements{}};
     planned_.push_back(std::make_unique<Planned>(
-        Planned{all.shape(), all.quanta(), out.shape(), RowExchange<T, StageMesh<M>>{out.mesh()}}));
+        Planned{all.shape(), all.quanta(), out.shape(), RowLookup<T, StageMesh<M>>{out.mesh()}}));
     planned_.back()->exchange.plan(blocks.view(), std::as_const(out).view());
     return planned_.back()->exchange;
   }

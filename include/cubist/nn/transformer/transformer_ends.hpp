@@ -20,7 +20,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/dist/sequence_cut.hpp"
-#include "cubist/nn/functions/row_exchange.hpp"
+#include "cubist/nn/functions/row_lookup.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/dropout.hpp"
 #include "cubist/nn/layers/embedding.hpp"
@@ -170,7 +170,7 @@ class TransformerEnds
   {
     SequenceCut cut;
     LogitsOf which;
-    RowExchange<T, Mesh> exchange;
+    RowLookup<T, Mesh> lookup;
     std::vector<int> rows = {};  // the row of each token
   };
 
@@ -209,7 +209,7 @@ class TransformerEnds
     if (!d || !kept.tokens || kept.h != &*kept.tokens) return d;
     Hidden& dh = fit_rows(kept.dh, *d, pass.cut.rows());
     dh.mesh().engine().fill(dh.valid(), T{});
-    kept.picked->exchange.add_sums(kept.picked->rows, d->valid(), dh.valid());
+    kept.picked->lookup.add_sums(kept.picked->rows, d->valid(), dh.valid());
     return &dh;
   }
 
@@ -256,13 +256,13 @@ class TransformerEnds
     }
     if (!kept.picked || kept.picked->cut != cut || kept.picked->which != which)
     {
-      auto& picked = kept.picked.emplace(PickedRows{cut, which, RowExchange<T, Mesh>{h.mesh()}});
+      auto& picked = kept.picked.emplace(PickedRows{cut, which, RowLookup<T, Mesh>{h.mesh()}});
       for (std::size_t b = 0; b < cut.sequences; ++b)
         for (std::size_t s = last_only ? cut.length - 1 : 0; s < cut.length; ++s)
           picked.rows.push_back(static_cast<int>(cut.row(b, s)));
-      picked.exchange.plan(h.view(), tokens.view());
+      picked.lookup.plan(h.view(), tokens.view());
     }
-    kept.picked->exchange.look_up(kept.picked->rows, h.valid(), tokens.valid());
+    kept.picked->lookup.look_up(kept.picked->rows, h.valid(), tokens.valid());
     return tokens;
   }
 

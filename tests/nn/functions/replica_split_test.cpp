@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "cubist/nn/functions/shared_rows.hpp"
+#include "cubist/nn/functions/replica_split.hpp"
 #include "cubist/nn/layers/layer_norm.hpp"
 #include "cubist/nn/layers/residual.hpp"
 #include "cubist/nn/layers/rms_norm.hpp"
@@ -15,7 +15,7 @@
 #include "nn.hpp"
 #include "passes.hpp"
 
-namespace cubist::test::shared_rows_test
+namespace cubist::test::replica_split_test
 {
 
 namespace
@@ -29,7 +29,7 @@ std::vector<std::size_t> rows_of(const Mesh<Megatron1D, B>& mesh, std::size_t m)
 {
   using Matrix = DistMatrix<float, Megatron1D::Input, AxisMesh<Axes<Tensor>, B>>;
   const Matrix x{mesh, {m, width}};
-  SharedRows shared{x};
+  ReplicaSplit shared{x};
   std::optional<Matrix> kept;
   const Matrix& y = shared.fit(kept, x);
   return {static_cast<std::size_t>(y.has_common_memory()), shared.mine(x.valid()).rows(),
@@ -133,4 +133,4 @@ TEST_CASE("replicas that cannot access each other's memory compute all rows, and
   for (const auto& rank : sent) CHECK(rank == std::vector<std::uint64_t>{0, 0});
 }
 
-}  // namespace cubist::test::shared_rows_test
+}  // namespace cubist::test::replica_split_test

@@ -4,13 +4,13 @@
 #include <limits>
 #include <utility>
 
-#include "cubist/nn/functions/row_values.hpp"
+#include "cubist/nn/functions/row_reduction.hpp"
 #include "cubist/scheme/grid2d.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"
 
-namespace cubist::test::row_values_test
+namespace cubist::test::row_reduction_test
 {
 
 namespace
@@ -24,7 +24,7 @@ void check_rows(const Place<S>& place)
   const auto global = integers<double>(13, 11, 3);
   require_clear(on_mesh(place, [&](const auto& mesh) {
     using M = AxisMesh<typename S::Axes, Threads>;
-    using Values = cubist::detail::RowValues<double, L, M>;
+    using Values = cubist::detail::RowReduction<double, L, M>;
     DistMatrix<double, L, M> x{mesh, {13, 11}};
     x.generate([&](std::size_t i, std::size_t j) { return global(i, j); });
     const MatrixView<const double> mine = std::as_const(x).valid();
@@ -65,4 +65,4 @@ TEST_CASE("values of rows are combined over all columns, whatever cuts them")
   check_rows<Grid2D::Output>(Place<Grid2D>{6, {3, 2}});
 }
 
-}  // namespace cubist::test::row_values_test
+}  // namespace cubist::test::row_reduction_test

@@ -5,7 +5,7 @@
 // each other's memory, each computes some rows, of a result that all have in common. Otherwise, and
 // for small matrices, each computes all rows.
 //
-//   SharedRows shared{x};               // x (M, d) as S::Input
+//   ReplicaSplit shared{x};               // x (M, d) as S::Input
 //   Matrix& y = shared.fit(kept.y, x);  // with memory in common, or of its own
 //   shared.begin();                     // no rank reads an earlier y any more
 //   ... shared.mine(y.valid()) from shared.mine(x.valid()) ...
@@ -33,7 +33,7 @@ namespace cubist::CUBIST_ABI
 
 /// The rows of a matrix (T, L, M) that this rank computes; see above.
 template <Scalar T, class L, class M>
-class SharedRows
+class ReplicaSplit
 {
   using C = typename M::Communicator;
   using E = typename M::Engine;
@@ -47,7 +47,7 @@ class SharedRows
 
   /// @param x with the rows, cut in the same way
   /// @param wanted whether to share work, if that is possible; the same on all ranks
-  explicit SharedRows(const DistMatrix<T, L, M>& x, bool wanted = true) : all_{x.valid().rows()}
+  explicit ReplicaSplit(const DistMatrix<T, L, M>& x, bool wanted = true) : all_{x.valid().rows()}
   {
     if constexpr (is_possible)
       if (wanted && x.mesh().active() && x.valid().size() >= least_elements)
