@@ -31,6 +31,7 @@
 #include "cubist/dist/sequence_cut.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/functions/attention.hpp"
+#include "cubist/nn/functions/key_value_cache.hpp"
 #include "cubist/nn/functions/ring_attention.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -63,17 +64,13 @@ class SharedKeyValueCache
     for (std::size_t i = 0; i < cut.chunks; ++i) kept_ += cut.keys(cut.chunk_number(member_, i));
     const std::size_t more = tokens > length_ ? tokens - length_ : 0;
     capacity_ = kept_ + ceil_div(more, cut.parts);
-    all_ = {cut.together * capacity_, shape.heads / shape.group * shape.head_size};
-    if (keys_.size() != all_.size())
-    {
-      keys_ = Buffer(all_.size());
-      values_ = Buffer(all_.size());
-    }
+    rows_.fit(cut.together * capacity_, shape);
     for (std::size_t b = 0; b < cut.together; ++b)
       for (std::size_t i = 0, at = 0; i < cut.chunks; ++i)
       {
         const std::size_t n = cut.keys(cut.chunk_number(member_, i));
-        keep(mesh.engine(), shape, b * capacity_ + at, qkv, (b * cut.chunks + i) * cut.chunk, n);
+        rows_.copy(mesh.engine(), shape, b * capacity_ + at, qkv, (b * cut.chunks + i) * cut.chunk,
+                   n);
         at += n;
       }
   }
@@ -89,13 +86,7 @@ class SharedKeyValueCache
               Out o)
   {
     const std::size_t tokens = shape.queries;
-    require<ArgumentError>(
-        sequences == cut_.sequences && position == length_ && position + tokens <= tokens_, "got ",
-        tokens, " tokens at position ", position, " of ", sequences,
-        " sequences for a cache that ranks share, which has ", length_, " of ", tokens_,
-        " tokens of ", cut_.sequences,
-        ", so they are not the next ones; give the tokens that follow, with a cache that is large "
-        "enough, or make a model with `.context_parallel = 1`");
+    require_next(tokens, position, sequences);
     length_ += tokens;
     const detail::RowNeighbours<L, M> neighbours{mesh};
     auto& ranks = neighbours.communicator();
@@ -104,94 +95,136 @@ class SharedKeyValueCache
     const std::size_t group = neighbours.part() / cut_.parts;
     const std::size_t first = group * cut_.together;
 
+    // 1. the rows of all ranks
     Matrix mine{mesh, {block_rows, qkv.cols()}};
     Matrix all{mesh, {cut_.groups * cut_.parts * block_rows, qkv.cols()}};
     engine.copy(qkv, mine.view().block(0, 0, qkv.shape()));
     ranks.all_gather(std::span<const A>{mine.view().elements()}, all.view().elements());
+    const auto row_of = [&](std::size_t row) {
+      const auto from = static_cast<std::size_t>(neighbours.rank(row / block_rows));
+      return In{all.view()}.block(from * block_rows + row % block_rows, 0, {1, qkv.cols()});
+    };
+
+    // 2. the part of O that this rank's keys give
+    AttentionShape s = shape_of_part(shape);
+    Parts parts{mesh, s, tokens, cut_.groups};
     Matrix rows{mesh, {cut_.together, qkv.cols()}};
     engine.fill(rows.view(), A{});
-
-    AttentionShape s = shape_of_part(shape);
-    const std::size_t numbers = cut_.together * s.heads;
-    const Shape outputs{cut_.together, s.heads * s.head_size};
-    // A row for each token and group; a rank fills the rows of its group, and the sums fill the
-    // others.
-    Matrix maxima{mesh, {tokens * cut_.groups, numbers}}, own{mesh, {tokens, numbers}};
-    Matrix factors{mesh, {1, numbers}};
-    Matrix sums{mesh, {tokens * cut_.groups, outputs.size() + numbers}};
-    const auto max_of = [&](std::size_t row) { return maxima.view().block(row, 0, {1, numbers}); };
-    const auto own_of = [&](std::size_t t) { return own.view().block(t, 0, {1, numbers}); };
-    const auto o_of = [&](std::size_t row) { return Out{sums.view().row(row), outputs}; };
-    const auto l_of = [&](std::size_t row) {
-      return sums.view().block(row, outputs.size(), {1, numbers});
-    };
-    engine.fill(maxima.view(), -std::numeric_limits<A>::infinity());
-    engine.fill(sums.view(), A{});
     for (std::size_t t = 0; t < tokens; ++t)
     {
       for (std::size_t b = 0; b < cut_.together && first + b < sequences; ++b)
-      {
-        const std::size_t row = (first + b) * tokens + t;
-        const auto from = static_cast<std::size_t>(neighbours.rank(row / block_rows));
-        engine.copy(In{all.view()}.block(from * block_rows + row % block_rows, 0, {1, qkv.cols()}),
-                    rows.view().block(b, 0, {1, qkv.cols()}));
-      }
-      if ((position + t) % cut_.parts == member_)
-      {
-        for (std::size_t b = 0; b < cut_.together; ++b)
-          keep(engine, shape, b * capacity_ + kept_, rows.view(), b, 1);
-        ++kept_;
-      }
+        engine.copy(row_of((first + b) * tokens + t), rows.view().block(b, 0, {1, qkv.cols()}));
+      if ((position + t) % cut_.parts == member_) keep(engine, shape, rows.view());
       s.keys = kept_;
-      const std::size_t row = t * cut_.groups + group;
+      const auto part = parts.at(t, group);
       if (kept_ > 0)
-        local.add_run(s, {}, {}, rows.view(), {keys_.data(), all_}, {values_.data(), all_},
-                      o_of(row), max_of(row), l_of(row));
-      engine.copy(In{max_of(row)}, own_of(t));
+        local.add_run(s, {}, {}, rows.view(), rows_.keys(), rows_.values(), part.o, part.max,
+                      part.sum);
     }
-    ranks.all_reduce(maxima.view().elements(), ReduceOp::max);
-    for (std::size_t t = 0; t < tokens; ++t)
-    {
-      const std::size_t row = t * cut_.groups + group;
-      engine.for_each(detail::RaiseMaximum<A>{}, own_of(t), factors.view(), In{max_of(row)});
-      local.scale(s, o_of(row), factors.view());
-      engine.for_each(detail::MultiplyBy{}, l_of(row), In{factors.view()});
-    }
-    ranks.all_reduce(sums.view().elements());
 
-    const std::size_t first_here = neighbours.part() * block_rows / tokens;
-    for (std::size_t t = 0; t < tokens; ++t)
-    {
-      std::size_t finished = cut_.groups;  // the last group
-      for (std::size_t r = 0; r < o.rows() / tokens; ++r)
-      {
-        const std::size_t b = first_here + r, g = b / cut_.together;
-        const std::size_t row = t * cut_.groups + g;
-        if (g != finished) local.finish(s, o_of(row), max_of(row), l_of(row), max_of(row));
-        finished = g;
-        engine.copy(In{o_of(row)}.block(b % cut_.together, 0, {1, outputs.cols}),
-                    o.block(r * tokens + t, 0, {1, outputs.cols}));
-      }
-    }
+    // 3. the sum of all parts
+    parts.add_up(engine, ranks, local, s, group);
+    parts.write(engine, local, s, neighbours.part() * block_rows / tokens, o);
   }
 
  private:
-  using Buffer = typename E::template Buffer<A>;
   using Matrix = detail::BorrowedMatrix<A, M>;
 
-  /// Copies the keys and values of n rows of qkv, from `row` on.
-  void keep(const E& engine, const AttentionShape& s, std::size_t to, In qkv, std::size_t row,
-            std::size_t n)
+  /// The parts of O that the ranks compute for each token, a row for each token and group of ranks.
+  /// A rank fills the rows of its group, and the sums fill the others.
+  class Parts
   {
-    if (n == 0) return;
-    const Shape head{n, s.head_size};
-    const auto copy = [&](const HeadColumns& columns, Buffer& cached) {
-      for (std::size_t h = 0; h < s.heads / s.group; ++h)
-        engine.copy(qkv.block(row, columns(h, s.head_size), head),
-                    Out{cached.data(), all_}.block(to, h * s.head_size, head));
+   public:
+    /// Of one token and group: O, and the maxima and sums of its rows of scores.
+    struct Part
+    {
+      Out o, max, sum;
     };
-    copy(s.k, keys_);
-    copy(s.v, values_);
+
+    Parts(const M& mesh, const AttentionShape& s, std::size_t tokens, std::size_t groups)
+        : tokens_{tokens}, groups_{groups}, numbers_{1, s.sequences * s.heads},
+          outputs_{s.sequences, s.heads * s.head_size}, maxima_{mesh,
+                                                                {tokens * groups, numbers_.cols}},
+          sums_{mesh, {tokens * groups, outputs_.size() + numbers_.cols}},
+          own_{mesh, {tokens, numbers_.cols}}, factors_{mesh, numbers_}
+    {
+      mesh.engine().fill(maxima_.view(), -std::numeric_limits<A>::infinity());
+      mesh.engine().fill(sums_.view(), A{});
+    }
+
+    [[nodiscard]] Part at(std::size_t token, std::size_t group)
+    {
+      const std::size_t row = token * groups_ + group;
+      return {{sums_.view().row(row), outputs_},
+              maxima_.view().block(row, 0, numbers_),
+              sums_.view().block(row, outputs_.size(), numbers_)};
+    }
+    /// Every rank gets the maxima and sums over all ranks, and the sum of O for these maxima.
+    template <class C>
+    void add_up(const E& engine, C& ranks, LocalAttention<A, E>& local, const AttentionShape& s,
+                std::size_t group)
+    {
+      const auto own = [&](std::size_t t) { return own_.view().block(t, 0, numbers_); };
+      for (std::size_t t = 0; t < tokens_; ++t) engine.copy(In{at(t, group).max}, own(t));
+      ranks.all_reduce(maxima_.view().elements(), ReduceOp::max);
+      for (std::size_t t = 0; t < tokens_; ++t)
+      {
+        const Part part = at(t, group);
+        engine.for_each(detail::RaiseMaximum<A>{}, own(t), factors_.view(), In{part.max});
+        local.scale(s, part.o, factors_.view());
+        engine.for_each(detail::MultiplyBy{}, part.sum, In{factors_.view()});
+      }
+      ranks.all_reduce(sums_.view().elements());
+    }
+
+    /// Writes the rows of O, sequence by sequence, from sequence `first` on.
+    void write(const E& engine, LocalAttention<A, E>& local, const AttentionShape& s,
+               std::size_t first, Out o)
+    {
+      const Shape row{1, outputs_.cols};
+      for (std::size_t t = 0; t < tokens_; ++t)
+      {
+        std::size_t finished = groups_;  // the last group
+        for (std::size_t r = 0; r < o.rows() / tokens_; ++r)
+        {
+          const std::size_t group = (first + r) / s.sequences;
+          const Part part = at(t, group);
+          if (group != finished) local.finish(s, part.o, part.max, part.sum, part.max);
+          finished = group;
+          engine.copy(In{part.o}.block((first + r) % s.sequences, 0, row),
+                      o.block(r * tokens_ + t, 0, row));
+        }
+      }
+    }
+
+   private:
+    std::size_t tokens_;
+    std::size_t groups_;
+    Shape numbers_;  // a number for each sequence and head
+    Shape outputs_;
+    Matrix maxima_;
+    Matrix sums_;  // O, and the sums of rows
+    Matrix own_;   // this rank's maxima
+    Matrix factors_;
+  };
+
+  void require_next(std::size_t tokens, std::size_t position, std::size_t sequences) const
+  {
+    require<ArgumentError>(
+        sequences == cut_.sequences && position == length_ && position + tokens <= tokens_, "got ",
+        tokens, " tokens at position ", position, " of ", sequences,
+        " sequences for a cache that ranks share, which has ", length_, " of ", tokens_,
+        " tokens of ", cut_.sequences,
+        ", so they are not the next ones; give the tokens that follow, with a cache that is large "
+        "enough, or make a model with `.context_parallel = 1`");
+  }
+
+  /// Keeps the keys and values of a token of each sequence.
+  void keep(const E& engine, const AttentionShape& shape, In rows)
+  {
+    for (std::size_t b = 0; b < cut_.together; ++b)
+      rows_.copy(engine, shape, b * capacity_ + kept_, rows, b, 1);
+    ++kept_;
   }
 
   /// The sizes of attention of a new token to the keys of this rank.
@@ -211,9 +244,7 @@ class SharedKeyValueCache
   std::size_t length_ = 0;    // tokens of a sequence that all members have together
   std::size_t kept_ = 0;      // tokens of a sequence that this rank keeps
   std::size_t capacity_ = 0;  // tokens of a sequence that fit on this rank
-  Shape all_;
-  Buffer keys_ = Buffer(0);
-  Buffer values_ = Buffer(0);
+  detail::KeyValueRows<A, E> rows_;
 };
 
 }  // namespace cubist::CUBIST_ABI

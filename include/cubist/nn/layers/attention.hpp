@@ -26,7 +26,6 @@
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Ainslie et al., "GQA",
 // arXiv 2305.13245.
 
-#include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <optional>
@@ -34,12 +33,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/functions/attention.hpp"
+#include "cubist/nn/functions/key_value_cache.hpp"
 #include "cubist/nn/functions/ring_attention.hpp"
 #include "cubist/nn/functions/rotary.hpp"
 #include "cubist/nn/functions/shared_cache.hpp"
@@ -47,7 +48,6 @@
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/layers/attention_options.hpp"
 #include "cubist/nn/layers/head_norm.hpp"
-#include "cubist/nn/layers/key_value_cache.hpp"
 #include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/layers/merged_linear.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -119,50 +119,13 @@ class Attention
   /// values of all tokens before them.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
-    if (pass.cut.is_cut()) return forward_in_ring(x, pass, kept);
-    require<ShapeError>(pass.sequence > 0 && x.rows() % pass.sequence == 0, "got ", x.rows(),
-                        " rows for sequences of ", pass.sequence,
-                        " tokens, so a sequence is incomplete; give whole sequences");
+    require_sequences(x, pass);
     Heads& merged = merged_.forward(x, kept.merged);
-    require<ShapeError>(merged.block().rows.size % pass.sequence == 0, "got a matrix with ",
-                        merged.block().rows.size, " rows on a rank for sequences of ",
-                        pass.sequence,
-                        " tokens, so that attention would need tokens of other ranks; pad its rows "
-                        "to multiples of the sequence times the mesh's quantum (Quanta)");
+    require_tokens(merged, pass);
     normalize(merged, kept);
     rotate<false>(merged, pass, kept);
     Heads& o = fit(kept.o, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
-    const auto shape = shape_of(pass, o);
-    const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
-    const MatrixView<A> l{enlarge(kept.l, per_query.size()), per_query};
-    const auto drop = dropout(pass, o);
-    if (pass.position == 0 && shared_.is_begun()) shared_.end();
-    if (shared_.is_begun())
-    {
-      const auto qkv = widen(std::as_const(merged), kept.wide_qkv);
-      const auto out = wide_like(o, kept.wide_o);
-      shared_.attend(mesh_, shape, pass.position, x.rows() / pass.sequence,
-                     merged.block().padded().rows, qkv, attention_, out);
-      narrow(out, o);
-      kept.is_fused = false;
-      output_.forward(o, fit_like(kept.y, x), kept.output);
-      return *kept.y;
-    }
-    kept.is_fused = cache_.capacity() == 0 && !drop && fuse(shape, merged, o, l);
-    if (!kept.is_fused)
-    {
-      const auto qkv = widen(std::as_const(merged), kept.wide_qkv);
-      const auto out = wide_like(o, kept.wide_o);
-      if (cache_.capacity() == 0)
-        detail::attend<A>(attention_, shape, drop, qkv, qkv, qkv, out, l);
-      else
-      {
-        cache_.append(mesh_.engine(), shape, pass.position, x.rows() / pass.sequence, qkv);
-        detail::attend<A>(attention_, cache_.shape(shape, pass.position), {}, qkv, cache_.keys(),
-                          cache_.values(), out, l);
-      }
-      narrow(out, o);
-    }
+    attend(merged, pass, o, kept);
     output_.forward(o, fit_like(kept.y, x), kept.output);
     return *kept.y;
   }
@@ -178,8 +141,7 @@ class Attention
     const Heads& merged = *kept.merged.y;
     Heads& d_merged = merged_.output_gradient(kept.merged);
     const auto shape = shape_of(pass, o);
-    const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
-    const MatrixView<A> l{kept.l.data(), per_query};
+    const auto l = per_query(kept.l, shape);
     if (pass.cut.is_cut())
     {
       const auto dqkv = wide_like(d_merged, kept.wide_dqkv);
@@ -287,35 +249,66 @@ class Attention
         o.block().cols.offset / options_.head_size, options_.heads};
   }
 
-  /// Forward if ranks share sequences.
-  const Output& forward_in_ring(const Input& x, const Pass& pass, Kept& kept)
+  void require_sequences(const Input& x, const Pass& pass) const
   {
-    require<ShapeError>(x.rows() == pass.cut.rows(), "got ", x.rows(), " rows for a cut of ",
-                        pass.cut.rows(),
-                        ", so rows and tokens do not correspond; give X the rows of the cut");
-    Heads& merged = merged_.forward(x, kept.merged);
-    require<ShapeError>(
-        merged.valid().rows() == pass.cut.rows_of_part(), "got ", merged.valid().rows(),
-        " rows on a rank for a cut of ", pass.cut.rows_of_part(),
-        ", so chunks would be on several ranks; pad rows to multiples of the mesh's quantum");
-    normalize(merged, kept);
-    rotate<false>(merged, pass, kept);
-    Heads& o = fit(kept.o, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
+    if (pass.cut.is_cut())
+      require<ShapeError>(x.rows() == pass.cut.rows(), "got ", x.rows(), " rows for a cut of ",
+                          pass.cut.rows(),
+                          ", so rows and tokens do not correspond; give X the rows of the cut");
+    else
+      require<ShapeError>(pass.sequence > 0 && x.rows() % pass.sequence == 0, "got ", x.rows(),
+                          " rows for sequences of ", pass.sequence,
+                          " tokens, so a sequence is incomplete; give whole sequences");
+  }
+  /// @throws ShapeError unless this rank's rows are those of the cut, or whole sequences
+  void require_tokens(const Heads& merged, const Pass& pass) const
+  {
+    const Block& block = merged.block();
+    if (pass.cut.is_cut())
+      require<ShapeError>(
+          block.rows.valid == pass.cut.rows_of_part(), "got ", block.rows.valid,
+          " rows on a rank for a cut of ", pass.cut.rows_of_part(),
+          ", so chunks would be on several ranks; pad rows to multiples of the mesh's quantum");
+    else
+      require<ShapeError>(
+          block.rows.size % pass.sequence == 0, "got a matrix with ", block.rows.size,
+          " rows on a rank for sequences of ", pass.sequence,
+          " tokens, so that attention would need tokens of other ranks; pad its rows "
+          "to multiples of the sequence times the mesh's quantum (Quanta)");
+  }
+
+  /// O, and L in `kept`: in one pass, or from the keys and values in a ring or in a cache.
+  void attend(const Heads& merged, const Pass& pass, Heads& o, Kept& kept)
+  {
     const auto shape = shape_of(pass, o);
-    const Shape per_query{1, shape.sequences * shape.heads * shape.queries};
-    const MatrixView<A> l{enlarge(kept.l, per_query.size()), per_query};
-    const MatrixView<A> sums{enlarge(kept.d, per_query.size()), per_query};
+    const auto l = per_query(kept.l, shape);
+    const auto drop = dropout(pass, o);
+    const bool caches = cache_.capacity() > 0;
+    const bool in_ring = pass.cut.is_cut();
+    if (!in_ring && pass.position == 0 && shared_.is_begun()) shared_.end();
+    const bool in_one_pass = !in_ring && !shared_.is_begun() && !caches && !drop;
+    kept.is_fused = in_one_pass && fuse(shape, merged, o, l);
+    if (kept.is_fused) return;
+    const std::size_t sequences = o.rows() / pass.sequence;
+    const auto qkv = widen(merged, kept.wide_qkv);
     const auto out = wide_like(o, kept.wide_o);
-    ring(pass, shape, o)
-        .forward(std::as_const(merged).valid(), widen(std::as_const(merged), kept.wide_qkv), out, l,
-                 sums);
-    if (cache_.capacity() > 0)
-      shared_.begin(mesh_, pass.cut, shape, cache_.capacity(),
-                    widen(std::as_const(merged), kept.wide_qkv));
+    if (in_ring)
+    {
+      ring(pass, shape, o).forward(merged.valid(), qkv, out, l, per_query(kept.d, shape));
+      if (caches) shared_.begin(mesh_, pass.cut, shape, cache_.capacity(), qkv);
+    }
+    else if (shared_.is_begun())
+      shared_.attend(mesh_, shape, pass.position, sequences, merged.block().padded().rows, qkv,
+                     attention_, out);
+    else if (caches)
+    {
+      cache_.append(mesh_.engine(), shape, pass.position, sequences, qkv);
+      detail::attend<A>(attention_, cache_.shape(shape, pass.position), {}, qkv, cache_.keys(),
+                        cache_.values(), out, l);
+    }
+    else
+      detail::attend<A>(attention_, shape, drop, qkv, qkv, qkv, out, l);
     narrow(out, o);
-    kept.is_fused = false;
-    output_.forward(o, fit_like(kept.y, x), kept.output);
-    return *kept.y;
   }
   [[nodiscard]] auto ring(const Pass& pass, const AttentionShape& shape, const Heads& o)
   {
@@ -382,6 +375,12 @@ class Attention
   {
     if (buffer.size() < size) buffer = Buffer(size);
     return buffer.data();
+  }
+  /// A number for each query and head.
+  static MatrixView<A> per_query(Buffer& buffer, const AttentionShape& shape)
+  {
+    const Shape numbers{1, shape.sequences * shape.heads * shape.queries};
+    return {enlarge(buffer, numbers.size()), numbers};
   }
   /// The valid part in the type that attention computes in: itself, or a copy in `buffer`.
   [[nodiscard]] MatrixView<const A> widen(const Heads& m, Buffer& buffer) const

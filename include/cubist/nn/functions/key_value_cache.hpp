@@ -17,6 +17,51 @@
 namespace cubist::CUBIST_ABI
 {
 
+namespace detail
+{
+
+/// Keys and values in rows of tokens, head by head.
+template <RealScalar T, Engine E>
+class KeyValueRows
+{
+ public:
+  /// Has room for this many rows of these heads. What it had is kept if the room is the same.
+  void fit(std::size_t rows, const AttentionShape& s)
+  {
+    shape_ = {rows, s.heads / s.group * s.head_size};
+    if (keys_.size() == shape_.size()) return;
+    keys_ = Buffer(shape_.size());
+    values_ = Buffer(shape_.size());
+  }
+  [[nodiscard]] MatrixView<const T> keys() const { return {keys_.data(), shape_}; }
+  [[nodiscard]] MatrixView<const T> values() const { return {values_.data(), shape_}; }
+
+  /// Copies n rows of qkv, from `from` on, to the rows from `to` on.
+  /// @param s  with the columns of qkv
+  void copy(const E& engine, const AttentionShape& s, std::size_t to, MatrixView<const T> qkv,
+            std::size_t from, std::size_t n)
+  {
+    if (n == 0) return;
+    const Shape head{n, s.head_size};
+    const auto copy = [&](const HeadColumns& columns, Buffer& rows) {
+      for (std::size_t h = 0; h < s.heads / s.group; ++h)
+        engine.copy(qkv.block(from, columns(h, s.head_size), head),
+                    MatrixView<T>{rows.data(), shape_}.block(to, h * s.head_size, head));
+    };
+    copy(s.k, keys_);
+    copy(s.v, values_);
+  }
+
+ private:
+  using Buffer = typename E::template Buffer<T>;
+
+  Shape shape_;
+  Buffer keys_ = Buffer(0);
+  Buffer values_ = Buffer(0);
+};
+
+}  // namespace detail
+
 template <RealScalar T, Engine E>
 class KeyValueCache
 {
@@ -27,9 +72,9 @@ class KeyValueCache
   /// Tokens of a sequence that fit.
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
   /// The keys, in rows of tokens.
-  [[nodiscard]] MatrixView<const T> keys() const { return {keys_.data(), all_}; }
+  [[nodiscard]] MatrixView<const T> keys() const { return rows_.keys(); }
   /// The values, in rows of tokens.
-  [[nodiscard]] MatrixView<const T> values() const { return {values_.data(), all_}; }
+  [[nodiscard]] MatrixView<const T> values() const { return rows_.values(); }
 
   /// Copies the keys and values of new tokens, which begin at `position`, from `qkv`.
   /// @param sequences the sequences of all ranks
@@ -48,23 +93,9 @@ class KeyValueCache
                            " sequences for a cache that has ", length_, " tokens of ", sequences_,
                            ", so earlier ones are missing; give the tokens that follow, or all");
     length_ = position + s.queries;
-    const std::size_t heads = s.heads / s.group;
-    all_ = {s.sequences * capacity_, heads * s.head_size};
-    if (keys_.size() != all_.size())
-    {
-      keys_ = Buffer(all_.size());
-      values_ = Buffer(all_.size());
-    }
-    const Shape head{s.queries, s.head_size};
-    const auto copy = [&](const HeadColumns& columns, Buffer& cached) {
-      const MatrixView<T> to{cached.data(), all_};
-      for (std::size_t b = 0; b < s.sequences; ++b)
-        for (std::size_t h = 0; h < heads; ++h)
-          engine.copy(qkv.block(b * s.queries, columns(h, s.head_size), head),
-                      to.block(b * capacity_ + position, h * s.head_size, head));
-    };
-    copy(s.k, keys_);
-    copy(s.v, values_);
+    rows_.fit(s.sequences * capacity_, s);
+    for (std::size_t b = 0; b < s.sequences; ++b)
+      rows_.copy(engine, s, b * capacity_ + position, qkv, b * s.queries, s.queries);
   }
 
   /// The sizes of attention to all tokens, including those that `append` got for `position`.
@@ -77,14 +108,10 @@ class KeyValueCache
   }
 
  private:
-  using Buffer = typename E::template Buffer<T>;
-
   std::size_t capacity_;
   std::size_t sequences_ = 0;  // of all ranks
   std::size_t length_ = 0;     // tokens of a sequence that the cache has
-  Shape all_;
-  Buffer keys_ = Buffer(0);
-  Buffer values_ = Buffer(0);
+  detail::KeyValueRows<T, E> rows_;
 };
 
 }  // namespace cubist::CUBIST_ABI
