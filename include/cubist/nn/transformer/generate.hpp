@@ -33,6 +33,7 @@
 #include <functional>
 #include <initializer_list>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -251,86 +252,132 @@ struct Continuation
   }
 };
 
+/// Prompts, and the tokens that follow each of them.
+class Continuations
+{
+ public:
+  /// @param options, end_ids outlive this object
+  Continuations(std::span<const std::vector<int>> prompts, const GenerateOptions& options,
+                const std::vector<int>& end_ids)
+      : options_{options}, end_ids_{end_ids}
+  {
+    for (const auto& prompt : prompts)
+    {
+      longest_ = std::max(longest_, prompt.size() + options.tokens);
+      texts_.push_back({prompt, prompt.size(), options.tokens == 0 ? prompt.size() : 0});
+    }
+  }
+
+  /// The tokens of the longest text at its end.
+  [[nodiscard]] std::size_t longest() const { return longest_; }
+  [[nodiscard]] std::size_t count() const { return texts_.size(); }
+  [[nodiscard]] const Continuation& operator[](std::size_t b) const { return texts_[b]; }
+  /// The first position at which a token is to be picked; none once all texts have ended.
+  [[nodiscard]] std::optional<std::size_t> next_position() const
+  {
+    std::optional<std::size_t> first;
+    for (const Continuation& text : texts_)
+      if (!text.has_ended()) first = std::min(first.value_or(longest_), text.tokens.size());
+    return first;
+  }
+  /// The tokens [first, last) of each text. Texts that have ended are padded with an arbitrary
+  /// token.
+  [[nodiscard]] std::span<const int> tokens(std::size_t first, std::size_t last)
+  {
+    ids_.clear();
+    for (Continuation& text : texts_)
+    {
+      if (text.tokens.size() < last) text.tokens.resize(last, text.tokens.back());
+      ids_.insert(ids_.end(), text.tokens.begin() + static_cast<std::ptrdiff_t>(first),
+                  text.tokens.begin() + static_cast<std::ptrdiff_t>(last));
+    }
+    return ids_;
+  }
+  /// Appends the tokens that were picked at a position, one for each text that has none there.
+  void append(std::size_t position, std::span<const int> next)
+  {
+    for (std::size_t b = 0; b < texts_.size(); ++b)
+    {
+      Continuation& text = texts_[b];
+      if (!text.ends_at(position)) continue;
+      text.tokens.push_back(next[b]);
+      if (options_.on_token) options_.on_token(b, next[b]);
+      if (text.tokens.size() == text.given + options_.tokens || ends_text(next[b]))
+        text.end = text.tokens.size();
+    }
+  }
+  /// What follows each prompt.
+  [[nodiscard]] std::vector<std::vector<int>> results() const
+  {
+    std::vector<std::vector<int>> all;
+    for (const Continuation& text : texts_)
+      all.emplace_back(text.tokens.begin() + static_cast<std::ptrdiff_t>(text.given),
+                       text.tokens.begin() + static_cast<std::ptrdiff_t>(text.end));
+    return all;
+  }
+
+ private:
+  [[nodiscard]] bool ends_text(int token) const
+  {
+    return !options_.ignore_end &&
+           std::find(end_ids_.begin(), end_ids_.end(), token) != end_ids_.end();
+  }
+
+  const GenerateOptions& options_;
+  const std::vector<int>& end_ids_;
+  std::size_t longest_ = 0;
+  std::vector<Continuation> texts_;
+  std::vector<int> ids_;
+};
+
+/// The next token of sequence b in a batch, or the number of what its logits lack.
+/// @param order workspace
+template <class T>
+[[nodiscard]] int pick_token(std::span<const T> logits, const GenerateOptions& options,
+                             std::size_t b, std::size_t position, std::vector<int>& order)
+{
+  if (const int fault = fault_of_logits(logits); fault != 0) return fault;
+  if (options.temperature == 0) return most_likely(logits);
+  const Philox random = stream(options.seed, Draw::token, 0, position);
+  const double u = random.template uniform<double>(options.first_sequence + b);
+  return draw_token(logits, options.temperature, options.top_k, options.top_p, u, order);
+}
+
 /// generate(), which the compiled library has for its transformers.
 template <class Model>
 [[nodiscard]] std::vector<std::vector<int>>
 continue_prompts(Model& model, std::span<const std::vector<int>> prompts,
                  const GenerateOptions& options)
 {
-  check_generation(prompts, options, model.config().vocabulary);
-  std::vector<Continuation> texts;
-  std::size_t longest = 0;
-  for (const auto& prompt : prompts)
-  {
-    longest = std::max(longest, prompt.size());
-    texts.push_back({prompt, prompt.size(), options.tokens == 0 ? prompt.size() : 0});
-  }
-  model.require_positions(longest + options.tokens);
+  using T = typename Model::Value;
+  const auto& config = model.config();
+  check_generation(prompts, options, config.vocabulary);
+  Continuations texts{prompts, options, options.end_ids.empty() ? config.end_ids : options.end_ids};
+  model.require_positions(texts.longest());
 
-  const CacheScope cache{model, options.cache ? longest + options.tokens : 0};
+  const CacheScope cache{model, options.cache ? texts.longest() : 0};
   const auto& mesh = model.mesh();
   require_equal_on_ranks(mesh, prompts, options);
-  const std::vector<int>& end_ids =
-      options.end_ids.empty() ? model.config().end_ids : options.end_ids;
-  const auto ends = [&](int token) {
-    return !options.ignore_end && std::find(end_ids.begin(), end_ids.end(), token) != end_ids.end();
-  };
-
-  std::vector<int> ids, next(texts.size()), order;
+  std::vector<int> next(texts.count()), order;
   std::size_t known = 0;  // tokens that the cache has
-  std::size_t first = 0;  // the position of the first token that was picked
-  while (true)
+  std::optional<std::size_t> first;
+  while (const auto position = texts.next_position())
   {
-    // The model computes up to the first position at which a token is to be picked.
-    std::size_t position = longest + options.tokens;
-    for (const Continuation& text : texts)
-      if (!text.has_ended()) position = std::min(position, text.tokens.size());
-    if (position == longest + options.tokens) break;
-    if (first == 0) first = position;
-    ids.clear();
-    for (Continuation& text : texts)
+    if (!first) first = position;
+    const auto ids = texts.tokens(known, *position);
+    const auto logits = gather(model.next_logits(ids, *position - known, known));
+    for (std::size_t b = 0; mesh.rank() == 0 && b < texts.count(); ++b)
     {
-      // A text that has ended goes on with any token, which nobody reads.
-      if (text.tokens.size() < position) text.tokens.resize(position, text.tokens.back());
-      ids.insert(ids.end(), text.tokens.begin() + static_cast<std::ptrdiff_t>(known),
-                 text.tokens.begin() + static_cast<std::ptrdiff_t>(position));
+      const std::span<const T> row{logits.data() + b * logits.shape(1), logits.shape(1)};
+      next[b] = texts[b].ends_at(*position) ? pick_token(row, options, b, *position, order) : 0;
     }
-    const auto logits = gather(model.next_logits(ids, position - known, known));
-    if (mesh.rank() == 0)
-      for (std::size_t b = 0; b < texts.size(); ++b)
-      {
-        next[b] = 0;
-        if (!texts[b].ends_at(position)) continue;
-        using T = typename Model::Value;
-        const std::span<const T> row{logits.data() + b * logits.shape(1), logits.shape(1)};
-        const Philox random = stream(options.seed, Draw::token, 0, position);
-        next[b] = fault_of_logits(row);
-        if (next[b] != 0) continue;
-        next[b] =
-            options.temperature == 0
-                ? most_likely(row)
-                : draw_token(row, options.temperature, options.top_k, options.top_p,
-                             random.template uniform<double>(options.first_sequence + b), order);
-      }
     with_staging_buffer(mesh.engine(), std::span<int>{next},
                         [&](auto tokens) { mesh.world().broadcast(tokens, 0); });
-    require_tokens(next, position - first);
-    for (std::size_t b = 0; b < texts.size(); ++b)
-    {
-      Continuation& text = texts[b];
-      if (!text.ends_at(position)) continue;
-      text.tokens.push_back(next[b]);
-      if (options.on_token) options.on_token(b, next[b]);
-      if (text.tokens.size() == text.given + options.tokens || ends(next[b]))
-        text.end = text.tokens.size();
-    }
-    known = options.cache ? position : 0;
+    require_tokens(next, *position - *first);
+    texts.append(*position, next);
+    known = options.cache ? *position : 0;
   }
-  std::vector<std::vector<int>> all;
-  for (const Continuation& text : texts)
-    all.emplace_back(text.tokens.begin() + static_cast<std::ptrdiff_t>(text.given),
-                     text.tokens.begin() + static_cast<std::ptrdiff_t>(text.end));
-  return all;
+  return texts.results();
 }
 
 }  // namespace detail
