@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/compiled.hpp"
@@ -207,100 +208,146 @@ struct SaveWeightsOptions
 namespace detail
 {
 
-/// save_weights(), which the compiled library has.
-template <class T, class M>
-void write_weights(const std::string& folder_name, const Parameters<T, M>& parameters,
-                   const TransformerConfig& config, const SaveWeightsOptions& options)
+/// Cuts tensors into files of at most `largest` bytes, or of one tensor.
+[[nodiscard]] inline std::vector<std::vector<TensorParts>>
+cut_into_files(const std::vector<TensorParts>& tensors, std::size_t element, std::uint64_t largest)
 {
-  const std::filesystem::path folder{folder_name};
-  if (parameters.empty() || !parameters.front().value.mesh.active()) return;
-  const auto& mesh = parameters.front().value.mesh;
-  const auto tensors = tensors_of(parameters, config);
-  const auto bytes = [](const TensorParts& tensor) -> std::uint64_t {
-    return tensor.shape.size() * sizeof(T);
-  };
-  const std::string config_file = config_text(config, torch_name<T>());
-  const std::string generation =
-      config.source.generation.empty()
-          ? ""
-          : generation_config_text(config.source.generation, config.end_ids);
-  // The first tensor of each file.
-  std::vector<std::size_t> files{0};
+  std::vector<std::vector<TensorParts>> files(1);
   std::uint64_t filled = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i)
+  for (const TensorParts& tensor : tensors)
   {
-    if (filled > 0 && filled + bytes(tensors[i]) > options.largest_file)
-    {
-      files.push_back(i);
-      filled = 0;
-    }
-    filled += bytes(tensors[i]);
+    const std::uint64_t bytes = tensor.shape.size() * element;
+    if (filled > 0 && filled + bytes > largest) files.emplace_back(), filled = 0;
+    files.back().push_back(tensor);
+    filled += bytes;
   }
-  files.push_back(tensors.size());
-  const std::size_t count = files.size() - 1;
-  const auto file_name = [&](std::size_t f) {
-    if (count == 1) return std::string{SafetensorsFolder::file_name};
-    return "model-" + file_number(f + 1, 5) + "-of-" + file_number(count, 5) + ".safetensors";
-  };
-  if (mesh.rank() == 0) create_folders(folder);
-  mesh.world().barrier();
-  const auto index_path = folder / SafetensorsFolder::index_name;
-  std::set<std::string> earlier;  // on rank 0
-  if (mesh.rank() == 0) earlier = files_of_index(index_path);
-  std::map<std::string, std::string> file_of_tensor;
-  std::uint64_t total = 0;
-  std::list<AtomicFile<M>> written;
-  for (std::size_t f = 0; f < count; ++f)
+  return files;
+}
+
+/// The header of a file with these tensors of elements T.
+template <class T>
+[[nodiscard]] SafetensorsHeader header_of(const std::vector<TensorParts>& tensors)
+{
+  SafetensorsHeader header{.metadata = {{"format", "pt"}}, .tensors = {}};
+  std::uint64_t end = 0;
+  for (const auto& [place, _, whole] : tensors)
   {
-    SafetensorsHeader header{.metadata = {{"format", "pt"}}, .tensors = {}};
-    std::uint64_t end = 0;
-    for (std::size_t i = files[f]; i < files[f + 1]; ++i)
-    {
-      const Shape s = op_shape(tensors[i].place.transposed, tensors[i].shape);
-      const auto shape = tensors[i].place.vector ? std::vector<std::uint64_t>{s.cols}
-                                                 : std::vector<std::uint64_t>{s.rows, s.cols};
-      header.tensors.push_back(
-          {tensors[i].place.name, element_type<T>(), shape, end, end + bytes(tensors[i])});
-      end += bytes(tensors[i]);
-      file_of_tensor[tensors[i].place.name] = file_name(f);
-    }
-    total += end;
+    const Shape s = op_shape(place.transposed, whole);
+    const auto shape = place.vector ? std::vector<std::uint64_t>{s.cols}
+                                    : std::vector<std::uint64_t>{s.rows, s.cols};
+    const std::uint64_t begin = std::exchange(end, end + whole.size() * sizeof(T));
+    header.tensors.push_back({place.name, element_type<T>(), shape, begin, end});
+  }
+  return header;
+}
+
+/// A save: all files are written under temporary names, and published together.
+template <class T, class M>
+class WeightSave
+{
+ public:
+  /// Every rank of the mesh makes one.
+  WeightSave(const M& mesh, std::filesystem::path folder, std::size_t files)
+      : mesh_{mesh}, folder_{std::move(folder)}, files_{files}
+  {
+    if (is_root()) create_folders(folder_);
+    mesh_.world().barrier();
+    if (is_root()) earlier_ = files_of_index(index_path());
+  }
+
+  /// Writes file f of the weights.
+  void write_file(std::size_t f, const Parameters<T, M>& parameters,
+                  const std::vector<TensorParts>& tensors)
+  {
+    const SafetensorsHeader header = header_of<T>(tensors);
     const std::string start = format_safetensors_header(header);
-    auto& file = written.emplace_back(mesh, folder / file_name(f), start, start.size() + end);
-    for (std::size_t i = files[f]; i < files[f + 1]; ++i)
+    const std::uint64_t bytes = header.tensors.back().end;
+    File& file = weights_.emplace_back(mesh_, path_of(f), start, start.size() + bytes).file();
+    for (std::size_t i = 0; i < tensors.size(); ++i)
     {
       const auto all = gather_tensor(parameters, tensors[i]);
-      if (mesh.rank() == 0)
-        file.file().write(start.size() + header.tensors[i - files[f]].begin,
-                          std::as_bytes(std::span{all}));
+      if (is_root())
+        file.write(start.size() + header.tensors[i].begin, std::as_bytes(std::span{all}));
+      file_of_tensor_[tensors[i].place.name] = path_of(f).filename().string();
     }
+    total_ += bytes;
   }
-  const auto add = [&](auto& list, const std::filesystem::path& path, const std::string& text) {
-    list.emplace_back(mesh, path, text, text.size());
-  };
-  std::list<AtomicFile<M>> descriptions;
-  if (count > 1) add(written, index_path, index_text(file_of_tensor, total));
-  if (!generation.empty()) add(descriptions, folder / generation_config_name, generation);
-  add(descriptions, folder / "config.json", config_file);
-  for (auto& file : written) file.file().sync();
-  mesh.world().barrier();
-  // The files are renamed one after the other, so whatever would describe a mixture of the earlier
-  // model and this one goes first: an index whose files are replaced, and another configuration.
-  // The new configuration comes last.
-  if (mesh.rank() == 0)
+  /// Writes the index, if there are several files, and the files that describe the model.
+  void write_descriptions(const std::string& config, const std::string& generation)
   {
-    std::size_t replaced = 0;
-    for (std::size_t f = 0; f < count; ++f) replaced += earlier.erase(file_name(f));
-    if (replaced > 0) remove_replaced(index_path);
-    remove_other_descriptions(folder, config_file, generation, config.end_ids);
+    const auto write = [&](auto& list, const char* name, const std::string& text) {
+      list.emplace_back(mesh_, folder_ / name, text, text.size());
+    };
+    if (files_ > 1)
+      write(weights_, SafetensorsFolder::index_name, index_text(file_of_tensor_, total_));
+    if (!generation.empty()) write(descriptions_, generation_config_name, generation);
+    write(descriptions_, "config.json", config);
   }
-  for (auto& file : written) file.publish();
-  if (mesh.rank() == 0)
-    remove_replaced(count > 1 ? folder / SafetensorsFolder::file_name : index_path);
-  for (auto& file : descriptions) file.publish();
-  if (mesh.rank() == 0)
-    for (const auto& name : earlier) remove_replaced(folder / name);
-  mesh.world().barrier();
+
+  /// Gives the files their names. They are renamed one after the other, so whatever would describe
+  /// a mixture of the earlier model and this one goes first: an index whose files are replaced, and
+  /// another configuration. The new configuration comes last.
+  /// @param remove_other_descriptions  of another model
+  template <class F>
+  void publish(F remove_other_descriptions)
+  {
+    for (auto& file : weights_) file.file().sync();
+    mesh_.world().barrier();
+    if (is_root())
+    {
+      std::size_t replaced = 0;
+      for (std::size_t f = 0; f < files_; ++f)
+        replaced += earlier_.erase(path_of(f).filename().string());
+      if (replaced > 0) remove_replaced(index_path());
+      remove_other_descriptions();
+    }
+    for (auto& file : weights_) file.publish();
+    if (is_root())
+      remove_replaced(files_ > 1 ? folder_ / SafetensorsFolder::file_name : index_path());
+    for (auto& file : descriptions_) file.publish();
+    for (const auto& name : earlier_) remove_replaced(folder_ / name);
+    mesh_.world().barrier();
+  }
+
+ private:
+  [[nodiscard]] bool is_root() const { return mesh_.rank() == 0; }
+  [[nodiscard]] std::filesystem::path index_path() const
+  {
+    return folder_ / SafetensorsFolder::index_name;
+  }
+  [[nodiscard]] std::filesystem::path path_of(std::size_t f) const
+  {
+    if (files_ == 1) return folder_ / SafetensorsFolder::file_name;
+    return folder_ /
+           ("model-" + file_number(f + 1, 5) + "-of-" + file_number(files_, 5) + ".safetensors");
+  }
+
+  M mesh_;
+  std::filesystem::path folder_;
+  std::size_t files_;
+  std::set<std::string> earlier_;  // the files that an earlier index names, on rank 0
+  std::map<std::string, std::string> file_of_tensor_;
+  std::uint64_t total_ = 0;
+  std::list<AtomicFile<M>> weights_;
+  std::list<AtomicFile<M>> descriptions_;
+};
+
+/// save_weights(), which the compiled library has.
+template <class T, class M>
+void write_weights(const std::string& folder, const Parameters<T, M>& parameters,
+                   const TransformerConfig& config, const SaveWeightsOptions& options)
+{
+  if (parameters.empty() || !parameters.front().value.mesh.active()) return;
+  const auto files =
+      cut_into_files(tensors_of(parameters, config), sizeof(T), options.largest_file);
+  const std::string config_file = config_text(config, torch_name<T>());
+  const std::string& source = config.source.generation;
+  const std::string generation =
+      source.empty() ? "" : generation_config_text(source, config.end_ids);
+  WeightSave<T, M> save{parameters.front().value.mesh, folder, files.size()};
+  for (std::size_t f = 0; f < files.size(); ++f) save.write_file(f, parameters, files[f]);
+  save.write_descriptions(config_file, generation);
+  save.publish([&] { remove_other_descriptions(folder, config_file, generation, config.end_ids); });
 }
 
 }  // namespace detail
