@@ -48,10 +48,10 @@ auto make_block(const cubist::Mesh<S, Simulated>& mesh, const PaperRun& run)
   using Down = Dense<typename S::Next, Simulated, float>;
   const std::size_t d = run.width;
   return TransformerBlock<S, Simulated, float, Norm, Up>{
-      Sequential{Norm{mesh, d},
-                 Attention<S, Simulated, float>{mesh, d, {.heads = run.heads, .rotary_base = 0}}},
-      Sequential{Norm{mesh, d}, Up{mesh, d, 4 * d, LinearOptions{}, gelu_tanh},
-                 Down{mesh, 4 * d, d, LinearOptions{}}}};
+      Norm{mesh, d},
+      Attention<S, Simulated, float>{mesh, d, {.heads = run.heads, .rotary_base = 0}},
+      Norm{mesh, d}, Up{mesh, d, 4 * d, LinearOptions{}, gelu_tanh},
+      Down{mesh, 4 * d, d, LinearOptions{}}};
 }
 
 /// The blocks on one rank, with what a forward keeps for its backward.

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/dist/sequence_cut.hpp"
@@ -112,6 +113,14 @@ parameters_of(L& layer,
 
 namespace detail
 {
+
+/// @throws ArgumentError unless a forward has left what its backward needs
+inline void require_forward(bool has_output)
+{
+  require<ArgumentError>(has_output,
+                         "got backward before any forward, or after one that failed, so there is "
+                         "no output for the gradient; call forward first");
+}
 
 /// What a checkpoint keeps of a layer: whatever the layer's `append_state` appends, or the values
 /// of its parameters if it has no such function.

@@ -89,7 +89,7 @@ TEST_CASE("a residual layer drops nothing in evaluation, and computes dX where i
     Residual<Layer>::Kept kept_without;
     ImmediateSums<double, Layer::Mesh> sums;
     const auto y = gather(with.forward(x, {}, kept));
-    all.push_back(identical(y, gather(*kept.y)));
+    all.push_back(identical(y, gather(*kept.sum.y)));
     all.push_back(identical(y, gather(without.forward(x, {}, kept_without))));
     all.push_back(with.backward(x, x, {{}, sums}, kept, false) == nullptr);
     State<double, Layer::Mesh> state;

@@ -28,6 +28,72 @@
 namespace cubist::CUBIST_ABI
 {
 
+namespace detail
+{
+
+/// The sum of a layer's input and its output, Y = X + dropout(F), for the layer whose output is F.
+/// @tparam Matrix  the type of X, F and Y
+template <class Matrix>
+class ResidualSum
+{
+ public:
+  explicit ResidualSum(const Dropout& dropout) : dropout_{dropout} {}
+
+  /// What a forward leaves for its backward.
+  struct Kept
+  {
+    std::optional<Matrix> y;
+    std::optional<Matrix> df;
+    std::optional<Matrix> dx;
+  };
+
+  /// Y, in `kept`.
+  /// @throws ShapeError unless the layer has as many outputs as inputs
+  const Matrix& forward(const Matrix& x, const Matrix& f, const Pass& pass, Kept& kept) const
+  {
+    require<ShapeError>(
+        f.shape() == x.shape(), "got a layer from ", x.shape(), " to ", f.shape(),
+        " in a Residual, so its output cannot be added to its input; give the layer as many "
+        "outputs as inputs");
+    if (!drops(pass)) return sum_of(x, f, kept.y);
+    if (kept.y && kept.y->has_common_memory()) kept.y.reset();  // here each rank writes all rows
+    dropout_.add(x, f, fit_like(kept.y, x), *pass.training_step, pass.cut);
+    return *kept.y;
+  }
+  /// dF = mask(dY): dY itself, or in `kept`.
+  const Matrix& backward(const Matrix& dy, const Pass& pass, Kept& kept) const
+  {
+    if (!drops(pass)) return dy;
+    dropout_.apply(dy, fit_like(kept.df, dy), *pass.training_step, pass.cut);
+    return *kept.df;
+  }
+  /// dX = dY + the layer's dX, in `kept`; null if that is null.
+  const Matrix* add_gradients(const Matrix& dy, const Matrix* of_layer, Kept& kept) const
+  {
+    return of_layer == nullptr ? nullptr : &sum_of(dy, *of_layer, kept.dx);
+  }
+
+ private:
+  static const Matrix& sum_of(const Matrix& a, const Matrix& b, std::optional<Matrix>& kept)
+  {
+    ReplicaSplit shared{a};
+    Matrix& sum = shared.fit(kept, a);
+    shared.begin();
+    a.mesh().engine().map(shared.mine(sum.valid()), Sum{}, shared.mine(a.valid()),
+                          shared.mine(b.valid()));
+    shared.complete();
+    return sum;
+  }
+  [[nodiscard]] bool drops(const Pass& pass) const
+  {
+    return pass.training_step && dropout_.probability() > 0;
+  }
+
+  Dropout dropout_;
+};
+
+}  // namespace detail
+
 template <LayerType L>
 class Residual
 {
@@ -43,7 +109,7 @@ class Residual
 
   /// Y = X + dropout(layer(X)).
   explicit Residual(L layer, const Dropout& dropout = Dropout{0})
-      : layer_{std::move(layer)}, dropout_{dropout}
+      : layer_{std::move(layer)}, sum_{dropout}
   {
   }
 
@@ -53,28 +119,14 @@ class Residual
   struct Kept
   {
     typename L::Kept layer;
-    std::optional<Output> y;
-    std::optional<Output> df;
-    std::optional<Input> dx;
+    typename detail::ResidualSum<Input>::Kept sum;
   };
 
   /// Y, in `kept`.
   /// @throws ShapeError unless the layer has as many outputs as inputs
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
-    const Output& f = layer_.forward(x, pass, kept.layer);
-    require<ShapeError>(
-        f.shape() == x.shape(), "got a layer from ", x.shape(), " to ", f.shape(),
-        " in a Residual, so its output cannot be added to its input; give the layer as many "
-        "outputs as inputs");
-    if (drops(pass))
-    {
-      if (kept.y && kept.y->has_common_memory()) kept.y.reset();  // here each rank writes all rows
-      Output& y = fit_like(kept.y, x);
-      dropout_.add(x, f, y, *pass.training_step, pass.cut);
-      return y;
-    }
-    return sum_of(x, f, kept.y);
+    return sum_.forward(x, layer_.forward(x, pass, kept.layer), pass, kept.sum);
   }
 
   /// dX = dY + dX of the layer, for mask(dY); in `kept`, or null if it is not wanted.
@@ -82,15 +134,9 @@ class Residual
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
-    const Output* df = &dy;
-    if (drops(pass))
-    {
-      dropout_.apply(dy, fit_like(kept.df, dy), *pass.training_step, pass.cut);
-      df = &*kept.df;
-    }
-    const Input* of_layer = layer_.backward(x, *df, pass, kept.layer, wants_dx);
-    if (!wants_dx) return nullptr;
-    return &sum_of(dy, *of_layer, kept.dx);
+    const Output& df = sum_.backward(dy, pass, kept.sum);
+    const Input* dx = layer_.backward(x, df, pass, kept.layer, wants_dx);
+    return sum_.add_gradients(dy, wants_dx ? dx : nullptr, kept.sum);
   }
 
   void append_parameters(Parameters<Value, Mesh>& list, const std::string& prefix)
@@ -103,23 +149,8 @@ class Residual
   }
 
  private:
-  static const Input& sum_of(const Input& a, const Input& b, std::optional<Input>& kept)
-  {
-    ReplicaSplit shared{a};
-    Input& sum = shared.fit(kept, a);
-    shared.begin();
-    a.mesh().engine().map(shared.mine(sum.valid()), detail::Sum{}, shared.mine(a.valid()),
-                          shared.mine(b.valid()));
-    shared.complete();
-    return sum;
-  }
-  [[nodiscard]] bool drops(const Pass& pass) const
-  {
-    return pass.training_step && dropout_.probability() > 0;
-  }
-
   L layer_;
-  Dropout dropout_;
+  detail::ResidualSum<Input> sum_;
 };
 
 }  // namespace cubist::CUBIST_ABI

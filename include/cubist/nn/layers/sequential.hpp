@@ -15,7 +15,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "cubist/core/error.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -91,9 +90,7 @@ class Sequential
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
-    require<ArgumentError>(std::get<last>(kept.inputs_) != nullptr,
-                           "got backward before any forward, or after one that failed, so there is "
-                           "no output for the gradient; call forward first");
+    detail::require_forward(std::get<last>(kept.inputs_) != nullptr);
     std::get<0>(kept.inputs_) = &x;
     return backward_from<last>(dy, pass, kept, wants_dx);
   }

@@ -9,7 +9,7 @@
 //   A = X + dropout(attention(norm(X)))
 //   Y = A + dropout(down(up(norm(A))))
 //
-// The calls of a block, in their order, with the names of their parameters:
+// The calls of a block, in the order of `forward`, with the names of their parameters:
 //
 //   1. attention_norm         LayerNorm, or RmsNorm
 //   2. query, key, value      one product of S for all three (nn/layers/merged_linear.hpp)
@@ -48,7 +48,6 @@
 #include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/layers/residual.hpp"
 #include "cubist/nn/layers/rms_norm.hpp"
-#include "cubist/nn/layers/sequential.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
 #include "cubist/nn/networks/pipeline_options.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -73,57 +72,87 @@ class TransformerBlock
   using Down = Dense<typename S::Next, B, T>;
 
   /// A block made of these layers.
-  TransformerBlock(Sequential<N, Attention> attention, Sequential<N, Up, Down> feed_forward,
+  TransformerBlock(N attention_norm, Attention attention, N feed_forward_norm, Up up, Down down,
                    const Dropout& attention_dropout = Dropout{0},
                    const Dropout& feed_forward_dropout = Dropout{0})
-      : attention_{std::move(attention), attention_dropout}, feed_forward_{std::move(feed_forward),
-                                                                           feed_forward_dropout}
+      : attention_norm_{std::move(attention_norm)}, attention_{std::move(attention)},
+        add_attention_{attention_dropout}, feed_forward_norm_{std::move(feed_forward_norm)},
+        up_{std::move(up)}, down_{std::move(down)}, add_feed_forward_{feed_forward_dropout}
   {
   }
 
   /// What a forward leaves for its backward.
   struct Kept
   {
-    typename Residual<Sequential<N, Attention>>::Kept attention;
-    typename Residual<Sequential<N, Up, Down>>::Kept feed_forward;
+    typename N::Kept attention_norm;
+    typename Attention::Kept attention;
+    typename detail::ResidualSum<Input>::Kept add_attention;  ///< A
+    typename N::Kept feed_forward_norm;
+    typename Up::Kept up;
+    typename Down::Kept down;
+    typename detail::ResidualSum<Input>::Kept add_feed_forward;
+    bool has_output = false;
   };
 
   /// Y, in `kept`.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
-    const Output& a = attention_.forward(x, pass, kept.attention);
-    return feed_forward_.forward(a, pass, kept.feed_forward);
+    kept.has_output = false;
+    const auto& x_norm = attention_norm_.forward(x, pass, kept.attention_norm);        // 1
+    const auto& attended = attention_.forward(x_norm, pass, kept.attention);           // 2 to 5
+    const auto& a = add_attention_.forward(x, attended, pass, kept.add_attention);     // 6
+    const auto& a_norm = feed_forward_norm_.forward(a, pass, kept.feed_forward_norm);  // 7
+    const auto& up = up_.forward(a_norm, pass, kept.up);                               // 8
+    const auto& down = down_.forward(up, pass, kept.down);                             // 9
+    const auto& y = add_feed_forward_.forward(a, down, pass, kept.add_feed_forward);   // 10
+    kept.has_output = true;
+    return y;
   }
 
   /// dX, in `kept`, or null if it is not wanted.
+  /// @throws ArgumentError without a forward
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
-    const Output& a = *kept.attention.y;
-    const Output* da = feed_forward_.backward(a, dy, pass, kept.feed_forward, true);
-    return attention_.backward(x, *da, pass, kept.attention, wants_dx);
+    detail::require_forward(kept.has_output);
+    const auto& [x_norm, a, a_norm, up] = std::tie(*kept.attention_norm.y, *kept.add_attention.y,
+                                                   *kept.feed_forward_norm.y, *kept.up.y);
+    const auto& d_down = add_feed_forward_.backward(dy, pass, kept.add_feed_forward);
+    const auto& d_up = *down_.backward(up, d_down, pass, kept.down, true);
+    const auto& d_a_norm = *up_.backward(a_norm, d_up, pass, kept.up, true);
+    const auto* through_norm =
+        feed_forward_norm_.backward(a, d_a_norm, pass, kept.feed_forward_norm, true);
+    const auto& da = *add_feed_forward_.add_gradients(dy, through_norm, kept.add_feed_forward);
+
+    const auto& d_attended = add_attention_.backward(da, pass, kept.add_attention);
+    const auto& d_x_norm = *attention_.backward(x_norm, d_attended, pass, kept.attention, true);
+    const auto* dx = attention_norm_.backward(x, d_x_norm, pass, kept.attention_norm, wants_dx);
+    return add_attention_.add_gradients(da, dx, kept.add_attention);
   }
 
   /// attention_norm.weight, attention.query.weight, …, feed_forward_norm.weight,
   /// feed_forward.up.weight, …
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
-    auto& [attention_norm, attention] = attention_.layer().layers();
-    auto& [feed_forward_norm, up, down] = feed_forward_.layer().layers();
     constexpr bool gated = !std::is_same_v<Up, Dense<S, B, T>>;  // gate.weight and up.weight
-    attention_norm.append_parameters(list, prefix + "attention_norm.");
-    attention.append_parameters(list, prefix + "attention.");
-    feed_forward_norm.append_parameters(list, prefix + "feed_forward_norm.");
-    up.append_parameters(list, prefix + (gated ? "feed_forward." : "feed_forward.up."));
-    down.append_parameters(list, prefix + "feed_forward.down.");
+    attention_norm_.append_parameters(list, prefix + "attention_norm.");
+    attention_.append_parameters(list, prefix + "attention.");
+    feed_forward_norm_.append_parameters(list, prefix + "feed_forward_norm.");
+    up_.append_parameters(list, prefix + (gated ? "feed_forward." : "feed_forward.up."));
+    down_.append_parameters(list, prefix + "feed_forward.down.");
   }
 
   /// Keeps the keys and values of attention, see Attention::use_cache.
-  void use_cache(std::size_t tokens) { std::get<1>(attention_.layer().layers()).use_cache(tokens); }
+  void use_cache(std::size_t tokens) { attention_.use_cache(tokens); }
 
  private:
-  Residual<Sequential<N, Attention>> attention_;
-  Residual<Sequential<N, Up, Down>> feed_forward_;
+  N attention_norm_;
+  Attention attention_;
+  detail::ResidualSum<Input> add_attention_;
+  N feed_forward_norm_;
+  Up up_;
+  Down down_;
+  detail::ResidualSum<Input> add_feed_forward_;
 };
 
 /// How a transformer is made and computes.
@@ -255,10 +284,13 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
     using Block = TransformerBlock<S, B, T, N, Up>;
     Dense<typename S::Next, B, T> down{mesh, config.feed_forward, config.width,
                                        linear(6, added_deviation(config))};
-    Block block{
-        Sequential{N{mesh, config.width, norm}, Attention<S, B, T>{mesh, config.width, attention}},
-        Sequential{N{mesh, config.width, norm}, std::move(up), std::move(down)}, dropout(0),
-        dropout(1)};
+    Block block{N{mesh, config.width, norm},
+                Attention<S, B, T>{mesh, config.width, attention},
+                N{mesh, config.width, norm},
+                std::move(up),
+                std::move(down),
+                dropout(0),
+                dropout(1)};
     return std::make_unique<LayerOf<typename Block::Input, Block>>(std::move(block));
   };
   if (config.kind == TransformerKind::gpt)
