@@ -95,8 +95,10 @@ struct OnOneRank
         mesh.engine().map(y.valid(), g, std::as_const(wide).valid());
       });
       results.push_back({name, gather(y)});
-      cubist::detail::slopes(mesh.engine(), f, std::as_const(wide).valid(),
-                             std::as_const(x).valid(), y.valid());
+      cubist::detail::with_function(mesh.engine(), f, [&]<class G>(const G& g) {
+        mesh.engine().map(y.valid(), cubist::detail::Slope<G>{g}, std::as_const(x).valid(),
+                          std::as_const(wide).valid());
+      });
       results.push_back({std::string{name} + "'", gather(y)});
     };
     apply("relu", relu), apply("sigmoid", sigmoid), apply("tanh", tanh), apply("silu", silu);

@@ -48,14 +48,6 @@ struct Slope
   }
 };
 
-/// dZ = f'(Z) dY
-template <class E, class F, class T>
-void slopes(const E& engine, const F& f, MatrixView<const T> z, MatrixView<const T> dy,
-            MatrixView<T> dz)
-{
-  with_function(engine, f, [&]<class G>(const G& g) { engine.map(dz, Slope<G>{g}, dy, z); });
-}
-
 /// dZ = f'(Z) dY, and the sums of its columns
 template <class E, class F, class T>
 void slopes_and_sums(const E& engine, const F& f, MatrixView<const T> z, MatrixView<const T> dy,

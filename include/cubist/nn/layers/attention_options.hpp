@@ -11,7 +11,7 @@
 #include "cubist/nn/functions/attention_heads.hpp"
 #include "cubist/nn/functions/rotary_scaling.hpp"
 #include "cubist/nn/layers/dropout.hpp"
-#include "cubist/nn/layers/linear_options.hpp"
+#include "cubist/nn/layers/linear.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -12,6 +12,10 @@
 // first is not used, so it may be any number. Attention is causal, so tokens after the last label
 // of a sequence change nothing.
 //
+// If ranks share sequences, the rows of the logits are in the order of a SequenceCut
+// (dist/sequence_cut.hpp), and rows of padding have no label. The value is the same, except for the
+// order of its sums.
+//
 // Words: those of softmax_cross_entropy (nn/losses/loss.hpp).
 
 #include <algorithm>
@@ -23,6 +27,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
+#include "cubist/dist/sequence_cut.hpp"
 #include "cubist/nn/losses/labels.hpp"
 #include "cubist/nn/losses/loss.hpp"
 
@@ -96,15 +101,28 @@ ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std
   return next_labels(labels, sequence);
 }
 
+/// `labels` of all tokens in the order of the rows, `ignored_label` for padding. The memory of a
+/// rank is used again.
+[[nodiscard]] inline std::span<const int> labels_of_rows(std::span<const int> labels,
+                                                         const SequenceCut& cut)
+{
+  static thread_local std::vector<int> by_row;
+  cut.arrange(labels, by_row, [](std::size_t) { return ignored_label; });
+  return by_row;
+}
+
+/// The loss of logits in the order of the cut or, without a cut, in the order of the tokens.
 template <RealScalar T, class L, class M>
-LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
-                          std::span<const int> labels, std::size_t sequence,
-                          DistMatrix<T, L, M>* gradient)
+LossValue cut_next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
+                              std::span<const int> labels, std::size_t sequence,
+                              const SequenceCut& cut, DistMatrix<T, L, M>* gradient)
 {
   require_not_partial<L>();
-  const std::span<const int> next = checked_next_labels(ids, labels, sequence, logits.shape());
-  return cross_entropy(logits, next, count_labels(next), ids_labels_and_length(ids, next, sequence),
-                       gradient);
+  const bool is_cut = cut.is_cut();
+  const Shape tokens{is_cut ? ids.size() : logits.rows(), logits.cols()};
+  const std::span<const int> next = checked_next_labels(ids, labels, sequence, tokens);
+  return cross_entropy(logits, is_cut ? labels_of_rows(next, cut) : next, count_labels(next),
+                       ids_labels_and_length(ids, next, sequence), gradient);
 }
 
 }  // namespace detail
@@ -125,15 +143,14 @@ template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::size_t sequence, DistMatrix<T, L, M>& gradient)
 {
-  detail::check_target(logits, gradient, "gradient");
-  return detail::next_token_loss(logits, ids, ids, sequence, &gradient);
+  return next_token_loss(logits, ids, ids, sequence, gradient);
 }
 /// Computes the loss without its gradient.
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::size_t sequence)
 {
-  return detail::next_token_loss<T, L, M>(logits, ids, ids, sequence, nullptr);
+  return next_token_loss(logits, ids, ids, sequence);
 }
 
 /// The mean over the tokens whose next one has a label other than -100, the same on every rank;
@@ -151,14 +168,14 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
                           DistMatrix<T, L, M>& gradient)
 {
   detail::check_target(logits, gradient, "gradient");
-  return detail::next_token_loss(logits, ids, labels, sequence, &gradient);
+  return detail::cut_next_token_loss(logits, ids, labels, sequence, {}, &gradient);
 }
 /// Computes the loss of labels without its gradient.
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::span<const int> labels, std::size_t sequence)
 {
-  return detail::next_token_loss<T, L, M>(logits, ids, labels, sequence, nullptr);
+  return detail::cut_next_token_loss<T, L, M>(logits, ids, labels, sequence, {}, nullptr);
 }
 
 }  // namespace cubist::CUBIST_ABI

@@ -39,7 +39,6 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/nn/layer.hpp"
-#include "cubist/nn/losses/cut_loss.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
 #include "cubist/nn/networks/pipeline_options.hpp"
 #include "cubist/nn/networks/pipeline_stack.hpp"

@@ -34,7 +34,6 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/nn/layer.hpp"
-#include "cubist/nn/losses/cut_loss.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
