@@ -251,7 +251,7 @@ struct PanelFactor
   return all;
 }
 
-/// The products for a part of C over these inner indices, by panels.
+/// Block products that compute one part of C, panel by panel along K.
 [[nodiscard]] inline std::vector<BlockProduct>
 products_by_panels(const Placement& a, const Placement& b, const TargetPart& target,
                    const Range& inner, int rank, const GemmTimes& times,
@@ -259,25 +259,25 @@ products_by_panels(const Placement& a, const Placement& b, const TargetPart& tar
 {
   const auto& [part, origin] = target;
   if (part.valid().size() == 0 || inner.valid == 0) return {};
-  const auto row_pieces = split(part.rows, block_begins(a, &Block::rows, part.rows));
-  const auto col_pieces = split(part.cols, block_begins(b, &Block::cols, part.cols));
-  const auto rows = group_pieces(row_pieces, part.rows, part.cols, times.pack_b, times.copy);
-  const auto cols = group_pieces(col_pieces, part.cols, part.rows, times.pack_a, times.copy);
-  const PanelFactor in_a{block_begins(a, &Block::cols, inner), rows.size() < row_pieces.size()};
-  const PanelFactor in_b{block_begins(b, &Block::rows, inner), cols.size() < col_pieces.size()};
-  const std::size_t longest = in_a.assembled || in_b.assembled ? times.panel : inner.valid;
+  const auto m_pieces = split(part.rows, block_begins(a, &Block::rows, part.rows));
+  const auto n_pieces = split(part.cols, block_begins(b, &Block::cols, part.cols));
+  const auto m_ranges = group_pieces(m_pieces, part.rows, part.cols, times.pack_b, times.copy);
+  const auto n_ranges = group_pieces(n_pieces, part.cols, part.rows, times.pack_a, times.copy);
+  const PanelFactor k_of_a{block_begins(a, &Block::cols, inner), m_ranges.size() < m_pieces.size()};
+  const PanelFactor k_of_b{block_begins(b, &Block::rows, inner), n_ranges.size() < n_pieces.size()};
+  const std::size_t longest = k_of_a.assembled || k_of_b.assembled ? times.panel : inner.valid;
   std::vector<BlockProduct> products;
-  for (const auto& [panel, count] : panels(inner, in_a, in_b, part.valid(), longest, list))
-    for (const Range& row : rows)
-      for (const Range& col : cols)
-        products.push_back({.a = pieces_of(a, {row, panel}, rank),
-                            .b = pieces_of(b, {panel, col}, rank),
-                            .c = {origin.rank, origin.i + row.offset - part.rows.offset,
-                                  origin.j + col.offset - part.cols.offset},
-                            .size = {row.valid, col.valid, panel.valid},
-                            .first = panel.offset == inner.offset,
-                            .same_a = col.offset != part.cols.offset,
-                            .same_b = cols.size() == 1 && row.offset != part.rows.offset,
+  for (const auto& [k, count] : panels(inner, k_of_a, k_of_b, part.valid(), longest, list))
+    for (const Range& m : m_ranges)
+      for (const Range& n : n_ranges)
+        products.push_back({.a = pieces_of(a, {m, k}, rank),
+                            .b = pieces_of(b, {k, n}, rank),
+                            .c = {origin.rank, origin.i + m.offset - part.rows.offset,
+                                  origin.j + n.offset - part.cols.offset},
+                            .size = {m.valid, n.valid, k.valid},
+                            .first = k.offset == inner.offset,
+                            .same_a = n.offset != part.cols.offset,
+                            .same_b = n_ranges.size() == 1 && m.offset != part.rows.offset,
                             .repeats = count});
   return products;
 }
@@ -299,16 +299,17 @@ products_by_strips(const Placement& a, const Placement& b, const std::vector<Tar
 {
   std::vector<BlockProduct> products;
   const Range all = parts.front().part.rows;
-  for (const auto& [strip, count] : slices(all, rows, list, block_begins(a, &Block::rows, all)))
+  for (const auto& [m, count] : slices(all, rows, list, block_begins(a, &Block::rows, all)))
     for (std::size_t p = 0; p < parts.size(); ++p)
     {
       const auto& [part, origin] = parts[p];
-      products.push_back({.a = pieces_of(a, {strip, inner}, rank),
-                          .b = pieces_of(b, {inner, part.cols}, rank),
-                          .c = {origin.rank, origin.i + strip.offset - all.offset, origin.j},
-                          .size = {strip.valid, part.cols.valid, inner.valid},
+      const Range &n = part.cols, &k = inner;
+      products.push_back({.a = pieces_of(a, {m, k}, rank),
+                          .b = pieces_of(b, {k, n}, rank),
+                          .c = {origin.rank, origin.i + m.offset - all.offset, origin.j},
+                          .size = {m.valid, n.valid, k.valid},
                           .same_a = p > 0,
-                          .same_b = strip.offset != all.offset,
+                          .same_b = m.offset != all.offset,
                           .b_slot = p,
                           .repeats = count});
     }

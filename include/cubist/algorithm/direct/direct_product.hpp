@@ -217,12 +217,13 @@ class DirectProduct final : public ProductPlan<T>
     }
     for (const auto& p : work.products)
     {
-      const auto out = cs ? c.with(Out{(*cs)[p.c.rank].data(), c.stored().shape()}) : c;
-      const auto left = assemble(a, p.a, {p.size.m, p.size.k}, a_workspace_.data(), p.same_a);
-      const auto right = assemble(b, p.b, {p.size.k, p.size.n},
-                                  b_workspace_.data() + p.b_slot * b_slot_size_, p.same_b);
-      cubist::multiply(engine_, alpha, left, right, p.first ? beta : T{1},
-                       out.block(p.c.i, p.c.j, {p.size.m, p.size.n}));
+      const auto& [m, n, k] = p.size;
+      const auto c_block = cs ? c.with(Out{(*cs)[p.c.rank].data(), c.stored().shape()}) : c;
+      const auto c_mn = c_block.block(p.c.i, p.c.j, {m, n});
+      const auto a_mk = assemble(a, p.a, {m, k}, a_workspace_.data(), p.same_a);
+      T* const b_workspace = b_workspace_.data() + p.b_slot * b_slot_size_;
+      const auto b_kn = assemble(b, p.b, {k, n}, b_workspace, p.same_b);
+      cubist::multiply(engine_, alpha, a_mk, b_kn, p.first ? beta : T{1}, c_mn);
     }
     if (const auto& [i, j, shape] = work.zero_k; shape.size() > 0)
       cubist::multiply(engine_, alpha, Operand<const T>{In{nullptr, {shape.rows, 0}}},

@@ -10,6 +10,11 @@
 //   P = R Q^T  for each t: broadcast Q_t along the column; reduce R Q_t^T to P_t's owner
 //   Q = P^T R  for each t: broadcast P_t along the row; reduce P_t^T R to Q_t's owner
 //
+// Local names say how a matrix is cut, as in Elemental: p_row_star is a panel of P whose rows are
+// cut by row, and that every rank of the row has. The loops of Elemental's Gemm read
+//
+//   P1[row, *] <- P1[row, col];  Q1[*, col] <- Q1[row, col];  R[row, col] += P1[row, *] Q1[*, col]
+//
 // The next panels are in flight while one is multiplied (panels.hpp). The third product is computed
 // as the second one transposed, Q^T = R^T P, with rows and columns of ranks swapped.
 
@@ -73,7 +78,7 @@ class ProductR
                                                   buffers.p,
                                                   {p, Dimension::cols, grid.p_cut}},
         qs_along_column_{grid.column, grid.engine, buffers.q, {q, Dimension::rows, grid.q_cut}},
-        coalescing_{buffers.coalesced}, beta_{beta}, r_{r}
+        coalescing_{buffers.coalesced}, beta_{beta}, r_row_col_{r}
   {
   }
 
@@ -89,9 +94,9 @@ class ProductR
     coalescing_.clear();
     for (std::size_t t = 0; t < count; ++t)
     {
-      const auto p_t = ps_along_row_.broadcast(t);
-      const auto q_t = qs_along_column_.broadcast(t);
-      add_product(p_t, q_t, t + 1 == count);
+      const auto p_row_star = ps_along_row_.broadcast(t);
+      const auto q_star_col = qs_along_column_.broadcast(t);
+      add_product(p_row_star, q_star_col, t + 1 == count);
     }
   }
   /// Waits for the requests in flight.
@@ -103,15 +108,15 @@ class ProductR
 
  private:
   /// R += alpha P_t Q_t, at once or together with neighbouring panels.
-  void add_product(Operand<const T> p_t, Operand<const T> q_t, bool is_last)
+  void add_product(Operand<const T> p_row_star, Operand<const T> q_star_col, bool is_last)
   {
     if (!coalescing_.is_used())
-      multiply(grid_.engine, alpha_, p_t, q_t, beta_, r_);
+      multiply(grid_.engine, alpha_, p_row_star, q_star_col, beta_, r_row_col_);
     else
     {
-      coalescing_.add(grid_.engine, p_t, q_t);
+      coalescing_.add(grid_.engine, p_row_star, q_star_col);
       if (!coalescing_.is_full() && !is_last) return;
-      coalescing_.multiply(grid_.engine, alpha_, beta_, r_);
+      coalescing_.multiply(grid_.engine, alpha_, beta_, r_row_col_);
     }
     beta_ = T{1};
   }
@@ -122,7 +127,7 @@ class ProductR
   BroadcastPanels<T, C, E> qs_along_column_;
   PanelCoalescing<T, E>& coalescing_;
   T beta_;  // the beta of the next product that is added to R
-  Operand<T> r_;
+  Operand<T> r_row_col_;
 };
 
 /// P = alpha R Q^T + beta P
@@ -132,10 +137,11 @@ class ProductP
  public:
   ProductP(const SummaGrid<C, E>& grid, SumBuffers<T, E>& buffers, T alpha, Operand<const T> r,
            Operand<const T> q, T beta, Operand<T> p)
-      : grid_{grid}, alpha_{alpha}, r_{r}, qs_along_column_{grid.column,
-                                                            grid.engine,
-                                                            buffers.factor,
-                                                            {q, Dimension::rows, grid.q_cut}},
+      : grid_{grid}, alpha_{alpha}, r_row_col_{r}, qs_along_column_{grid.column,
+                                                                    grid.engine,
+                                                                    buffers.factor,
+                                                                    {q, Dimension::rows,
+                                                                     grid.q_cut}},
         ps_along_row_{grid.row,     grid.engine, buffers.parts,
                       buffers.sums, beta,        {p, Dimension::cols, grid.p_cut}}
   {
@@ -146,8 +152,10 @@ class ProductP
   {
     for (std::size_t t = 0; t < grid_.q_cut.count(); ++t)
     {
-      const auto q_t = qs_along_column_.broadcast(t);
-      multiply(grid_.engine, alpha_, r_, q_t.t(), ps_along_row_.part_beta(), ps_along_row_.part(t));
+      const auto q_star_col = qs_along_column_.broadcast(t);
+      const auto p_row_star = ps_along_row_.part(t);  // this rank's part of the sum over the row
+      multiply(grid_.engine, alpha_, r_row_col_, q_star_col.t(), ps_along_row_.part_beta(),
+               p_row_star);
       ps_along_row_.reduce(t);
     }
   }
@@ -160,7 +168,7 @@ class ProductP
  private:
   SummaGrid<C, E> grid_;
   T alpha_;
-  Operand<const T> r_;
+  Operand<const T> r_row_col_;
   BroadcastPanels<T, C, E> qs_along_column_;
   ReducePanels<T, C, E> ps_along_row_;
 };
