@@ -48,12 +48,12 @@ TEST_CASE("spans nest, and a pause records nothing")
   detail::RankTrace trace{&tick};
   detail::rank_local() = &trace;
   {
-    const detail::TraceSpan outer{TraceCategory::part, "outer"};
+    const detail::TraceSpan outer{"outer", {.category = TraceCategory::part}};
     {
       const TracePause pause;
-      const detail::TraceSpan inner{TraceCategory::part, "paused"};
+      const detail::TraceSpan inner{"paused", {.category = TraceCategory::part}};
     }
-    const detail::TraceSpan inner{TraceCategory::pass, "inner"};
+    const detail::TraceSpan inner{"inner", {.category = TraceCategory::pass}};
   }
   detail::rank_local() = nullptr;
   const auto events = trace.events();
@@ -69,7 +69,7 @@ TEST_CASE("a trace with a clock of the processor says how long each event had on
   detail::RankTrace trace{&tick, &half_tick};
   detail::rank_local() = &trace;
   {
-    const detail::TraceSpan outer{TraceCategory::part, "outer"};
+    const detail::TraceSpan outer{"outer", {.category = TraceCategory::part}};
     const detail::TraceSpan inner{"inner", {.category = TraceCategory::pass, .bytes = 12}};
   }
   detail::rank_local() = nullptr;

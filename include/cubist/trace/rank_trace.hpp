@@ -155,10 +155,6 @@ decltype(auto) traced_wait(const SpanName& name, F&& f)
 class TraceSpan
 {
  public:
-  TraceSpan(TraceCategory category, const SpanName& name)
-      : TraceSpan{name, TraceEvent{.category = category}}
-  {
-  }
   /// @param event the category, and what else there is to say of it
   TraceSpan(const SpanName& name, const TraceEvent& event)
       : trace_{RankTrace::current()}, event_{event}

@@ -47,6 +47,18 @@ void check_replicas_of_values(const Parameters<T, M>& parameters)
   check_replicas(views);
 }
 
+namespace detail
+{
+
+/// Whether something happens after this step that happens every so many steps, or never if that is
+/// 0.
+[[nodiscard]] inline bool is_due(std::uint64_t step, std::uint64_t every)
+{
+  return every != 0 && step % every == 0;
+}
+
+}  // namespace detail
+
 /// How many steps lie between two checks; 0 stands for no checks.
 struct NumericsMonitorOptions
 {
@@ -66,8 +78,8 @@ class NumericsMonitor
   template <class T, class M>
   void check(std::uint64_t step, double loss, const Parameters<T, M>& parameters) const
   {
-    if (is_due(step, options_.finite_every)) check_finite(loss, parameters, step);
-    if (is_due(step, options_.replicas_every)) check_replicas(parameters);
+    if (detail::is_due(step, options_.finite_every)) check_finite(loss, parameters, step);
+    if (detail::is_due(step, options_.replicas_every)) check_replicas(parameters);
   }
   /// Checks a network whose optimizer's state is sharded: `parts` are the parameters of `Sharded`,
   /// which have no replicas, and `whole` are the network's, whose values are compared.
@@ -76,16 +88,11 @@ class NumericsMonitor
   void check(std::uint64_t step, double loss, const Parameters<T, M>& parts,
              const Parameters<T, M>& whole) const
   {
-    if (is_due(step, options_.finite_every)) check_finite(loss, parts, step);
-    if (is_due(step, options_.replicas_every)) check_replicas_of_values(whole);
+    if (detail::is_due(step, options_.finite_every)) check_finite(loss, parts, step);
+    if (detail::is_due(step, options_.replicas_every)) check_replicas_of_values(whole);
   }
 
  private:
-  [[nodiscard]] static bool is_due(std::uint64_t step, std::uint64_t every)
-  {
-    return every != 0 && step % every == 0;
-  }
-
   NumericsMonitorOptions options_;
 };
 

@@ -22,9 +22,9 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/io/checkpoints.hpp"
+#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/nn/parameter.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/learning_rate.hpp"
 #include "cubist/training/loss_scale.hpp"
 #include "cubist/training/numerics_monitor.hpp"
@@ -184,10 +184,6 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
         !parameters.empty(),
         "got a network without parameters, which cannot be trained; give one that has some");
     return parameters;
-  }
-  [[nodiscard]] static bool is_due(std::uint64_t step, std::uint64_t every)
-  {
-    return every != 0 && step % every == 0;
   }
   [[nodiscard]] bool is_root() const { return mesh_.rank() == 0; }
   [[nodiscard]] bool reports() const { return is_root() && options_.report_every > 0; }

@@ -96,7 +96,6 @@ class RowNorm
     bool is_shared = false;         // whether replicas compute others
     Buffer statistics = Buffer(0);  // 1 / sqrt(variance + epsilon) of each row, and its mean
     Buffer sums = Buffer(0);
-    Buffer zeros = Buffer(0);
     std::optional<Output> y;
     std::optional<Input> dx;
     std::shared_ptr<T> column_sums;  // where work is shared, dw and db
@@ -254,9 +253,8 @@ class RowNorm
       });
     else
       sum_rows<1>(kept, fold_g_xhat);
-    if constexpr (!centred)
-      if (kept.zeros.size() < kept.rows) kept.zeros = Buffer(kept.rows);
-    const double* sum_g = centred ? sums(kept, 1).data() : kept.zeros.data();
+    // If rows are not centred, their means are 0, and so is mean(G).
+    const double* sum_g = centred ? sums(kept, 1).data() : statistic(kept, 1).data();
     engine.map_rows(product,
                     NormSlope<A>{statistic(kept, 0).data(), statistic(kept, 1).data(),
                                  sums(kept, 0).data(), sum_g, columns()},

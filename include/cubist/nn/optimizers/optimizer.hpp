@@ -118,6 +118,54 @@ class GroupRates
   double factor_ = 1;
 };
 
+/// What optimizers have in common: options, the weights that they update, and their rates.
+/// @tparam O  the options
+template <RealScalar T, class M, class O>
+class OptimizerBase
+{
+ public:
+  using Value = T;
+  using Mesh = M;
+  using Options = O;
+
+  [[nodiscard]] Options& options() { return options_; }
+  /// Sets the learning rate of the next steps. Groups with a rate take it times rate / base, so
+  /// that the base is the rate to which theirs belong.
+  /// @throws ArgumentError for rates below 0, or not finite
+  void set_learning_rate(double rate, double base)
+  {
+    rates_.set(rate, base);
+    options_.learning_rate = rate;
+  }
+
+ protected:
+  /// @param name  of the masters in a checkpoint
+  /// @param separate  whether parameters that decay are apart from those that do not
+  OptimizerBase(const Parameters<T, M>& parameters, const Options& options, const std::string& name,
+                bool separate)
+      : options_{options}, rates_{options.learning_rate},
+        weights_{parameters, name, sets_of(parameters, options.groups, separate)}
+  {
+    options_.check();
+  }
+
+  /// The group of a set; null for parameters in no group.
+  /// @throws ArgumentError for options out of range
+  [[nodiscard]] const ParameterGroup* group(std::size_t set) const
+  {
+    options_.check();
+    return weights_.sets.group(set, options_.groups);
+  }
+  [[nodiscard]] double rate_of(const ParameterGroup* group) const
+  {
+    return rates_.of(group, options_.learning_rate);
+  }
+
+  Options options_;
+  GroupRates rates_;
+  Weights<T, M> weights_;
+};
+
 template <class T>
 struct SgdUpdate
 {
@@ -176,19 +224,13 @@ struct SgdOptions
 
 /// @throws ArgumentError from the constructor and from `step`, for options out of range
 template <RealScalar T, class M>
-class Sgd
+class Sgd : public detail::OptimizerBase<T, M, SgdOptions>
 {
  public:
-  using Value = T;
-  using Mesh = M;
-  using Options = SgdOptions;
-
   /// An optimizer for these parameters, whose values it updates.
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
-      : options_{options}, rates_{options.learning_rate}, velocity_{parameters, "sgd.velocity"},
-        weights_{parameters, "sgd", detail::sets_of(parameters, options.groups, false)}
+      : Base{parameters, options, "sgd", false}, velocity_{parameters, "sgd.velocity"}
   {
-    options_.check();
   }
   /// Does not compile: these are no options.
   template <class Other = detail::OptionsOfPyTorch>
@@ -207,17 +249,7 @@ class Sgd
     const detail::MakeUpdate<Update> make_update = [this, factor](std::size_t set) {
       return next_update(factor, set);
     };
-    detail::update_weights(weights_, parameters, make_update, velocity_);
-  }
-
-  [[nodiscard]] SgdOptions& options() { return options_; }
-  /// Sets the learning rate of the next steps. Groups with a rate take it times rate / base, so
-  /// that the base is the rate to which theirs belong.
-  /// @throws ArgumentError for rates below 0, or not finite
-  void set_learning_rate(double rate, double base)
-  {
-    rates_.set(rate, base);
-    options_.learning_rate = rate;
+    detail::update_weights(this->weights_, parameters, make_update, velocity_);
   }
 
   /// The velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of weights of 16
@@ -225,25 +257,22 @@ class Sgd
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     detail::append_moments_to_state(velocity_, state, prefix);
-    weights_.append_state(state, prefix);
+    this->weights_.append_state(state, prefix);
   }
 
  private:
+  using Base = detail::OptimizerBase<T, M, SgdOptions>;
   using Update = detail::SgdUpdate<Accumulator<T>>;
 
   [[nodiscard]] Update next_update(double factor, std::size_t set) const
   {
-    options_.check();
-    const double rate =
-        rates_.of(weights_.sets.group(set, options_.groups), options_.learning_rate);
     using A = Accumulator<T>;
-    return Update{static_cast<A>(rate), static_cast<A>(options_.momentum), static_cast<A>(factor)};
+    const double rate = this->rate_of(this->group(set));
+    return Update{static_cast<A>(rate), static_cast<A>(this->options_.momentum),
+                  static_cast<A>(factor)};
   }
 
-  SgdOptions options_;
-  detail::GroupRates rates_;
   detail::Moments<T, M> velocity_;
-  detail::Weights<T, M> weights_;
 };
 
 /// Options of Adam and AdamW.
@@ -276,13 +305,9 @@ struct AdamOptions
 
 /// @throws ArgumentError from the constructor and from `step`, for options out of range
 template <RealScalar T, class M>
-class Adam
+class Adam : public detail::OptimizerBase<T, M, AdamOptions>
 {
  public:
-  using Value = T;
-  using Mesh = M;
-  using Options = AdamOptions;
-
   /// An optimizer for these parameters, whose values it updates.
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}
@@ -305,17 +330,7 @@ class Adam
     const detail::MakeUpdate<Update> make_update = [this, factor](std::size_t set) {
       return next_update(factor, set);
     };
-    detail::update_weights(weights_, parameters, make_update, mean_, square_);
-  }
-
-  [[nodiscard]] AdamOptions& options() { return options_; }
-  /// Sets the learning rate of the next steps. Groups with a rate take it times rate / base, so
-  /// that the base is the rate to which theirs belong.
-  /// @throws ArgumentError for rates below 0, or not finite
-  void set_learning_rate(double rate, double base)
-  {
-    rates_.set(rate, base);
-    options_.learning_rate = rate;
+    detail::update_weights(this->weights_, parameters, make_update, mean_, square_);
   }
 
   /// The means, `adam.mean.layers.0.weight` and so on, the masters of weights of 16 bits,
@@ -324,36 +339,31 @@ class Adam
   {
     detail::append_moments_to_state(mean_, state, prefix);
     detail::append_moments_to_state(square_, state, prefix);
-    weights_.append_state(state, prefix);
+    this->weights_.append_state(state, prefix);
     state.numbers.push_back({prefix + "adam.steps", &steps_});
   }
 
  protected:
   /// @param decays  whether weight decay is in the update, not in the gradient
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
-      : options_{options}, rates_{options.learning_rate}, decays_{decays}, mean_{parameters,
-                                                                                 "adam.mean"},
-        square_{parameters, "adam.square"}, weights_{parameters, "adam",
-                                                     detail::sets_of(
-                                                         parameters, options.groups,
-                                                         decays && !options.decay_biases_and_norms)}
+      : Base{parameters, options, "adam", decays && !options.decay_biases_and_norms},
+        decays_{decays}, mean_{parameters, "adam.mean"}, square_{parameters, "adam.square"}
   {
-    options_.check();
   }
 
  private:
+  using Base = detail::OptimizerBase<T, M, AdamOptions>;
   using Update = detail::AdamUpdate<Accumulator<T>>;
 
   /// The update of the next step for a set of parameters, of which the first begins the step.
   [[nodiscard]] Update next_update(double factor, std::size_t set)
   {
-    options_.check();
-    const auto& o = options_;
-    const ParameterGroup* const group = weights_.sets.group(set, o.groups);
+    const auto& o = this->options_;
+    const ParameterGroup* const group = this->group(set);
     if (set == 0) ++steps_;
     const auto n = static_cast<double>(steps_);
-    const double rate = rates_.of(group, o.learning_rate);
-    double decay = weights_.sets.decays(set) ? o.weight_decay : 0;
+    const double rate = this->rate_of(group);
+    double decay = this->weights_.sets.decays(set) ? o.weight_decay : 0;
     if (group != nullptr) decay = group->weight_decay.value_or(decay);
     if (!decays_) decay = 0;
     using A = Accumulator<T>;
@@ -368,13 +378,10 @@ class Adam
                   .factor = static_cast<A>(factor)};
   }
 
-  AdamOptions options_;
-  detail::GroupRates rates_;
   bool decays_;
   std::uint64_t steps_ = 0;
   detail::Moments<T, M> mean_;
   detail::Moments<T, M> square_;
-  detail::Weights<T, M> weights_;
 };
 
 /// Adam whose weight decay is not in the gradient, but in the update.
