@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "cubist/nn/functions/replica_split.hpp"
-#include "cubist/nn/layers/layer_norm.hpp"
 #include "cubist/nn/layers/residual.hpp"
-#include "cubist/nn/layers/rms_norm.hpp"
+#include "cubist/nn/layers/row_norm.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"
 

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/nn/layers/layer_norm.hpp"
-#include "cubist/nn/layers/rms_norm.hpp"
+#include "cubist/nn/layers/row_norm.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cubist/nn/layers/dense.hpp"
-#include "cubist/nn/layers/layer_norm.hpp"
+#include "cubist/nn/layers/row_norm.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
 

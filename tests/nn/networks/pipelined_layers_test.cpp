@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cubist/nn/layers/dense.hpp"
-#include "cubist/nn/layers/layer_norm.hpp"
+#include "cubist/nn/layers/row_norm.hpp"
 #include "cubist/nn/layers/sequential.hpp"
 #include "cubist/nn/networks/pipelined_layers.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"

@@ -14,8 +14,8 @@
 
 #include "cubist/nn/layers/dense.hpp"
 #include "cubist/nn/layers/dropout.hpp"
-#include "cubist/nn/layers/layer_norm.hpp"
 #include "cubist/nn/layers/residual.hpp"
+#include "cubist/nn/layers/row_norm.hpp"
 #include "cubist/nn/layers/sequential.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The common base of LayerNorm and RmsNorm. Each row of X is scaled, after it has been centred in
-// LayerNorm; then columns are weighted.
+// LayerNorm and RmsNorm. Each row of X is scaled, after it has been centred in LayerNorm; then
+// columns are weighted.
 //
-//   X, Y (M, d) S::Input    w, b (1, d) cut as X's columns
+//   X, Y (M, d) S::Input    w, b (1, d) cut as X's columns, at first 1 and 0
 //
 //   xhat = (X - mean) rstd    Y = xhat w + b    rstd = 1 / sqrt(mean of squares + epsilon)
 //
@@ -27,6 +27,8 @@
 // with p ranks along the axes that cut columns. Backward sends them in one message, and forward in
 // one for each double. dw and db add 2(p-1)/p d' each, with p ranks along the axes that cut rows,
 // and d' columns on a rank.
+// Source: Ba, Kiros, Hinton, "Layer Normalization", arXiv 1607.06450; Zhang, Sennrich, "Root Mean
+// Square Layer Normalization", arXiv 1910.07467.
 
 #include <cstddef>
 #include <memory>
@@ -77,7 +79,10 @@ class RowNorm
   using Output = Input;
   using Weight = DistMatrix<T, RowVector<L>, Mesh>;
 
-  RowNorm(const Mesh& mesh, std::size_t features, const NormOptions& options)
+  /// A norm of rows of `features` elements.
+  /// @throws ShapeError for rows of other features, ArgumentError for an epsilon out of range
+  RowNorm(const Mesh& mesh, std::size_t features,
+          const NormOptions& options = {.epsilon = centred ? 1e-5 : 1e-6})
       : mesh_{mesh}, options_{options}, w_{mesh, {1, features}},
         dw_{gradient_like(w_, options.gradients)}, b_{w_}, db_{gradient_like(w_, options.gradients)}
   {
@@ -343,5 +348,13 @@ class RowNorm
 };
 
 }  // namespace detail
+
+/// The norm of each row by its mean and variance: Y = (X - mean) / sqrt(variance + epsilon) w + b.
+template <SchemeType S, class B, RealScalar T>
+using LayerNorm = detail::RowNorm<S, B, T, true>;
+
+/// The norm of each row by its root mean square: Y = X / sqrt(mean of X^2 + epsilon) w.
+template <SchemeType S, class B, RealScalar T>
+using RmsNorm = detail::RowNorm<S, B, T, false>;
 
 }  // namespace cubist::CUBIST_ABI
