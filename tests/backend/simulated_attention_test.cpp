@@ -97,9 +97,7 @@ Taken taken(const Machine& machine)
         measure([&] { attention.finish(s, m, row, row, row); });
         measure([&] { attention.scale(s, m, row); });
         measure([&] { attention.backward(whole, dropout, in, in, in, in, in_row, in, m, m, m); });
-        measure([&] {
-          attention.add_run_gradients(s, run, dropout, in, in, in, in, in_row, in, m, m, m);
-        });
+        measure([&] { attention.backward(s, dropout, in, in, in, in, in_row, in, m, m, m, &run); });
       }
     all.report = Simulated::rank_report();
     return all;

@@ -163,19 +163,22 @@ RowMajor<T, N> as_row_major(const E& x)
   return x;
 }
 
+/// Sends each rank its block of rank 0's `global`, which has the shape of `out`.
+template <class T, class M, class E>
+void scatter_global(const E& global, const DistView<T, M>& out)
+{
+  if (out.mesh.rank() != 0) return scatter_blocks<T, M>({}, out);
+  decltype(auto) matrix = as_row_major<T, 2>(global);
+  scatter_blocks<T, M>({matrix.data(), out.shape}, out);
+}
+
 /// A matrix of scalar `T` and layout `L` with the elements of rank 0's `global`.
 template <class T, class L, class A, class B, class E>
 [[nodiscard]] auto scatter_as(const AxisMesh<A, B>& mesh, const E& global)
 {
   require_not_partial<L>();
   DistMatrix<T, L, AxisMesh<A, B>> out{mesh, broadcast_shape(mesh, global)};
-  if (mesh.rank() != 0)
-    scatter_blocks<T, AxisMesh<A, B>>({}, out.view());
-  else
-  {
-    decltype(auto) matrix = as_row_major<T, 2>(global);
-    scatter_blocks<T, AxisMesh<A, B>>({matrix.data(), out.shape()}, out.view());
-  }
+  scatter_global(global, out.view());
   return out;
 }
 
@@ -206,9 +209,7 @@ void scatter(const E& global, const DistView<T, M>& out)
   const Shape shape = detail::broadcast_shape(out.mesh, global);
   require<ShapeError>(shape == out.shape, "got a matrix of ", shape, " for a matrix of ", out.shape,
                       ", so their elements do not correspond; give both the same shape");
-  if (out.mesh.rank() != 0) return detail::scatter_blocks<T, M>({}, out);
-  decltype(auto) matrix = detail::as_row_major<T, 2>(global);
-  detail::scatter_blocks<T, M>({matrix.data(), shape}, out);
+  detail::scatter_global(global, out);
 }
 template <class T, class L, class M, class E>
 void scatter(const E& global, DistMatrix<T, L, M>& out)

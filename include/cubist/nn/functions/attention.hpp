@@ -167,20 +167,50 @@ class LocalAttention
     });
   }
 
-  /// dQ, dK and dV
-  /// @pre forward computed O and L, with the same shape and masks
+  /// dQ, dK and dV.
+  /// @param run  a run of keys, whose parts are added to dQ, dK and dV; null for all keys
+  /// @pre forward, or `finish`, computed O and L, with the same shape and masks
   void backward(const AttentionShape& s, const std::optional<AttentionDropout>& dropout, In q, In k,
-                In v, In o, In l, In d_o, Out dq, Out dk, Out dv)
+                In v, In o, In l, In d_o, Out dq, Out dk, Out dv, const AttentionRun* run = nullptr)
   {
-    add_gradients(s, whole(s), dropout, q, k, v, o, l, d_o, dq, dk, dv, false);
-  }
-  /// Adds the parts of a run of keys to dQ, dK and dV.
-  /// @pre `finish` computed O and L, with the same shape and masks
-  void add_run_gradients(const AttentionShape& s, const AttentionRun& run,
-                         const std::optional<AttentionDropout>& dropout, In q, In k, In v, In o,
-                         In l, In d_o, Out dq, Out dk, Out dv)
-  {
-    add_gradients(s, run, dropout, q, k, v, o, l, d_o, dq, dk, dv, true);
+    const Span span{engine_, {"attention", "backward"}};
+    const bool adds = run != nullptr;
+    const AttentionRun keys = adds ? *run : whole(s);
+    for_each_block(s, keys, dropout, 2, [&](const Block& b) {
+      const auto q_i = b.queries(s, s.q, q);
+      const auto do_i = b.queries(s, s.o, d_o);
+      const In l_i = l.block(0, b.first_row, {1, b.size()});
+      const Out d_i = workspace_.row(0, b.size());
+      fold_products(s, b, d_o, o, d_i);
+      // The first block of queries reads all keys.
+      const T before = b.is_first && !adds ? T{} : T{1};
+      for (std::size_t key = 0; key < b.keys; key += blocks_.keys)
+      {
+        const std::size_t n = std::min(blocks_.keys, b.keys - key);
+        const Out p = workspace_.scores(0, {b.size(), n});
+        const Out slopes = workspace_.scores(1, {b.size(), n});
+        Out kept = p;
+        multiply_scores(s, b, q, k, key, p);
+        engine_.map_rows(p, detail::ShiftedExp<T>{l_i.data()}, In{p});
+        multiply(b, T{1}, do_i, transposed(b.keys_of(s, s.v, v, key, n)), T{}, b.scores(slopes));
+        const detail::ScoreSlope<T> slope{d_i.data(), static_cast<T>(s.scale)};
+        if (b.drop)
+        {
+          kept = workspace_.scores(2, {b.size(), n});
+          engine_.map_rows(kept, keep(keys, b, key), columns(kept));
+          engine_.map_rows(slopes, slope, In{p}, In{slopes}, In{kept});
+          engine_.for_each(detail::MultiplyBy{}, kept, In{p});
+        }
+        else
+          engine_.map_rows(slopes, slope, In{p}, In{slopes});
+        multiply(b, T{1}, transposed(b.scores(In{kept})), do_i, before,
+                 b.keys_of(s, s.v, dv, key, n));
+        multiply(b, T{1}, b.scores(In{slopes}), b.keys_of(s, s.k, k, key, n),
+                 key > 0 || adds ? T{1} : T{}, b.queries(s, s.q, dq));
+        multiply(b, T{1}, transposed(b.scores(In{slopes})), q_i, before,
+                 b.keys_of(s, s.k, dk, key, n));
+      }
+    });
   }
 
  private:
@@ -217,49 +247,6 @@ class LocalAttention
       multiply(b, T{1}, b.scores(In{scores}), b.keys_of(s, s.v, v, key, n), adds ? T{1} : T{},
                b.queries(s, s.o, o));
     }
-  }
-
-  /// @param adds  whether dQ, dK and dV have values to which the block's parts are added
-  void add_gradients(const AttentionShape& s, const AttentionRun& run,
-                     const std::optional<AttentionDropout>& dropout, In q, In k, In v, In o, In l,
-                     In d_o, Out dq, Out dk, Out dv, bool adds)
-  {
-    const Span span{engine_, {"attention", "backward"}};
-    for_each_block(s, run, dropout, 2, [&](const Block& b) {
-      const auto q_i = b.queries(s, s.q, q);
-      const auto do_i = b.queries(s, s.o, d_o);
-      const In l_i = l.block(0, b.first_row, {1, b.size()});
-      const Out d_i = workspace_.row(0, b.size());
-      fold_products(s, b, d_o, o, d_i);
-      // The first block of queries reads all keys.
-      const T before = b.is_first && !adds ? T{} : T{1};
-      for (std::size_t key = 0; key < b.keys; key += blocks_.keys)
-      {
-        const std::size_t n = std::min(blocks_.keys, b.keys - key);
-        const Out p = workspace_.scores(0, {b.size(), n});
-        const Out slopes = workspace_.scores(1, {b.size(), n});
-        Out kept = p;
-        multiply_scores(s, b, q, k, key, p);
-        engine_.map_rows(p, detail::ShiftedExp<T>{l_i.data()}, In{p});
-        multiply(b, T{1}, do_i, transposed(b.keys_of(s, s.v, v, key, n)), T{}, b.scores(slopes));
-        const detail::ScoreSlope<T> slope{d_i.data(), static_cast<T>(s.scale)};
-        if (b.drop)
-        {
-          kept = workspace_.scores(2, {b.size(), n});
-          engine_.map_rows(kept, keep(run, b, key), columns(kept));
-          engine_.map_rows(slopes, slope, In{p}, In{slopes}, In{kept});
-          engine_.for_each(detail::MultiplyBy{}, kept, In{p});
-        }
-        else
-          engine_.map_rows(slopes, slope, In{p}, In{slopes});
-        multiply(b, T{1}, transposed(b.scores(In{kept})), do_i, before,
-                 b.keys_of(s, s.v, dv, key, n));
-        multiply(b, T{1}, b.scores(In{slopes}), b.keys_of(s, s.k, k, key, n),
-                 key > 0 || adds ? T{1} : T{}, b.queries(s, s.q, dq));
-        multiply(b, T{1}, transposed(b.scores(In{slopes})), q_i, before,
-                 b.keys_of(s, s.k, dk, key, n));
-      }
-    });
   }
 
   /// f(block) for all blocks of queries, of which the last ones, which read all keys, come first.
@@ -423,10 +410,7 @@ void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const
                  MatrixView<const T> l, MatrixView<const T> d_o, MatrixView<T> dq, MatrixView<T> dk,
                  MatrixView<T> dv)
 {
-  if (run)
-    attention.add_run_gradients(s, *run, dropout, q, k, v, o, l, d_o, dq, dk, dv);
-  else
-    attention.backward(s, dropout, q, k, v, o, l, d_o, dq, dk, dv);
+  attention.backward(s, dropout, q, k, v, o, l, d_o, dq, dk, dv, run);
 }
 
 }  // namespace detail

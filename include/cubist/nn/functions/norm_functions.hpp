@@ -27,6 +27,11 @@ struct SquareOf
 struct DoubleOf
 {
   template <class T>
+  CUBIST_HOST_DEVICE double operator()(const T& x) const
+  {
+    return static_cast<double>(x);
+  }
+  template <class T>
   CUBIST_HOST_DEVICE double operator()(std::size_t, std::size_t, const T& x) const
   {
     return static_cast<double>(x);
@@ -176,15 +181,6 @@ struct CentredSquare
   }
 };
 
-struct ToDouble
-{
-  template <class T>
-  CUBIST_HOST_DEVICE double operator()(const T& x) const
-  {
-    return static_cast<double>(x);
-  }
-};
-
 /// The forward pass of a norm for one row, on engines that pass over rows (PassesRows).
 /// @tparam T  the type of elements, which are computed in type A
 template <class T, RealScalar A, bool centred>
@@ -203,7 +199,7 @@ struct NormForward
   CUBIST_HOST_DEVICE void operator()(const Row& row) const
   {
     double mean_x = 0;
-    if constexpr (centred) mean_x = row.sum(ToDouble{}, x) / columns;
+    if constexpr (centred) mean_x = row.sum(DoubleOf{}, x) / columns;
     const A rounded = static_cast<A>(mean_x);
     const double squares = row.sum(CentredSquare<A>{rounded}, x);
     const double scale = ReciprocalRootOf<A>{columns, epsilon}(squares, mean_x);

@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -148,8 +149,7 @@ class MergedLinear
       product->forward(x, w, *y);
     else
     {
-      copy_parts(
-          [](auto& part) -> auto& { return part.b; }, fit_bias(kept.b), false);
+      copy_parts(&Part::b, fit_bias(kept.b), false);
       product->forward(x, w, *y, detail::Epilogue<T>{std::as_const(*kept.b).valid()});
     }
     return *y;
@@ -173,19 +173,18 @@ class MergedLinear
     require_gradients();
     const Output& dy = output_gradient(kept);
     const Weight& w = *kept.w;
-    const auto all_are_frozen = [&](auto frozen) {
-      return std::all_of(parts_.begin(), parts_.end(), frozen);
+    const auto all_have = [&](bool Part::*frozen) {
+      return std::all_of(parts_.begin(), parts_.end(), std::mem_fn(frozen));
     };
-    if (options_.bias && !all_are_frozen([](auto& part) { return part.bias_is_frozen; }))
+    if (options_.bias && !all_have(&Part::bias_is_frozen))
     {
       Bias& db = fit_bias(kept.db);
       mesh_.engine().column_sums(dy.valid(), db.valid());
-      copy_parts(
-          [](auto& part) -> auto& { return part.db; }, db, true);
+      copy_parts(&Part::db, db, true);
       for (auto& part : parts_)
         if (!part.bias_is_frozen) gradients.sum(mesh_, Pending{}, part.db.padded());
     }
-    if (all_are_frozen([](auto& part) { return part.weight_is_frozen; }))
+    if (all_have(&Part::weight_is_frozen))
     {
       if (dx) kept.product->backward_input(w, dy, *dx);
       return;
@@ -193,8 +192,7 @@ class MergedLinear
     Weight& dw = fit_like(kept.dw, w);
     auto* const replicas = dx ? kept.product->backward_parts(x, w, dy, *dx, dw)
                               : kept.product->backward_parts(x, dy, dw);
-    copy_parts(
-        [](auto& part) -> auto& { return part.dw; }, dw, true);
+    copy_parts(&Part::dw, dw, true);
     for (auto& part : parts_)
       if (!part.weight_is_frozen) gradients.reduce(part.dw.padded(), replicas);
   }
@@ -275,8 +273,7 @@ class MergedLinear
   [[nodiscard]] const Weight& merged_weights(Kept& kept)
   {
     Weight& w = fit(kept.w, mesh_, {in_, pieces_ * group_}, {options_.in_quantum, mesh_.quantum()});
-    copy_parts(
-        [](auto& part) -> auto& { return part.w; }, w, false);
+    copy_parts(&Part::w, w, false);
     return w;
   }
 
@@ -290,15 +287,15 @@ class MergedLinear
       if (!part.weight_is_frozen) detail::require_gradient(part.dw);
   }
 
-  /// Copies the matrix `of(part)` of each part into `merged`, or, `apart`, from there.
-  template <class Of, class Merged>
-  void copy_parts(Of of, Merged& merged, bool apart)
+  /// Copies the matrix `of` of each part into `merged`, or, `apart`, from there.
+  template <class Matrix>
+  void copy_parts(Matrix Part::*of, Matrix& merged, bool apart)
   {
     const Span span{mesh_.engine(), {"weights", apart ? "taken apart" : "merged"}};
     const Block all = merged.block();
     for (auto& part : parts_)
     {
-      auto& mine = of(part);
+      Matrix& mine = part.*of;
       if (mine.shape().size() == 0) continue;  // the gradient of a frozen parameter
       const Range cols = mine.block().cols;
       for (std::size_t at = 0; at < all.cols.size; at += group_)
