@@ -132,18 +132,13 @@ class AxisMesh
   using Communicator = typename B::Communicator;
   using Engine = typename B::Engine;
 
-  /// Every rank of `world` calls this. Every cut dimension is padded to a multiple of `quantum`.
-  /// @throws MeshError unless the extents are positive and multiply up to the ranks of the world
-  AxisMesh(const Communicator& world, const Array& extents, std::size_t quantum)
-      : AxisMesh{world, extents, quantum, IdleRanks::refused}
-  {
-  }
-
-  /// A mesh on the first ranks of `parent`, as many as the extents multiply to; the others are
-  /// idle.
-  /// Every rank of `parent` calls this.
-  /// @throws MeshError unless the extents are positive and fit the ranks of the parent
-  AxisMesh(const Communicator& parent, const Array& extents, std::size_t quantum, IdleRanks idle)
+  /// A mesh on the first ranks of `parent`, as many as the extents multiply to; others are idle,
+  /// where that is allowed. Every rank of `parent` calls this. Every cut dimension is padded to a
+  /// multiple of `quantum`.
+  /// @throws MeshError unless the extents are positive, and multiply up to the ranks of the parent,
+  /// or to fewer where ranks may be idle
+  AxisMesh(const Communicator& parent, const Array& extents, std::size_t quantum,
+           IdleRanks idle = IdleRanks::refused)
       : state_{detail::make_mesh_state<A, B>(parent, extents, quantum, idle)}
   {
   }

@@ -119,7 +119,7 @@ class Residual
   struct Kept
   {
     typename L::Kept layer;
-    typename detail::ResidualSum<Input>::Kept sum;
+    typename detail::ResidualSum<Input>::Kept sum;  ///< Y, and dX
   };
 
   /// Y, in `kept`.

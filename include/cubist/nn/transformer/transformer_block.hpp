@@ -83,14 +83,14 @@ class TransformerBlock
   /// What a forward leaves for its backward.
   struct Kept
   {
-    typename N::Kept attention_norm;
+    typename N::Kept attention_norm;  ///< what the first norm keeps
     typename Attention::Kept attention;
-    typename detail::ResidualSum<Input>::Kept add_attention;  ///< A
-    typename N::Kept feed_forward_norm;
-    typename Up::Kept up;
-    typename Down::Kept down;
-    typename detail::ResidualSum<Input>::Kept add_feed_forward;
-    bool has_output = false;
+    typename detail::ResidualSum<Input>::Kept add_attention;     ///< A
+    typename N::Kept feed_forward_norm;                          ///< what the second norm keeps
+    typename Up::Kept up;                                        ///< what the first layer keeps
+    typename Down::Kept down;                                    ///< what the second layer keeps
+    typename detail::ResidualSum<Input>::Kept add_feed_forward;  ///< Y
+    bool has_output = false;  ///< whether a forward has filled it
   };
 
   /// Y, in `kept`.
