@@ -138,7 +138,9 @@ class SharedKeyValueCache
     /// Of one token and group: O, and the maxima and sums of its rows of scores.
     struct Part
     {
-      Out o, max, sum;
+      Out o;
+      Out max;  ///< of each row of scores
+      Out sum;  ///< of the powers of each row
     };
 
     Parts(const M& mesh, const AttentionShape& s, std::size_t tokens, std::size_t groups)
