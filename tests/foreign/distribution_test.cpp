@@ -17,18 +17,6 @@ namespace foreign_distribution_test
 using namespace cubist;
 using namespace cubist::test;
 
-namespace
-{
-
-using Rectangles = std::vector<RankRectangle>;
-
-std::string error_of(Shape shape, const Rectangles& list)
-{
-  return message_of<ShapeError>([&] { (void)Distribution(shape, list); });
-}
-
-}  // namespace
-
 TEST_CASE("a block-cyclic distribution has the local sizes of ScaLAPACK's NUMROC")
 {
   // 10 x 9 in blocks of 2 x 3 on 2 x 2, from process (1, 0): rows 2-3 and 6-7 are on row 0.
@@ -93,6 +81,18 @@ TEST_CASE("a distribution refuses integers that no layout has")
   CHECK(mentions(error({{4, 4}, {2, 2}, {2, 2}, 2}), "process (2, 0)", "count from 0"));
   CHECK(mentions(error({{4, 4}, {2, 2}, {2, 2}, 0, -2}), "process (0, -2)", "replicated"));
 }
+
+namespace
+{
+
+using Rectangles = std::vector<RankRectangle>;
+
+std::string error_of(Shape shape, const Rectangles& list)
+{
+  return message_of<ShapeError>([&] { (void)Distribution(shape, list); });
+}
+
+}  // namespace
 
 TEST_CASE("a list of rectangles must hold each element once")
 {

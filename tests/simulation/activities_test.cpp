@@ -48,33 +48,6 @@ std::map<char, double> ends_of(const std::vector<Request>& requests, std::size_t
   return ends;
 }
 
-/// Tells when an activity of a list ends.
-struct Numbered final : ActivityOwner
-{
-  explicit Numbered(double& e) : end{e} {}
-  void complete(double time) override { end = time; }
-
-  double& end;
-};
-
-struct Transfer
-{
-  double start, seconds;
-  std::vector<ResourceUse> uses;
-};
-
-/// When each transfer ends, on links.
-std::vector<double> ends_of_transfers(const std::vector<Transfer>& transfers, std::size_t links)
-{
-  std::vector<double> ends(transfers.size(), -1);
-  Activities all{links, links};
-  for (std::size_t i = 0; i < ends.size(); ++i)
-    all.start(transfers[i].start, transfers[i].seconds, transfers[i].uses,
-              std::make_shared<Numbered>(ends[i]));
-  while (all.next() < Activities::never) all.step();
-  return ends;
-}
-
 }  // namespace
 
 TEST_CASE("an activity alone takes its own time")
@@ -156,6 +129,33 @@ TEST_CASE("work is conserved: a resource that is wanted is used")
 
 namespace
 {
+
+/// Tells when an activity of a list ends.
+struct Numbered final : ActivityOwner
+{
+  explicit Numbered(double& e) : end{e} {}
+  void complete(double time) override { end = time; }
+
+  double& end;
+};
+
+struct Transfer
+{
+  double start, seconds;
+  std::vector<ResourceUse> uses;
+};
+
+/// When each transfer ends, on links.
+std::vector<double> ends_of_transfers(const std::vector<Transfer>& transfers, std::size_t links)
+{
+  std::vector<double> ends(transfers.size(), -1);
+  Activities all{links, links};
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    all.start(transfers[i].start, transfers[i].seconds, transfers[i].uses,
+              std::make_shared<Numbered>(ends[i]));
+  while (all.next() < Activities::never) all.step();
+  return ends;
+}
 
 /// When each transfer ends, by looking at all of them whenever one begins or ends.
 /// @pre they are in the order of their starts

@@ -15,6 +15,25 @@
 namespace cubist::test::gated_linear_test
 {
 
+TEST_CASE("a gated layer of one element is as computed by hand")
+{
+  // X = 1, V = a = W = 0, b = 4: Y = silu(0) 4, and dV = silu'(0) 4 dY.
+  const auto [y, dv] = on_root<Threads>(one_rank, [](const auto& mesh) {
+    GatedLinear<Summa2D, Threads, double> layer{mesh, 1, 1, {}};
+    const auto parameters = parameters_of(layer);
+    for (const auto& p : parameters)
+      scatter(Global<double>{{&p == &parameters.back() ? 4.0 : 0.0}}, p.value);
+    Passes passes{layer};
+    const auto x = scatter<Summa2D::Input>(mesh, Global<double>{{1}});
+    const auto dy = scatter<Summa2D::Output>(mesh, Global<double>{{3}});
+    auto result = gather(passes.forward(x, {}));
+    (void)passes.backward(x, dy, {}, true);
+    return std::pair{result, gather(parameters.front().gradient)};
+  });
+  CHECK(y(0, 0) == 0);
+  CHECK(dv(0, 0) == Approx(6));
+}
+
 namespace
 {
 
@@ -87,25 +106,6 @@ void equals_serial(const Place<S>& place)
 }
 
 }  // namespace
-
-TEST_CASE("a gated layer of one element is as computed by hand")
-{
-  // X = 1, V = a = W = 0, b = 4: Y = silu(0) 4, and dV = silu'(0) 4 dY.
-  const auto [y, dv] = on_root<Threads>(one_rank, [](const auto& mesh) {
-    GatedLinear<Summa2D, Threads, double> layer{mesh, 1, 1, {}};
-    const auto parameters = parameters_of(layer);
-    for (const auto& p : parameters)
-      scatter(Global<double>{{&p == &parameters.back() ? 4.0 : 0.0}}, p.value);
-    Passes passes{layer};
-    const auto x = scatter<Summa2D::Input>(mesh, Global<double>{{1}});
-    const auto dy = scatter<Summa2D::Output>(mesh, Global<double>{{3}});
-    auto result = gather(passes.forward(x, {}));
-    (void)passes.backward(x, dy, {}, true);
-    return std::pair{result, gather(parameters.front().gradient)};
-  });
-  CHECK(y(0, 0) == 0);
-  CHECK(dv(0, 0) == Approx(6));
-}
 
 TEST_CASE("a gated layer computes Y, dX and its gradients as a serial one does")
 {

@@ -61,6 +61,22 @@ void trains_as_one_rank(Training t)
   });
 }
 
+}  // namespace
+
+TEST_CASE("one layer trains as on one rank") { trains_as_one_rank(one_layer); }
+
+TEST_CASE("two layers with GELU, dropout and AdamW train as on one rank")
+{
+  trains_as_one_rank(two_layers);
+}
+
+TEST_CASE("three layers without bias train as on one rank") { trains_as_one_rank(three_layers); }
+
+TEST_CASE("five layers train as on one rank") { trains_as_one_rank(five_layers); }
+
+namespace
+{
+
 /// Compares the bits of this rank's gradients after a step with dropout.
 template <SchemeType S, class B>
 [[nodiscard]] Findings recomputes_gradients(const Mesh<S, B>& mesh)
@@ -87,6 +103,19 @@ template <SchemeType S, class B>
   return found;
 }
 
+}  // namespace
+
+TEST_CASE("five layers that recompute activations have the gradients of those that keep them")
+{
+  for_each_mesh([](const auto& place) {
+    CAPTURE(place.name());
+    require_clear(on_mesh(place, [](const auto& mesh) { return recomputes_gradients(mesh); }));
+  });
+}
+
+namespace
+{
+
 /// The norm of the gradients of a step, as every rank has it.
 template <class S>
 std::vector<double> gradient_norms(const Place<S>& place)
@@ -101,22 +130,6 @@ std::vector<double> gradient_norms(const Place<S>& place)
 }
 
 }  // namespace
-
-TEST_CASE("one layer trains as on one rank") { trains_as_one_rank(one_layer); }
-TEST_CASE("two layers with GELU, dropout and AdamW train as on one rank")
-{
-  trains_as_one_rank(two_layers);
-}
-TEST_CASE("three layers without bias train as on one rank") { trains_as_one_rank(three_layers); }
-TEST_CASE("five layers train as on one rank") { trains_as_one_rank(five_layers); }
-
-TEST_CASE("five layers that recompute activations have the gradients of those that keep them")
-{
-  for_each_mesh([](const auto& place) {
-    CAPTURE(place.name());
-    require_clear(on_mesh(place, [](const auto& mesh) { return recomputes_gradients(mesh); }));
-  });
-}
 
 TEST_CASE("the norm of all gradients is that of one rank, whatever is replicated")
 {

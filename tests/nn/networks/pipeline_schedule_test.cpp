@@ -22,58 +22,26 @@ namespace
 using detail::pipeline_schedule;
 using detail::PipelineStep;
 
-/// "F0 F1 B0 …", with the piece behind a colon if it is not the first.
-std::string text(const std::vector<PipelineStep>& steps)
+}  // namespace
+
+TEST_CASE("every micro-batch has one forward and one backward in each piece")
 {
-  std::string all;
-  for (const PipelineStep& s : steps)
-  {
-    all += (all.empty() ? "" : " ") + std::string{s.is_forward ? "F" : "B"} +
-           std::to_string(s.micro_batch);
-    if (s.piece > 0) all += ":" + std::to_string(s.piece);
-  }
-  return all;
+  for (const std::size_t stages : {1U, 2U, 3U, 4U, 8U})
+    for (const std::size_t pieces : {1U, 2U, 3U})
+      for (const std::size_t micro_batches : {stages, 2 * stages, 5 * stages})
+        for (std::size_t s = 0; s < stages; ++s)
+        {
+          const auto steps = pipeline_schedule(s, stages, micro_batches, pieces);
+          CHECK(steps.size() == 2 * micro_batches * pieces);
+          std::set<std::tuple<bool, std::size_t, std::size_t>> found;
+          for (const auto& step : steps)
+            found.insert({step.is_forward, step.micro_batch, step.piece});
+          CHECK(found.size() == steps.size());
+        }
 }
 
-/// The time of a step in which a forward takes 1 and a backward `backward`, and messages nothing;
-/// a schedule that cannot go on is an endless one.
-double time_of(std::size_t stages, std::size_t micro_batches, std::size_t pieces, double backward)
+namespace
 {
-  std::vector<std::vector<PipelineStep>> all;
-  for (std::size_t s = 0; s < stages; ++s)
-    all.push_back(pipeline_schedule(s, stages, micro_batches, pieces));
-  const std::size_t last = stages * pieces - 1;
-  std::map<std::tuple<bool, std::size_t, std::size_t>, double> ends;  // is_forward, micro, number
-  std::vector<std::size_t> at(stages, 0);
-  std::vector<double> now(stages, 0);
-  for (bool moves = true; moves;)
-  {
-    moves = false;
-    for (std::size_t s = 0; s < stages; ++s)
-      while (at[s] < all[s].size())
-      {
-        const PipelineStep& step = all[s][at[s]];
-        const std::size_t k = step.piece * stages + s;
-        double ready = 0;
-        const auto needs = [&](bool is_forward, std::size_t number) {
-          const auto found = ends.find({is_forward, step.micro_batch, number});
-          if (found == ends.end()) return false;
-          ready = std::max(ready, found->second);
-          return true;
-        };
-        if (step.is_forward ? k > 0 && !needs(true, k - 1)
-                            : !needs(true, k) || (k < last && !needs(false, k + 1)))
-          break;
-        now[s] = std::max(now[s], ready) + (step.is_forward ? 1 : backward);
-        ends[{step.is_forward, step.micro_batch, k}] = now[s];
-        ++at[s];
-        moves = true;
-      }
-  }
-  for (std::size_t s = 0; s < stages; ++s)
-    if (at[s] < all[s].size()) return 1e300;
-  return *std::max_element(now.begin(), now.end());
-}
 
 /// A message of stages that exchange groups: its sender, its receiver, and what it is.
 using Message = std::tuple<std::size_t, std::size_t, bool, std::size_t, std::size_t>;
@@ -198,6 +166,24 @@ TEST_CASE("groups of messages do not wait for one another in a circle, and have 
     }
 }
 
+namespace
+{
+
+/// "F0 F1 B0 …", with the piece behind a colon if it is not the first.
+std::string text(const std::vector<PipelineStep>& steps)
+{
+  std::string all;
+  for (const PipelineStep& s : steps)
+  {
+    all += (all.empty() ? "" : " ") + std::string{s.is_forward ? "F" : "B"} +
+           std::to_string(s.micro_batch);
+    if (s.piece > 0) all += ":" + std::to_string(s.piece);
+  }
+  return all;
+}
+
+}  // namespace
+
 TEST_CASE("a stage computes one forward and one backward in turn")
 {
   CHECK(text(pipeline_schedule(0, 1, 3, 1)) == "F0 B0 F1 B1 F2 B2");
@@ -215,22 +201,6 @@ TEST_CASE("a stage of two pieces goes through both for each turn of micro-batche
         "F0 F1 F0:1 B0:1 F1:1 B1:1 F2 B0 F3 B1 F2:1 B2:1 F3:1 B3:1 B2 B3");
 }
 
-TEST_CASE("every micro-batch has one forward and one backward in each piece")
-{
-  for (const std::size_t stages : {1U, 2U, 3U, 4U, 8U})
-    for (const std::size_t pieces : {1U, 2U, 3U})
-      for (const std::size_t micro_batches : {stages, 2 * stages, 5 * stages})
-        for (std::size_t s = 0; s < stages; ++s)
-        {
-          const auto steps = pipeline_schedule(s, stages, micro_batches, pieces);
-          CHECK(steps.size() == 2 * micro_batches * pieces);
-          std::set<std::tuple<bool, std::size_t, std::size_t>> found;
-          for (const auto& step : steps)
-            found.insert({step.is_forward, step.micro_batch, step.piece});
-          CHECK(found.size() == steps.size());
-        }
-}
-
 TEST_CASE("a stage has activations of at most as many micro-batches as there are stages behind it")
 {
   for (const std::size_t stages : {1U, 2U, 5U})
@@ -239,6 +209,51 @@ TEST_CASE("a stage has activations of at most as many micro-batches as there are
         CHECK(detail::most_in_flight(pipeline_schedule(s, stages, micro_batches, 1), 0) ==
               std::min(micro_batches, stages - s));
 }
+
+namespace
+{
+
+/// The time of a step in which a forward takes 1 and a backward `backward`, and messages nothing;
+/// a schedule that cannot go on is an endless one.
+double time_of(std::size_t stages, std::size_t micro_batches, std::size_t pieces, double backward)
+{
+  std::vector<std::vector<PipelineStep>> all;
+  for (std::size_t s = 0; s < stages; ++s)
+    all.push_back(pipeline_schedule(s, stages, micro_batches, pieces));
+  const std::size_t last = stages * pieces - 1;
+  std::map<std::tuple<bool, std::size_t, std::size_t>, double> ends;  // is_forward, micro, number
+  std::vector<std::size_t> at(stages, 0);
+  std::vector<double> now(stages, 0);
+  for (bool moves = true; moves;)
+  {
+    moves = false;
+    for (std::size_t s = 0; s < stages; ++s)
+      while (at[s] < all[s].size())
+      {
+        const PipelineStep& step = all[s][at[s]];
+        const std::size_t k = step.piece * stages + s;
+        double ready = 0;
+        const auto needs = [&](bool is_forward, std::size_t number) {
+          const auto found = ends.find({is_forward, step.micro_batch, number});
+          if (found == ends.end()) return false;
+          ready = std::max(ready, found->second);
+          return true;
+        };
+        if (step.is_forward ? k > 0 && !needs(true, k - 1)
+                            : !needs(true, k) || (k < last && !needs(false, k + 1)))
+          break;
+        now[s] = std::max(now[s], ready) + (step.is_forward ? 1 : backward);
+        ends[{step.is_forward, step.micro_batch, k}] = now[s];
+        ++at[s];
+        moves = true;
+      }
+  }
+  for (std::size_t s = 0; s < stages; ++s)
+    if (at[s] < all[s].size()) return 1e300;
+  return *std::max_element(now.begin(), now.end());
+}
+
+}  // namespace
 
 TEST_CASE("the bubble of equal stages is that of the formula")
 {

@@ -116,22 +116,6 @@ class Digits : public detail::PipelineWork<double>
   Numbers x_, y_, dy_, dx_;
 };
 
-/// Fails in the backward of a micro-batch.
-class Failing final : public Digits
-{
- public:
-  using Digits::Digits;
-
-  [[nodiscard]] std::span<const double> backward(const PipelineStep& step) override
-  {
-    if (step.micro_batch == 1 && fails)
-      throw NumericError{"got a NaN, so no step is possible; lower the learning rate"};
-    return Digits::backward(step);
-  }
-
-  bool fails = false;
-};
-
 /// Checks the ways of all numbers through so many stages.
 Findings check(TestBackend::Communicator& world, std::size_t stages, std::size_t pieces,
                std::size_t micro_batches)
@@ -194,6 +178,27 @@ TEST_CASE("activations pass through several pieces of each stage in turn")
           }));
     }
 }
+
+namespace
+{
+
+/// Fails in the backward of a micro-batch.
+class Failing final : public Digits
+{
+ public:
+  using Digits::Digits;
+
+  [[nodiscard]] std::span<const double> backward(const PipelineStep& step) override
+  {
+    if (step.micro_batch == 1 && fails)
+      throw NumericError{"got a NaN, so no step is possible; lower the learning rate"};
+    return Digits::backward(step);
+  }
+
+  bool fails = false;
+};
+
+}  // namespace
 
 TEST_CASE("an error of a stage names the stage and what it computed")
 {

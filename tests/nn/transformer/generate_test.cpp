@@ -23,55 +23,6 @@
 namespace cubist::test::generate_test
 {
 
-namespace
-{
-
-const TransformerConfig config{
-    .vocabulary = 11, .positions = 16, .width = 12, .layers = 2, .heads = 4};
-
-using Prompts = std::vector<std::vector<int>>;
-
-/// The continuation of three prompts of two tokens by a model whose weights are drawn.
-template <class S>
-std::vector<int> text_on(const Place<S>& place, const GenerateOptions& options)
-{
-  return on_root(place, [&](const auto& mesh) {
-    Transformer<S, TestBackend, double> model{mesh, config};
-    return generate(model, std::vector{1, 2, 3, 4, 5, 6}, 3, options);
-  });
-}
-
-/// What generate throws on each rank for a model whose parameter `name` has `value` in a row.
-std::vector<std::string> errors_with(const std::string& name, std::size_t row, double value,
-                                     const GenerateOptions& options)
-{
-  auto untied = config;
-  untied.tied = false;
-  return on_ranks<TestBackend>(two_two_two.ranks, [&](auto& world) {
-    const Mesh<Summa25D, TestBackend> mesh{world, two_two_two.extents};
-    Transformer<Summa25D, TestBackend, double> model{mesh, untied};
-    for (const auto& p : model.parameters())
-    {
-      if (p.name != name) continue;
-      auto all = gather(p.value);
-      if (world.rank() == 0) all(row, 1) = value;
-      scatter(all, p.value);
-    }
-    return message_of<NumericError>([&] { (void)generate(model, {1, 2, 3, 4, 5, 6}, 3, options); });
-  });
-}
-
-template <class F>
-std::string refusal(F f)
-{
-  return on_root(one_rank, [&](const auto& mesh) {
-    Transformer<Summa2D, TestBackend, double> model{mesh, config};
-    return message_of<Error>([&] { (void)f(model); });
-  });
-}
-
-}  // namespace
-
 TEST_CASE("the most likely token is the first of equals")
 {
   CHECK(detail::most_likely(std::span<const float>{std::array{1.F, 3.F, 2.F, 3.F}}) == 1);
@@ -138,6 +89,34 @@ TEST_CASE("logits without a softmax are told from those with one")
                  "got infinite logits of sequence 0 in step 0", "no probabilities", "float"));
 }
 
+namespace
+{
+
+const TransformerConfig config{
+    .vocabulary = 11, .positions = 16, .width = 12, .layers = 2, .heads = 4};
+
+/// What generate throws on each rank for a model whose parameter `name` has `value` in a row.
+std::vector<std::string> errors_with(const std::string& name, std::size_t row, double value,
+                                     const GenerateOptions& options)
+{
+  auto untied = config;
+  untied.tied = false;
+  return on_ranks<TestBackend>(two_two_two.ranks, [&](auto& world) {
+    const Mesh<Summa25D, TestBackend> mesh{world, two_two_two.extents};
+    Transformer<Summa25D, TestBackend, double> model{mesh, untied};
+    for (const auto& p : model.parameters())
+    {
+      if (p.name != name) continue;
+      auto all = gather(p.value);
+      if (world.rank() == 0) all(row, 1) = value;
+      scatter(all, p.value);
+    }
+    return message_of<NumericError>([&] { (void)generate(model, {1, 2, 3, 4, 5, 6}, 3, options); });
+  });
+}
+
+}  // namespace
+
 TEST_CASE("a NaN among logits is an error on every rank, which names sequence and step")
 {
   if (!fits(two_two_two)) return;
@@ -194,6 +173,21 @@ TEST_CASE("prompts and options that differ between ranks are refused by all rank
       }
   for (const auto& message : errors(-1, {}, 0, {})) CHECK(message.empty());
 }
+
+namespace
+{
+
+/// The continuation of three prompts of two tokens by a model whose weights are drawn.
+template <class S>
+std::vector<int> text_on(const Place<S>& place, const GenerateOptions& options)
+{
+  return on_root(place, [&](const auto& mesh) {
+    Transformer<S, TestBackend, double> model{mesh, config};
+    return generate(model, std::vector{1, 2, 3, 4, 5, 6}, 3, options);
+  });
+}
+
+}  // namespace
 
 TEST_CASE("the same text is drawn on every mesh, with and without a cache")
 {
@@ -255,6 +249,13 @@ TEST_CASE("two drawn tokens and then more are those that are drawn all at once")
   check(one_rank);
   check(two_two_two);
 }
+
+namespace
+{
+
+using Prompts = std::vector<std::vector<int>>;
+
+}  // namespace
 
 TEST_CASE("prompts of unequal length are continued as each of them alone")
 {
@@ -412,6 +413,20 @@ TEST_CASE("several prompts may be written as a list")
   CHECK(all[0].size() == 2);
   for (const auto& texts : all) CHECK(texts == all[0]);
 }
+
+namespace
+{
+
+template <class F>
+std::string refusal(F f)
+{
+  return on_root(one_rank, [&](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, config};
+    return message_of<Error>([&] { (void)f(model); });
+  });
+}
+
+}  // namespace
 
 TEST_CASE("prompts and options that cannot be continued are refused")
 {

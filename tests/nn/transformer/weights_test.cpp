@@ -60,56 +60,6 @@ void copy(const Place<S>& place, const std::filesystem::path& from, const std::f
   });
 }
 
-/// The loss of some tokens by the model of a folder.
-template <class T = double>
-double loss_of(const std::filesystem::path& folder)
-{
-  return on_root(one_rank, [&](const auto& mesh) {
-    const auto config = read_config(folder);
-    Transformer<Summa2D, TestBackend, T> model{mesh, config};
-    load_weights(folder, model.parameters(), config);
-    return model.evaluate(std::vector{1, 2, 3, 4, 5, 6, 7, 8}, 8);
-  });
-}
-
-/// The message of the error that a load throws, and whether all parameters are as before.
-std::pair<std::string, bool> refusal(const std::filesystem::path& folder,
-                                     const TransformerConfig& config)
-{
-  return on_root(one_rank, [&](const auto& mesh) {
-    Transformer<Summa2D, TestBackend, double> model{mesh, config};
-    const auto all = [&] {
-      std::vector<Global<double>> values;
-      for (const auto& p : model.parameters()) values.push_back(gather(p.value));
-      return values;
-    };
-    const auto before = all();
-    auto message = message_of<Error>([&] { load_weights(folder, model.parameters(), config); });
-    return std::pair{std::move(message), all() == before};
-  });
-}
-
-/// Copies a safetensors file, with other names and without some tensors.
-template <class Rename>
-void rewrite(const std::filesystem::path& from, const std::filesystem::path& to, Rename rename)
-{
-  const Reference file{from.string()};
-  SafetensorsHeader header;
-  std::string data;
-  for (const auto& name : file.names())
-  {
-    const std::string other = rename(name);
-    if (other.empty()) continue;
-    const auto bytes = file.bytes(name);
-    std::vector<std::uint64_t> shape;
-    for (const std::size_t n : file.shape(name)) shape.push_back(n);
-    header.tensors.push_back(
-        {other, ElementType::f64, shape, data.size(), data.size() + bytes.size()});
-    data += bytes;
-  }
-  std::ofstream{to, std::ios::binary} << format_safetensors_header(header) << data;
-}
-
 }  // namespace
 
 TEST_CASE("weights that are loaded and saved are the same, on every mesh")
@@ -131,6 +81,23 @@ TEST_CASE("weights that are loaded and saved are the same, on every mesh")
   on(two_two_two);
   on(cube);
 }
+
+namespace
+{
+
+/// The loss of some tokens by the model of a folder.
+template <class T = double>
+double loss_of(const std::filesystem::path& folder)
+{
+  return on_root(one_rank, [&](const auto& mesh) {
+    const auto config = read_config(folder);
+    Transformer<Summa2D, TestBackend, T> model{mesh, config};
+    load_weights(folder, model.parameters(), config);
+    return model.evaluate(std::vector{1, 2, 3, 4, 5, 6, 7, 8}, 8);
+  });
+}
+
+}  // namespace
 
 TEST_CASE("large models are saved in several files with an index")
 {
@@ -170,6 +137,32 @@ TEST_CASE("weights are converted to the model's elements")
   CHECK(std::abs(loss_of(folder / "16") - wanted) < 0.01 * wanted);
 }
 
+namespace
+{
+
+/// Copies a safetensors file, with other names and without some tensors.
+template <class Rename>
+void rewrite(const std::filesystem::path& from, const std::filesystem::path& to, Rename rename)
+{
+  const Reference file{from.string()};
+  SafetensorsHeader header;
+  std::string data;
+  for (const auto& name : file.names())
+  {
+    const std::string other = rename(name);
+    if (other.empty()) continue;
+    const auto bytes = file.bytes(name);
+    std::vector<std::uint64_t> shape;
+    for (const std::size_t n : file.shape(name)) shape.push_back(n);
+    header.tensors.push_back(
+        {other, ElementType::f64, shape, data.size(), data.size() + bytes.size()});
+    data += bytes;
+  }
+  std::ofstream{to, std::ios::binary} << format_safetensors_header(header) << data;
+}
+
+}  // namespace
+
 TEST_CASE("GPT-2's names may lack their prefix")
 {
   const Folder folder;
@@ -181,6 +174,28 @@ TEST_CASE("GPT-2's names may lack their prefix")
   });
   CHECK(loss_of(folder / "") == loss_of(gpt2));
 }
+
+namespace
+{
+
+/// The message of the error that a load throws, and whether all parameters are as before.
+std::pair<std::string, bool> refusal(const std::filesystem::path& folder,
+                                     const TransformerConfig& config)
+{
+  return on_root(one_rank, [&](const auto& mesh) {
+    Transformer<Summa2D, TestBackend, double> model{mesh, config};
+    const auto all = [&] {
+      std::vector<Global<double>> values;
+      for (const auto& p : model.parameters()) values.push_back(gather(p.value));
+      return values;
+    };
+    const auto before = all();
+    auto message = message_of<Error>([&] { load_weights(folder, model.parameters(), config); });
+    return std::pair{std::move(message), all() == before};
+  });
+}
+
+}  // namespace
 
 TEST_CASE("weights of another model are refused, and change nothing")
 {
@@ -393,6 +408,40 @@ TEST_CASE("tied tables that differ in one element are refused on every rank")
   }
 }
 
+namespace
+{
+
+/// A small model to save over another one.
+struct SavedModel
+{
+  const char* more;        ///< keys of its config.json
+  const char* generation;  ///< its generation_config.json, or null
+  std::uint64_t seed;
+  bool in_files;  ///< whether it is saved in several files
+};
+
+void save(const SavedModel& model, const std::filesystem::path& folder, std::size_t width)
+{
+  (void)on_root(one_rank, [&](const auto& mesh) {
+    auto config = parse_config(
+        R"({"model_type": "llama", "vocab_size": 16, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": )" +
+            std::to_string(width) + model.more + "}",
+        "text");
+    if (model.generation != nullptr)
+    {
+      config.source.generation = model.generation;
+      config.end_ids = {6};
+    }
+    Transformer<Summa2D, TestBackend, double> transformer{mesh, config, {.seed = model.seed}};
+    save_weights(folder, transformer.parameters(), config,
+                 {.largest_file = model.in_files ? 300U : 1U << 20});
+    return 0;
+  });
+}
+
+}  // namespace
+
 TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an earlier one")
 {
   const Folder folder;
@@ -445,37 +494,9 @@ TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an 
 }
 
 #ifndef CUBIST_TEST_MPI
+
 namespace
 {
-
-/// A small model to save over another one.
-struct SavedModel
-{
-  const char* more;        ///< keys of its config.json
-  const char* generation;  ///< its generation_config.json, or null
-  std::uint64_t seed;
-  bool in_files;  ///< whether it is saved in several files
-};
-
-void save(const SavedModel& model, const std::filesystem::path& folder, std::size_t width)
-{
-  (void)on_root(one_rank, [&](const auto& mesh) {
-    auto config = parse_config(
-        R"({"model_type": "llama", "vocab_size": 16, "hidden_size": 8, "num_hidden_layers": 1,
-        "num_attention_heads": 2, "intermediate_size": )" +
-            std::to_string(width) + model.more + "}",
-        "text");
-    if (model.generation != nullptr)
-    {
-      config.source.generation = model.generation;
-      config.end_ids = {6};
-    }
-    Transformer<Summa2D, TestBackend, double> transformer{mesh, config, {.seed = model.seed}};
-    save_weights(folder, transformer.parameters(), config,
-                 {.largest_file = model.in_files ? 300U : 1U << 20});
-    return 0;
-  });
-}
 
 /// What a program computes with the model in a folder, and what ends its texts; nothing if the
 /// folder is refused.
