@@ -1,5 +1,6 @@
-# cubist::compiled, and cubist::compiled_mpi where there is MPI: libraries of the instances that include/cubist/compiled.hpp
-# lists, for every scheme of the catalogue. A program that links one has a macro whose value is the version of the library.
+# cubist::compiled, and cubist::compiled_mpi where there is MPI: libraries of the functions that are not templates, and of the
+# instances that headers list (CubistInstances.cmake), for every scheme of the catalogue. A program that links one has a macro
+# whose value is the version of the library.
 
 # The names of the schemes are read where they are written.
 set(catalogue "${PROJECT_SOURCE_DIR}/include/cubist/scheme/catalogue.hpp")
@@ -24,30 +25,36 @@ if(CUBIST_LIBRARY_SCHEMES)
   set(CUBIST_DATA_SCHEMES)
 endif()
 # Schemes with the same axes are compiled together, because much depends on the axes alone: CUBIST_MESHES has a name for
-# each set of axes, and CUBIST_SCHEMES_ON_<name> its schemes. The axes of a scheme are those of its header.
+# each set of axes, CUBIST_SCHEMES_ON_<name> its schemes, and CUBIST_AXES_OF_<name> the axes, which are those of a scheme's header.
 set(CUBIST_MESHES)
-set(CUBIST_DATA_MESHES)   # those of CUBIST_DATA_SCHEMES
-set(CUBIST_FIRST_SCHEMES) # a scheme for each of the other meshes
+set(CUBIST_DATA_MESHES) # those of CUBIST_DATA_SCHEMES
 set(seen)
 file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/cubist/scheme/*.hpp")
 foreach(scheme IN LISTS CUBIST_SCHEMES CUBIST_DATA_SCHEMES)
-  set(axes "${scheme}")
+  string(REGEX REPLACE "^DataParallel<(.*)>$" "\\1" one_mesh "${scheme}")
+  set(axes)
   foreach(header IN LISTS headers)
     file(READ "${header}" text)
-    if(text MATCHES "(using|struct) ${scheme}[ \n]" AND text MATCHES "using Axes = ([^;]*);")
+    if(text MATCHES "(using|struct) ${one_mesh}[ \n]" AND text MATCHES "using Axes = cubist::Axes<([^>]*)>")
       set(axes "${CMAKE_MATCH_1}")
     endif()
   endforeach()
+  if(NOT axes)
+    message(FATAL_ERROR "no header of include/cubist/scheme/ has ${one_mesh} with `using Axes = cubist::Axes<`, so the compiled "
+      "library cannot name its meshes; write it so")
+  endif()
+  if(NOT scheme STREQUAL one_mesh)
+    string(PREPEND axes "Data, ")
+  endif()
   list(FIND seen "${axes}" at)
   if(at EQUAL -1)
     string(REGEX REPLACE "[<>]" "" mesh "${scheme}")
     list(APPEND seen "${axes}")
     list(APPEND CUBIST_MESHES ${mesh})
+    set(CUBIST_AXES_OF_${mesh} "${axes}")
     set(CUBIST_SCHEMES_ON_${mesh} ${scheme})
     if(scheme IN_LIST CUBIST_DATA_SCHEMES)
       list(APPEND CUBIST_DATA_MESHES ${mesh})
-    else()
-      list(APPEND CUBIST_FIRST_SCHEMES ${scheme})
     endif()
   else()
     list(GET CUBIST_MESHES ${at} mesh)
@@ -55,44 +62,46 @@ foreach(scheme IN LISTS CUBIST_SCHEMES CUBIST_DATA_SCHEMES)
   endif()
 endforeach()
 
-foreach(list IN ITEMS SCHEMES DATA_SCHEMES FIRST_SCHEMES)
-  list(TRANSFORM CUBIST_${list} REPLACE "(.+)" "X(\\1)" OUTPUT_VARIABLE ${list})
-  list(JOIN ${list} " " ${list})
+set(axes)
+foreach(mesh IN LISTS CUBIST_MESHES)
+  string(APPEND axes " X(${mesh}, ${CUBIST_AXES_OF_${mesh}})")
+endforeach()
+foreach(list IN ITEMS SCHEMES DATA_SCHEMES MESHES DATA_MESHES)
+  set(items ${CUBIST_${list}})
+  if(list STREQUAL "MESHES")
+    list(REMOVE_ITEM items ${CUBIST_DATA_MESHES})
+  endif()
+  list(TRANSFORM items REPLACE "(.+)" "X(\\1, __VA_ARGS__)")
+  list(JOIN items " " ${list})
 endforeach()
 set(CUBIST_COMPILED_DIR "${PROJECT_BINARY_DIR}/compiled")
 file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/include/cubist/compiled_schemes.hpp" @ONLY CONTENT
-"// The schemes that the compiled library has.
+"// What the compiled library has: schemes, and names of their meshes with the axes. DATA is on the backends that train.
 #pragma once
-#define CUBIST_COMPILED_SCHEMES(X) @SCHEMES@
-// On the backends that train.
-#define CUBIST_COMPILED_DATA_SCHEMES(X) @DATA_SCHEMES@
-// One of the schemes for each set of axes.
-#define CUBIST_COMPILED_MESHES(X) @FIRST_SCHEMES@
+#define CUBIST_COMPILED_AXES(X)@axes@
+#define CUBIST_COMPILED_MESHES(X, ...) @MESHES@
+#define CUBIST_COMPILED_DATA_MESHES(X, ...) @DATA_MESHES@
+#define CUBIST_COMPILED_SCHEMES(X, ...) @SCHEMES@
+#define CUBIST_COMPILED_DATA_SCHEMES(X, ...) @DATA_SCHEMES@
 ")
 math(EXPR CUBIST_LIBRARY_VERSION "${PROJECT_VERSION_MAJOR} * 10000 + ${PROJECT_VERSION_MINOR} * 100 + ${PROJECT_VERSION_PATCH}")
 
 # The glue between loops and products is optimized little, which takes a third less time; they have sources of their own.
 set(CUBIST_GLUE_OPTIONS $<$<AND:$<CONFIG:Release,RelWithDebInfo>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:-O1>)
 
-# The headers of what a library has for training.
-set(CUBIST_TRAINING_HEADERS
-"#include <cubist/nn/transformer/generate.hpp>
-#include <cubist/nn/transformer/save_weights.hpp>
-#include <cubist/training/sharded_optimizer.hpp>
-#include <cubist/training/trainer.hpp>")
-
-# cubist_compiled_source(<variable> <name> MACRO <macro> BACKEND <backend> [HEADERS <line>...] INSTANCES <line>...)
+# cubist_compiled_source(<variable> <name> MACRO <macro> BACKEND <backend> [LAUNCH] KINDS <kind>... [OF <scheme>...])
 function(cubist_compiled_source variable name)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "MACRO;BACKEND" "HEADERS;INSTANCES")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "LAUNCH" "MACRO;BACKEND" "KINDS;OF")
   set(source "${CUBIST_COMPILED_DIR}/${name}.cpp")
   string(TOLOWER "${arg_BACKEND}" header)
-  list(JOIN arg_HEADERS "\n" headers)
-  list(JOIN arg_INSTANCES "\n" instances)
+  cubist_instances(instances KINDS ${arg_KINDS} BACKEND ${arg_BACKEND} OF ${arg_OF})
+  if(arg_LAUNCH)
+    string(PREPEND instances "CUBIST_LAUNCH_INSTANCE_OF_${arg_BACKEND}(template)\n")
+  endif()
   file(CONFIGURE OUTPUT "${source}" @ONLY CONTENT
 "#include <cubist/backend/@header@.hpp>
-#include <cubist/nn/transformer/transformer.hpp>
-@headers@
-#include <cubist/compiled.hpp>
+#include <cubist/compiled_loops.hpp>
+@instances_headers@
 namespace cubist::CUBIST_ABI
 {
 @instances@
@@ -111,31 +120,18 @@ function(cubist_compiled_library target)
   set(sources ${arg_SOURCES})
   foreach(backend IN LISTS arg_BACKENDS)
     string(TOLOWER "${backend}" name)
-    cubist_compiled_source(source "${name}" MACRO ${arg_MACRO} BACKEND ${backend} INSTANCES
-      "CUBIST_LAUNCH_INSTANCE_OF_${backend}(template)" "CUBIST_BACKEND_INSTANCES(template, ${backend})")
+    cubist_compiled_source(source "${name}" MACRO ${arg_MACRO} BACKEND ${backend} LAUNCH KINDS BACKENDS)
     list(APPEND sources "${source}")
     set(meshes ${CUBIST_MESHES})
-    set(trains ON)
-    set(headers "${CUBIST_TRAINING_HEADERS}")
+    set(kinds ${CUBIST_INSTANCE_KINDS})
+    list(REMOVE_ITEM kinds BACKENDS)
     if(backend STREQUAL Simulated)
       list(REMOVE_ITEM meshes ${CUBIST_DATA_MESHES})
-      set(trains OFF)
-      set(headers)
+      list(REMOVE_ITEM kinds TRAINED_MESHES TRAINED_SCHEMES)
     endif()
     foreach(mesh IN LISTS meshes)
-      list(GET CUBIST_SCHEMES_ON_${mesh} 0 first)
-      set(instances "CUBIST_MESH_INSTANCES(template, ${first}, ${backend})")
-      if(trains)
-        list(APPEND instances "CUBIST_TRAINING_INSTANCES(template, ${first}, ${backend})")
-      endif()
-      foreach(scheme IN LISTS CUBIST_SCHEMES_ON_${mesh})
-        list(APPEND instances "CUBIST_INSTANCES(template, ${scheme}, ${backend})")
-        if(trains)
-          list(APPEND instances "CUBIST_GENERATE_INSTANCES(template, ${scheme}, ${backend})")
-        endif()
-      endforeach()
-      cubist_compiled_source(source "${name}_${mesh}" MACRO ${arg_MACRO} BACKEND ${backend} HEADERS ${headers}
-        INSTANCES ${instances})
+      cubist_compiled_source(source "${name}_${mesh}" MACRO ${arg_MACRO} BACKEND ${backend} KINDS ${kinds}
+        OF ${CUBIST_SCHEMES_ON_${mesh}})
       set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${CUBIST_GLUE_OPTIONS}")
       list(APPEND sources "${source}")
     endforeach()
@@ -165,18 +161,13 @@ function(cubist_compiled_library target)
   endif()
 endfunction()
 
-# The functions that are no templates: the other sources use the library's.
+# The functions that are not templates.
+file(GLOB_RECURSE bodies RELATIVE "${PROJECT_SOURCE_DIR}/include" CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/cubist/*_body.hpp")
+list(TRANSFORM bodies REPLACE "(.+)" "#include <\\1>")
+list(JOIN bodies "\n" bodies)
 set(functions "${CUBIST_COMPILED_DIR}/functions.cpp")
-file(CONFIGURE OUTPUT "${functions}" @ONLY CONTENT
-"#include <cubist/algorithm/direct/work_assignment.hpp>
-#include <cubist/comm/threads/group.hpp>
-#include <cubist/io/checkpoints.hpp>
-#include <cubist/nn/optimizers/parameter_groups.hpp>
-#include <cubist/nn/transformer/config.hpp>
-#include <cubist/nn/transformer/save_weights.hpp>
-#include <cubist/training/run_log.hpp>
-")
-set_source_files_properties("${functions}" PROPERTIES COMPILE_DEFINITIONS CUBIST_BUILDS_LIBRARY)
+file(CONFIGURE OUTPUT "${functions}" @ONLY CONTENT "@bodies@\n")
+set_source_files_properties("${functions}" PROPERTIES COMPILE_DEFINITIONS CUBIST_COMPILED=${CUBIST_LIBRARY_VERSION})
 
 cubist_compiled_library(cubist_compiled MACRO CUBIST_COMPILED BACKENDS Threads Simulated LINK cubist SOURCES ${functions} ${CUBIST_LOOPS_SOURCES})
 if(CUBIST_INSTALL)

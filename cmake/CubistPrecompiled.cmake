@@ -5,6 +5,24 @@
 # that the tests of networks run. The object calls what some programs do not have, such as Catch2; lld leaves functions
 # out that nobody calls before it looks for what they call.
 
+include(CubistInstances)
+
+# The instances that several programs with networks have.
+cubist_instances(backend KINDS BACKENDS BACKEND Threads)
+cubist_instances(summa2d KINDS MESHES MESH_SCALARS SCHEMES BACKEND Threads OF Summa2D)
+cubist_instances(summa25d KINDS MESHES MESH_SCALARS SCHEMES BACKEND Threads OF Summa25D)
+set(CUBIST_NETWORK_INSTANCES "${PROJECT_BINARY_DIR}/precompiled_instances.hpp")
+file(CONFIGURE OUTPUT "${CUBIST_NETWORK_INSTANCES}" @ONLY CONTENT
+"#pragma once
+namespace cubist::CUBIST_ABI
+{
+CUBIST_LAUNCH_INSTANCE_OF_Threads(template)
+@backend@
+@summa2d@
+@summa25d@
+}
+")
+
 # cubist_precompile(<precompiled> [CODE] [NETWORKS] HEADERS <header>... LINK <target>...): with NETWORKS also what programs
 # with networks have in common, whose loops over elements are the optimized ones (CubistLoops.cmake).
 function(cubist_precompile precompiled)
@@ -15,7 +33,8 @@ function(cubist_precompile precompiled)
     target_link_libraries(${precompiled} PRIVATE ${arg_LINK})
     target_precompile_headers(${precompiled} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp" ${arg_HEADERS})
     if(arg_NETWORKS)
-      target_precompile_headers(${precompiled} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled_networks.hpp")
+      target_precompile_headers(${precompiled} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled_networks.hpp"
+        "${CUBIST_NETWORK_INSTANCES}")
       cubist_use_loops(${precompiled})
       set_property(TARGET ${precompiled} PROPERTY CUBIST_NETWORKS ON)
     endif()

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <cubist/compiled.hpp>
+#include <cubist/compiled_loops.hpp>
 #include <cubist/dist/dist_matrix.hpp>
 #include <cubist/dist/global.hpp>
 #include <cubist/matmul/dist_matmul.hpp>

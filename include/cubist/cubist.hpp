@@ -5,7 +5,7 @@
 // and the other backends are included by whoever uses them.
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/compiled.hpp"
+#include "cubist/compiled_loops.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/redistribute.hpp"

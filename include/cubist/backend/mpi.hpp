@@ -32,6 +32,7 @@
 #include "cubist/comm/mpi/group.hpp"
 #include "cubist/comm/mpi/progress.hpp"
 #include "cubist/comm/mpi/shutdown.hpp"
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/engine/host/blas_kernels.hpp"
 #include "cubist/engine/host/blas_threads.hpp"
@@ -235,12 +236,10 @@ void Mpi::run(const boost::mpi::communicator& processes, const LaunchOptions& la
 
 static_assert(BackendType<Mpi>);
 
-/// The instance that the compiled library has, or, with `extern template`, its declaration.
+/// The instance of the compiled library.
 #define CUBIST_LAUNCH_INSTANCE_OF_Mpi(prefix)                                                      \
   prefix void Mpi::run<Mpi::Communicator>(const boost::mpi::communicator&, const LaunchOptions&,   \
                                           detail::FunctionRef<void(MpiCommunicator&)>);
-#ifdef CUBIST_COMPILED_MPI
-CUBIST_LAUNCH_INSTANCE_OF_Mpi(extern template)
-#endif
+CUBIST_IF_COMPILED_MPI(CUBIST_LAUNCH_INSTANCE_OF_Mpi(extern template))
 
 }  // namespace cubist::CUBIST_ABI

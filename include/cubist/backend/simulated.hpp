@@ -24,6 +24,7 @@
 #include "cubist/backend/function_ref.hpp"
 #include "cubist/comm/simulated/communicator.hpp"
 #include "cubist/comm/simulated/group.hpp"
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/engine/simulated/engine.hpp"
 #include "cubist/machine/machine.hpp"
@@ -138,12 +139,10 @@ void Simulated::run(const LaunchOptions& settings, detail::FunctionRef<void(C&)>
 
 static_assert(BackendType<Simulated>);
 
-/// The instance that the compiled library has, or, with `extern template`, its declaration.
+/// The instance of the compiled library.
 #define CUBIST_LAUNCH_INSTANCE_OF_Simulated(prefix)                                                \
   prefix void Simulated::run<Simulated::Communicator>(                                             \
       const LaunchOptions&, detail::FunctionRef<void(SimulatedCommunicator&)>);
-#ifdef CUBIST_COMPILED
-CUBIST_LAUNCH_INSTANCE_OF_Simulated(extern template)
-#endif
+CUBIST_IF_COMPILED(CUBIST_LAUNCH_INSTANCE_OF_Simulated(extern template))
 
 }  // namespace cubist::CUBIST_ABI

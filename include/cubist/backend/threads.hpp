@@ -23,6 +23,7 @@
 #include "cubist/comm/threads/communicator.hpp"
 #include "cubist/comm/threads/group.hpp"
 #include "cubist/comm/threads/scheduler.hpp"
+#include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/engine/host/blas_kernels.hpp"
 #include "cubist/engine/host/blas_threads.hpp"
@@ -130,12 +131,10 @@ void Threads::run(const LaunchOptions& options, detail::FunctionRef<void(C&)> bo
   first.rethrow();
 }
 
-/// The instance that the compiled library has, or, with `extern template`, its declaration.
+/// The instance of the compiled library.
 #define CUBIST_LAUNCH_INSTANCE_OF_Threads(prefix)                                                  \
   prefix void Threads::run<Threads::Communicator>(                                                 \
       const LaunchOptions&, detail::FunctionRef<void(ThreadsCommunicator&)>);
-#ifdef CUBIST_COMPILED
-CUBIST_LAUNCH_INSTANCE_OF_Threads(extern template)
-#endif
+CUBIST_IF_COMPILED(CUBIST_LAUNCH_INSTANCE_OF_Threads(extern template))
 
 }  // namespace cubist::CUBIST_ABI

@@ -19,6 +19,7 @@
 #include "cubist/algorithm/direct/direct_product.hpp"
 #include "cubist/algorithm/product_plan.hpp"
 #include "cubist/comm/window.hpp"
+#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
@@ -29,6 +30,7 @@
 #include "cubist/matmul/options.hpp"
 #include "cubist/matmul/product_calls.hpp"
 #include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -359,5 +361,13 @@ class DistMatMul
   std::unique_ptr<ProductPlan<T>> plan_;
   detail::ProductCalls calls_{S::name, size_};
 };
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_PRODUCT_INSTANCES(prefix, S, B, T)                                                  \
+  prefix detail::MadePlan<T> detail::make_product_plan<S, B, T, Op::none, Op::none>(               \
+      const AxisMesh<S::Axes, B>&, ProductSize, ProductQuanta, Gathered, bool);                    \
+  prefix detail::MadePlan<T> detail::make_product_plan<S, B, T, Op::none, Op::transpose>(          \
+      const AxisMesh<S::Axes, B>&, ProductSize, ProductQuanta, Gathered, bool);
+CUBIST_FOR_SCHEMES(CUBIST_PRODUCT_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

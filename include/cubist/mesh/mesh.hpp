@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cubist/comm/communicator.hpp"
+#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/float16.hpp"
 #include "cubist/core/matrix_view.hpp"
@@ -347,5 +348,25 @@ class Mesh : public AxisMesh<typename S::Axes, B>
     return S::extents(requested, ranks);  // throws, and names extents that fit
   }
 };
+
+namespace detail
+{
+
+// The names of the compiled library's meshes.
+#define CUBIST_NAME_MESH(name, ...)                                                                \
+  using name##Axes = Axes<__VA_ARGS__>;                                                            \
+  template <class B>                                                                               \
+  using name##Mesh = AxisMesh<name##Axes, B>;
+CUBIST_IF_COMPILED(CUBIST_COMPILED_AXES(CUBIST_NAME_MESH))
+
+}  // namespace detail
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_MESH_INSTANCES(prefix, A, B)                                                        \
+  prefix std::shared_ptr<detail::MeshState<A, B>> detail::make_mesh_state<A, B>(                   \
+      const detail::Named<B>::Communicator&, const A::Array&, std::size_t, IdleRanks);             \
+  prefix detail::Named<B>::Communicator& detail::group_of_axes<A, B>(detail::MeshState<A, B>&,     \
+                                                                     unsigned);
+CUBIST_FOR_MESHES(CUBIST_MESH_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
@@ -204,5 +205,11 @@ class GradientAccumulation
   std::unique_ptr<detail::AnyGradientAccumulator<T, M>> sums_;
   ReducerScope<T, M> scope_;
 };
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_ACCUMULATOR_INSTANCES(prefix, M, T)                                                 \
+  prefix std::unique_ptr<detail::AnyGradientAccumulator<T, M>> detail::make_accumulator<T, M>(     \
+      const M&, std::size_t, GradientReducer<T, M>&);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_ACCUMULATOR_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/dist/dist_matrix.hpp"
@@ -73,5 +74,10 @@ template <class Matrix>
   };
   return p;
 }
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_GRADIENTS_INSTANCES(prefix, M, T)                                                   \
+  prefix std::shared_ptr<Gradients<T, M>> detail::make_gradients<T, M>(const M&);
+CUBIST_FOR_MESH_SCALARS(CUBIST_GRADIENTS_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -26,6 +26,7 @@
 #include <span>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
@@ -127,5 +128,11 @@ double clip_gradients(const Parameters<T, M>& parameters, double most)
     }
   return norm;
 }
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_CLIP_INSTANCES(prefix, M, T)                                                        \
+  prefix double gradient_norm<T, M>(const Parameters<T, M>&);                                      \
+  prefix double clip_gradients<T, M>(const Parameters<T, M>&, double);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_CLIP_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

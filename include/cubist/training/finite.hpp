@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/complex.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
@@ -123,5 +124,10 @@ void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t
   }
   detail::report_fault(first[0], parameters, step);
 }
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_FINITE_INSTANCES(prefix, M, T)                                                      \
+  prefix void check_finite<T, M>(double, const Parameters<T, M>&, std::uint64_t);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_FINITE_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/dist/check_replicas.hpp"
 #include "cubist/dist/state.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -95,5 +96,11 @@ class NumericsMonitor
  private:
   NumericsMonitorOptions options_;
 };
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_REPLICAS_INSTANCES(prefix, M, T)                                                    \
+  prefix void check_replicas<T, M>(const Parameters<T, M>&);                                       \
+  prefix void check_replicas_of_values<T, M>(const Parameters<T, M>&);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_REPLICAS_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

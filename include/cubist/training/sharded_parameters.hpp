@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
@@ -278,5 +279,11 @@ std::unique_ptr<AnyShardedGradients<T, M>> make_sharded_gradients(const Paramete
                                          "give those of a network");
   return std::make_unique<ShardedParameters<T, M>>(whole, micro_batches);
 }
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_SHARDED_INSTANCES(prefix, M, T)                                                     \
+  prefix std::unique_ptr<detail::AnyShardedGradients<T, M>> detail::make_sharded_gradients<T, M>(  \
+      const Parameters<T, M>&, std::size_t);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_SHARDED_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/state.hpp"
@@ -252,5 +253,12 @@ make_training_loop(const Parameters<T, M>& parameters, const State<T, M>& state,
 {
   return std::make_unique<TrainingLoop<T, M>>(parameters, state, std::move(optimizer), options);
 }
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_LOOP_INSTANCES(prefix, M, T)                                                        \
+  prefix std::unique_ptr<detail::AnyTrainingLoop<T, M>> detail::make_training_loop<T, M>(          \
+      const Parameters<T, M>&, const State<T, M>&, std::unique_ptr<detail::LoopOptimizer<T, M>>,   \
+      const TrainerOptions&);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_LOOP_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -32,6 +32,7 @@
 #include "cubist/algorithm/direct/work_assignment.hpp"
 #include "cubist/algorithm/product_plan.hpp"
 #include "cubist/comm/window.hpp"
+#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
@@ -311,5 +312,13 @@ std::unique_ptr<ProductPlan<T>> make_direct_product(C& world, const E& engine, O
 }
 
 }  // namespace detail
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_DIRECT_INSTANCES(prefix, B, T)                                                      \
+  prefix std::unique_ptr<ProductPlan<T>>                                                           \
+  detail::make_direct_product<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(        \
+      detail::Named<B>::Communicator&, const detail::Named<B>::Engine&, Ops,                       \
+      const detail::Placement&, const detail::Placement&, const detail::Placement&);
+CUBIST_FOR_BACKENDS(CUBIST_DIRECT_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

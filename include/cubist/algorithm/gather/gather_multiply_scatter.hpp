@@ -32,6 +32,7 @@
 #include "cubist/algorithm/gather/tiles.hpp"
 #include "cubist/algorithm/local_product.hpp"
 #include "cubist/algorithm/product_plan.hpp"
+#include "cubist/compiled.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
@@ -248,5 +249,13 @@ struct GatherMultiplyScatter
         mesh.engine(), local, ops, policy);
   }
 };
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_GATHER_INSTANCES(prefix, B, T)                                                      \
+  prefix std::unique_ptr<ProductPlan<T>>                                                           \
+  detail::make_gather_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(           \
+      const detail::GatherAxes<detail::Named<B>::Communicator>&, const detail::Named<B>::Engine&,  \
+      const LocalShapes&, Ops, Gathered);
+CUBIST_FOR_BACKENDS(CUBIST_GATHER_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

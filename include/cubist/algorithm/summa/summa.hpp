@@ -30,6 +30,7 @@
 
 #include "cubist/algorithm/product_plan.hpp"
 #include "cubist/algorithm/summa/products.hpp"
+#include "cubist/compiled.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/layout.hpp"
@@ -258,5 +259,13 @@ struct SummaLayouts
   using Weight = std::conditional_t<stationary == Stationary::input, Layout<Rows<Col>, Cols<Row>>,
                                     Layout<Rows<Row>, Cols<Col>>>;
 };
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_SUMMA_INSTANCES(prefix, B, T)                                                       \
+  prefix std::unique_ptr<ProductPlan<T>>                                                           \
+  detail::make_summa_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(            \
+      detail::Named<B>::Communicator&, detail::Named<B>::Communicator&, bool,                      \
+      const detail::Named<B>::Engine&, Stationary, const LocalShapes&, Ops);
+CUBIST_FOR_BACKENDS(CUBIST_SUMMA_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

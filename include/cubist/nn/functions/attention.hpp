@@ -31,6 +31,7 @@
 #include <limits>
 #include <optional>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/batch.hpp"
@@ -414,5 +415,27 @@ void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const
 }
 
 }  // namespace detail
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_ATTENTION_INSTANCES(prefix, B, T)                                                   \
+  CUBIST_ATTENTION_ON_ENGINE(prefix, detail::Named<B>::Engine, T)
+#define CUBIST_ATTENTION_ON_ENGINE(prefix, E, T)                                                   \
+  prefix void detail::attend<T, E>(LocalAttention<T, E>&, const AttentionShape&,                   \
+                                   const std::optional<AttentionDropout>&, MatrixView<const T>,    \
+                                   MatrixView<const T>, MatrixView<const T>, MatrixView<T>,        \
+                                   MatrixView<T>);                                                 \
+  prefix void detail::attend_run<T, E>(                                                            \
+      LocalAttention<T, E>&, const AttentionShape&, const AttentionRun&,                           \
+      const std::optional<AttentionDropout>&, MatrixView<const T>, MatrixView<const T>,            \
+      MatrixView<const T>, MatrixView<T>, MatrixView<T>, MatrixView<T>);                           \
+  prefix void detail::finish_runs<T, E>(LocalAttention<T, E>&, const AttentionShape&,              \
+                                        MatrixView<T>, MatrixView<T>, MatrixView<T>,               \
+                                        MatrixView<T>);                                            \
+  prefix void detail::attend_back<T, E>(                                                           \
+      LocalAttention<T, E>&, const AttentionShape&, const AttentionRun*,                           \
+      const std::optional<AttentionDropout>&, MatrixView<const T>, MatrixView<const T>,            \
+      MatrixView<const T>, MatrixView<const T>, MatrixView<const T>, MatrixView<const T>,          \
+      MatrixView<T>, MatrixView<T>, MatrixView<T>);
+CUBIST_FOR_BACKENDS(CUBIST_ATTENTION_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

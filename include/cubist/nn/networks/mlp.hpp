@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
@@ -315,5 +316,14 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
     return *this->network().backward(dy, this->of(kept), true);
   }
 };
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_MLP_INSTANCES(prefix, S, B, T)                                                      \
+  prefix std::unique_ptr<detail::AnyLayer<NetworkMatrix<S, B, T>, T>>                              \
+  detail::make_mlp_layer<S, B, T>(const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&,    \
+                                  const MlpOptions&, std::size_t);                                 \
+  prefix std::unique_ptr<detail::AnyMlp<S, B, T>> detail::make_mlp<S, B, T>(                       \
+      const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&, const MlpOptions&);
+CUBIST_FOR_SCHEMES(CUBIST_MLP_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

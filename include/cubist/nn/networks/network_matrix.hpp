@@ -13,11 +13,13 @@
 #include <utility>
 #include <variant>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/dist_matrix.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/nn/losses/loss.hpp"
+#include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -265,5 +267,14 @@ double accuracy(const NetworkMatrix<S, B, T>& y, std::span<const int> labels)
 {
   return y.visit([&](const auto& m) { return accuracy(m, labels); });
 }
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_LOSS_INSTANCES(prefix, S, B, T)                                                     \
+  prefix LossValue mean_squared_error<S, B, T, NetworkMatrix<S, B, T>>(                            \
+      const NetworkMatrix<S, B, T>&, const NetworkMatrix<S, B, T>&, NetworkMatrix<S, B, T>&);      \
+  prefix LossValue softmax_cross_entropy<S, B, T>(const NetworkMatrix<S, B, T>&,                   \
+                                                  std::span<const int>, NetworkMatrix<S, B, T>&);  \
+  prefix double accuracy<S, B, T>(const NetworkMatrix<S, B, T>&, std::span<const int>);
+CUBIST_FOR_SCHEMES(CUBIST_LOSS_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

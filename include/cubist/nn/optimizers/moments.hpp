@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
@@ -205,5 +206,13 @@ void update_weights(Weights<T, M>& weights, const Parameters<T, M>& parameters,
   for (std::size_t set = 0; set < weights.sets.size(); ++set)
     update_set(weights, set, parameters, make_update, first, rest...);
 }
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_MOMENTS_INSTANCES(prefix, M, T)                                                     \
+  prefix void detail::append_moments<T, M>(detail::Moments<T, M>&, const Parameters<T, M>&,        \
+                                           const std::string&);                                    \
+  prefix void detail::append_moments_to_state<T, M>(detail::Moments<T, M>&, State<T, M>&,          \
+                                                    const std::string&);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_MOMENTS_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
@@ -403,5 +404,17 @@ class AdamW : public Adam<T, M>
     detail::require_options<Other, AdamOptions>();
   }
 };
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_OPTIMIZER_INSTANCES(prefix, M, T)                                                   \
+  prefix void detail::update_weights<T, M, detail::SgdUpdate<T>, detail::Moments<T, M>>(           \
+      detail::Weights<T, M>&, const Parameters<T, M>&,                                             \
+      const detail::MakeUpdate<detail::SgdUpdate<T>>&, detail::Moments<T, M>&);                    \
+  prefix void detail::update_weights<T, M, detail::AdamUpdate<T>, detail::Moments<T, M>,           \
+                                     detail::Moments<T, M>>(                                       \
+      detail::Weights<T, M>&, const Parameters<T, M>&,                                             \
+      const detail::MakeUpdate<detail::AdamUpdate<T>>&, detail::Moments<T, M>&,                    \
+      detail::Moments<T, M>&);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_OPTIMIZER_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

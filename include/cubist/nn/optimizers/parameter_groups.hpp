@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/nn/parameter.hpp"
@@ -102,51 +103,6 @@ class ParameterSets
   std::vector<std::size_t> set_of_;
 };
 
-#ifndef CUBIST_COMPILED
-
-CUBIST_INLINE void ParameterSets::sort(std::span<const GroupedParameter> parameters,
-                                       const std::vector<ParameterGroup>& groups, bool separate)
-{
-  for (const ParameterGroup& group : groups)
-  {
-    require<ArgumentError>(!group.names.empty(),
-                           "got a group of parameters without names, so it would change nothing; "
-                           "give it names of parameters(), with * for any characters");
-    for (const std::string& pattern : group.names)
-    {
-      bool found = false;
-      for (const auto& p : parameters) found = found || matches_name(pattern, p.name);
-      require<ArgumentError>(
-          found, "got \"", pattern, "\" among the names of a group of parameters, which ",
-          parameters.empty()
-              ? "has none to choose from"
-              : "none of them has: the first one is " + std::string{parameters.front().name},
-          ", so the group would change nothing; use names of parameters(), with * for any "
-          "characters");
-    }
-  }
-  std::vector<bool> has_some(groups.size());
-  for (const auto& p : parameters)
-  {
-    Set wanted;
-    wanted.decays = p.decays || !separate;
-    for (std::size_t g = 0; !wanted.group && g < groups.size(); ++g)
-      for (const std::string& pattern : groups[g].names)
-        if (matches_name(pattern, p.name)) wanted.group = g, has_some[g] = true;
-    if (p.frozen) continue;
-    std::size_t s = 0;
-    while (s < sets_.size() && !(sets_[s] == wanted)) ++s;
-    if (s == sets_.size()) sets_.push_back(wanted);
-    set_of_.push_back(s);
-  }
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    require<ArgumentError>(has_some[g], "got a group of \"", groups[g].names.front(),
-                           "\" whose parameters are all in groups before it, so it would change "
-                           "nothing; put it before them");
-}
-
-#endif
-
 /// @throws what the constructor of ParameterSets throws
 template <class T, class M>
 ParameterSets sets_of(const Parameters<T, M>& parameters, const std::vector<ParameterGroup>& groups,
@@ -160,4 +116,12 @@ ParameterSets sets_of(const Parameters<T, M>& parameters, const std::vector<Para
 
 }  // namespace detail
 
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_GROUPS_INSTANCES(prefix, M, T)                                                      \
+  prefix detail::ParameterSets detail::sets_of<T, M>(const Parameters<T, M>&,                      \
+                                                     const std::vector<ParameterGroup>&, bool);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_GROUPS_INSTANCES)
+
 }  // namespace cubist::CUBIST_ABI
+
+#include CUBIST_BODY("cubist/nn/optimizers/parameter_groups_body.hpp")

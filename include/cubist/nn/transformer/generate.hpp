@@ -37,16 +37,22 @@
 #include <span>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/fingerprint.hpp"
 #include "cubist/core/finite.hpp"
 #include "cubist/core/philox.hpp"
 #include "cubist/core/random_stream.hpp"
+#include "cubist/core/scalar.hpp"
 #include "cubist/dist/global.hpp"
 #include "cubist/dist/staging.hpp"
+#include "cubist/scheme/catalogue.hpp"
 
 namespace cubist::CUBIST_ABI
 {
+
+template <NetworkScheme S, class B, RealScalar T>
+class Transformer;
 
 /// How tokens are chosen; the same on every rank.
 struct GenerateOptions
@@ -444,5 +450,11 @@ template <class Model>
 {
   return generate(model, std::span<const int>{prompt.begin(), prompt.size()}, sequences, options);
 }
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_GENERATE_INSTANCES(prefix, S, B, T)                                                 \
+  prefix std::vector<std::vector<int>> detail::continue_prompts<Transformer<S, B, T>>(             \
+      Transformer<S, B, T>&, std::span<const std::vector<int>>, const GenerateOptions&);
+CUBIST_FOR_TRAINED_SCHEMES(CUBIST_GENERATE_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

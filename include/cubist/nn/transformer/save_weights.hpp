@@ -9,18 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <ios>
-#include <iterator>
 #include <list>
 #include <map>
 #include <set>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
@@ -35,12 +32,6 @@
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/end_ids.hpp"
 #include "cubist/nn/transformer/tensor_names.hpp"
-
-#ifndef CUBIST_COMPILED
-#include <nlohmann/json.hpp>
-
-#include "cubist/core/json.hpp"
-#endif
 
 namespace cubist::CUBIST_ABI
 {
@@ -126,75 +117,6 @@ void remove_other_descriptions(const std::filesystem::path& folder, const std::s
 /// @param total the bytes of all tensors
 [[nodiscard]] std::string index_text(const std::map<std::string, std::string>& file_of_tensor,
                                      std::uint64_t total);
-
-#ifndef CUBIST_COMPILED
-
-CUBIST_INLINE void remove_replaced(const std::filesystem::path& file)
-{
-  std::error_code error;
-  const bool removed = std::filesystem::remove(file, error);
-  require<DataError>(!error, "cannot remove ", file.string(), " (", error.message(),
-                     "), which an earlier save has left, so it would be taken for a part of this "
-                     "one; check the folder's permissions");
-  if (removed) sync_folder(folder_of(file));
-}
-
-/// Whether a folder's generation_config.json has these ids, or none.
-[[nodiscard]] inline bool has_end_ids(const std::filesystem::path& file,
-                                      const std::vector<int>& ids)
-try
-{
-  const std::string text = read_json_text(file.string(), generation_use);
-  const auto said = read_end_ids(parse_generation_config(text, file.string()), file.string());
-  return said.empty() || said == ids;
-}
-catch (const DataError&)
-{
-  return false;
-}
-
-CUBIST_INLINE void remove_other_descriptions(const std::filesystem::path& folder,
-                                             const std::string& config,
-                                             const std::string& generation,
-                                             const std::vector<int>& end_ids)
-{
-  const auto has_text = [](const std::filesystem::path& file, const std::string& text) {
-    std::ifstream in{file, std::ios::binary};
-    return in && std::string{std::istreambuf_iterator<char>{in}, {}} == text;
-  };
-  const auto beside = folder / generation_config_name;
-  const bool keeps = generation.empty()
-                         ? !std::filesystem::exists(beside) || has_end_ids(beside, end_ids)
-                         : has_text(beside, generation);
-  // Without config.json there is no model, so it goes before the other one.
-  if (!keeps || !has_text(folder / "config.json", config)) remove_replaced(folder / "config.json");
-  if (!keeps) remove_replaced(beside);
-}
-
-CUBIST_INLINE std::set<std::string> files_of_index(const std::filesystem::path& index)
-try
-{
-  std::set<std::string> names;
-  if (!std::filesystem::exists(index)) return names;
-  const JsonUse use{"so nothing is known of it", "check its permissions", "save it anew"};
-  for (const auto& [_, name] :
-       parse_safetensors_index(read_json_text(index.string(), use), index.string()))
-    if (name.ends_with(".safetensors")) names.insert(name);
-  return names;
-}
-catch (const DataError&)
-{
-  return {};
-}
-
-CUBIST_INLINE std::string index_text(const std::map<std::string, std::string>& file_of_tensor,
-                                     std::uint64_t total)
-{
-  const nlohmann::json index{{"metadata", {{"total_size", total}}}, {"weight_map", file_of_tensor}};
-  return index.dump(2);
-}
-
-#endif
 
 }  // namespace detail
 
@@ -367,4 +289,12 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   detail::write_weights(folder.string(), parameters, config, options);
 }
 
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_SAVE_WEIGHTS_INSTANCES(prefix, M, T)                                                \
+  prefix void detail::write_weights<T, M>(const std::string&, const Parameters<T, M>&,             \
+                                          const TransformerConfig&, const SaveWeightsOptions&);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_SAVE_WEIGHTS_INSTANCES)
+
 }  // namespace cubist::CUBIST_ABI
+
+#include CUBIST_BODY("cubist/nn/transformer/save_weights_body.hpp")

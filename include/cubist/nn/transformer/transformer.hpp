@@ -31,6 +31,7 @@
 #include <span>
 #include <type_traits>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dist/gradient_buckets.hpp"
 #include "cubist/nn/layer.hpp"
@@ -379,5 +380,11 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
                   "a step, and predict(ids, length) for logits");
   }
 };
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_TRANSFORMER_INSTANCES(prefix, S, B, T)                                              \
+  prefix std::unique_ptr<detail::AnyTransformer<S, B, T>> detail::make_transformer<S, B, T>(       \
+      const AxisMesh<S::Axes, B>&, const TransformerConfig&, const TransformerOptions&);
+CUBIST_FOR_SCHEMES(CUBIST_TRANSFORMER_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -36,6 +36,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/nn/functions/activation.hpp"
@@ -302,5 +303,12 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
 }
 
 }  // namespace detail
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_BLOCK_INSTANCES(prefix, S, B, T)                                                    \
+  prefix std::unique_ptr<detail::AnyLayer<DistMatrix<T, S::Input, AxisMesh<S::Axes, B>>, T>>       \
+  detail::make_block<S, B, T>(const AxisMesh<S::Axes, B>&, const TransformerConfig&,               \
+                              const TransformerOptions&, std::size_t);
+CUBIST_FOR_SCHEMES(CUBIST_BLOCK_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The functions of call.hpp that the compiled library has.
+
+#include "cubist/comm/threads/call.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+CUBIST_INLINE void ThreadCall::begin(ThreadMember& me, Notify& notify)
+{
+  me.remaining = stages_of(me);
+  if (is_source(me)) notify_waiting(Gate::source, notify);
+  notify_waiting(Gate::posted, notify);
+}
+
+CUBIST_INLINE bool ThreadCall::advance(ThreadMember& me)
+{
+  Notify notify{*context->scheduler, me.world_rank};
+  std::unique_lock lock{context->mutex};
+  while (!me.remaining.empty())
+  {
+    const Stage stage = me.remaining.front();
+    if (left_by >= 0)
+    {
+      context->scheduler->raise();  // the reason why that rank left, if all ranks failed
+      throw left_error(me);
+    }
+    if (!open(stage.waits_for)) return false;
+    if (stage.work == CopyWork::read_peers)
+    {
+      ++readers;
+      me.reads_peers = true;
+    }
+    else if (stage.work != CopyWork::none)
+    {
+      ++readers;
+      lock.unlock();
+      perform(stage.work, me, DirectMemory{});
+      lock.lock();
+      remove_reader();
+    }
+    me.remaining = me.remaining.subspan(1);
+    if (stage.signals != Gate::none) signal(stage.signals, notify);
+  }
+  return true;
+}
+
+CUBIST_INLINE void ThreadCall::close(ThreadMember& me)
+{
+  Notify notify{*context->scheduler, me.world_rank};
+  const std::lock_guard lock{context->mutex};
+  stop_reading(me);
+  signal(Gate::done, notify);
+}
+
+CUBIST_INLINE void ThreadCall::revoke(ThreadMember& me)
+{
+  {
+    // Ranks that read peers' blocks may be parked in another call: wake them first.
+    Notify notify{*context->scheduler, me.world_rank};
+    const std::lock_guard lock{context->mutex};
+    context->scheduler->remove(me.world_rank, me);
+    stop_reading(me);
+    if (left_by < 0) left_by = me.world_rank;
+    for (const auto& m : members)
+      if (m.posted && !m.remaining.empty() && &m != &me) notify.add(m.world_rank);
+  }
+  std::unique_lock lock{context->mutex};
+  context->drained.wait(lock, [&] { return readers == 0; });
+}
+
+CUBIST_INLINE std::string ThreadCall::describe(const ThreadMember& me) const
+{
+  const std::lock_guard lock{context->mutex};
+  return GroupCall::describe(me, incomplete(me));
+}
+
+CUBIST_INLINE std::vector<int> ThreadCall::awaited(const ThreadMember& me) const
+{
+  const std::lock_guard lock{context->mutex};
+  const auto late = missing();
+  return late.empty() ? incomplete(me) : late;
+}
+
+CUBIST_INLINE void ThreadCall::notify_waiting(Gate gate, Notify& notify)
+{
+  if (!open(gate)) return;
+  for (const auto& m : members)
+    if (m.posted && !m.remaining.empty() && m.remaining.front().waits_for == gate)
+      notify.add(m.world_rank);
+}
+
+CUBIST_INLINE std::vector<int> ThreadCall::incomplete(const ThreadMember& me) const
+{
+  std::vector<int> found;
+  for (const auto& m : members)
+    if (&m != &me && !m.remaining.empty() && (m.reads_peers || open(m.remaining.front().waits_for)))
+      found.push_back(m.world_rank);
+  return found;
+}
+
+CUBIST_INLINE bool ThreadMember::advance() { return call->advance(*this); }
+CUBIST_INLINE std::string ThreadMember::describe() const { return call->describe(*this); }
+CUBIST_INLINE std::vector<int> ThreadMember::awaited() const { return call->awaited(*this); }
+
+}  // namespace cubist::CUBIST_ABI::detail

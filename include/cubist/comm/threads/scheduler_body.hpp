@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The functions of scheduler.hpp that the compiled library has.
+
+#include "cubist/comm/threads/scheduler.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+CUBIST_INLINE bool ThreadScheduler::test(int rank, Waiter& waiter)
+{
+  raise();
+  auto& outstanding = state(rank).outstanding;
+  for (std::size_t i = 0; i < outstanding.size();)
+    if (outstanding[i]->advance())
+      outstanding.erase(outstanding.begin() + static_cast<std::ptrdiff_t>(i));
+    else
+      ++i;
+  return std::find(outstanding.begin(), outstanding.end(), &waiter) == outstanding.end();
+}
+
+CUBIST_INLINE void ThreadScheduler::wait(int rank, Waiter& waiter)
+{
+  const auto end = this->end();
+  while (!test(rank, waiter)) park(rank, waiter, end);
+}
+
+CUBIST_INLINE void ThreadScheduler::notify(std::span<const int> ranks)
+{
+  for (std::size_t i = 0; i < ranks.size();)
+  {
+    FutexEvent& event = wake(ranks[i]);
+    FutexEvent::Mask parked = 0;
+    for (; i < ranks.size() && &wake(ranks[i]) == &event; ++i)
+    {
+      // Counted before it is woken: a rank that was parked may run, and park again, at once.
+      running_.fetch_add(1);
+      if (state(ranks[i]).flag.exchange(RankFlag::notified) == RankFlag::parked)
+        parked |= bit(ranks[i]);
+      else
+        running_.fetch_sub(1);
+    }
+    if (parked != 0) event.notify(parked);
+  }
+}
+
+CUBIST_INLINE bool ThreadScheduler::fail(Failure failure, std::string message)
+{
+  {
+    const std::lock_guard lock{mutex_};
+    if (failure_.load() != Failure::none) return false;
+    message_ = std::move(message);
+    failure_.store(failure);
+  }
+  changed_.notify_all();
+  for (std::size_t r = 0; r < ranks_; ++r) notify(static_cast<int>(r));
+  return true;
+}
+
+CUBIST_INLINE void ThreadScheduler::finish(int rank)
+{
+  {
+    const std::lock_guard lock{mutex_};
+    state(rank).finished = true;
+    --unfinished_;
+  }
+  changed_.notify_all();
+  if (running_.fetch_sub(1) == 1) report_deadlock();
+}
+
+CUBIST_INLINE std::pair<std::string, std::vector<int>>
+ThreadScheduler::stragglers(std::chrono::milliseconds grace)
+{
+  const auto all_finished = [this] { return unfinished_ == 0; };
+  std::unique_lock lock{mutex_};
+  changed_.wait(lock, [&] { return all_finished() || failure_.load() != Failure::none; });
+  changed_.wait_for(lock, grace, all_finished);
+  std::vector<int> late;
+  for (std::size_t r = 0; r < ranks_; ++r)
+    if (!states_[r].finished) late.push_back(static_cast<int>(r));
+  return {message_, late};
+}
+
+CUBIST_INLINE void ThreadScheduler::park(int rank, const Waiter& waiter, End end)
+{
+  auto& s = state(rank);
+  const WaitTimer timer;
+  if (polls_)
+  {
+    constexpr std::chrono::microseconds waking{20};  // what it takes to wake a thread
+    const auto until = Clock::now() + waking;
+    while (s.flag.load() == RankFlag::running && Clock::now() < until) continue;
+  }
+  s.waits_for = &waiter;
+  auto expected = RankFlag::running;
+  if (s.flag.compare_exchange_strong(expected, RankFlag::parked))
+  {
+    if (running_.fetch_sub(1) == 1) report_deadlock();
+    for (auto seen = wake(rank).count(); s.flag.load() == RankFlag::parked;
+         seen = wake(rank).count())
+    {
+      wake(rank).wait(seen, end, bit(rank));
+      if (Clock::now() < end || s.flag.load() != RankFlag::parked) continue;
+      if (count_as_running()) return exceed_limit(rank, waiter);
+      end = End::max();  // a deadlock is being reported
+    }
+  }
+  resume(s);
+}
+
+CUBIST_INLINE bool ThreadScheduler::count_as_running()
+{
+  int running = running_.load();
+  while (running > 0)
+    if (running_.compare_exchange_weak(running, running + 1)) return true;
+  return false;
+}
+
+CUBIST_INLINE void ThreadScheduler::exceed_limit(int rank, const Waiter& waiter)
+{
+  std::string message = "waited for " + std::to_string(limit_->count()) + " ms in " +
+                        waiter.describe() + ", and the time limit allows no longer wait";
+  for (const int other : waiter.awaited())
+    message += "; rank " + std::to_string(other) + " " + activity(other);
+  message += "; remove what delays them, or give launch a longer time limit";
+  auto& s = state(rank);
+  {
+    const std::lock_guard no_rank_reads_it{s.mutex};
+    if (s.flag.exchange(RankFlag::running) != RankFlag::parked)
+    {
+      running_.fetch_sub(1);  // the rank that notified it has counted it, too
+      return;
+    }
+  }
+  raise();
+  if (!fail(Failure::peer_failed, "rank " + std::to_string(rank) + " " + message)) raise();
+  throw TimeLimitError{message};
+}
+
+CUBIST_INLINE std::string ThreadScheduler::activity(int rank)
+{
+  {
+    const std::lock_guard lock{mutex_};
+    if (state(rank).finished) return "has returned";
+  }
+  auto& s = state(rank);
+  const std::lock_guard it_stays_parked{s.mutex};
+  return s.flag.load() == RankFlag::parked ? "waits in " + s.waits_for->describe()
+                                           : "is not waiting";
+}
+
+CUBIST_INLINE void ThreadScheduler::report_deadlock()
+{
+  if (failure_.load() != Failure::none) return;  // the ranks are being released already
+  auto text = deadlock_text(static_cast<int>(ranks_), [this](int rank) {
+    return state(rank).finished ? nullptr : state(rank).waits_for;
+  });
+  if (!text.empty()) fail(Failure::deadlock, std::move(text));
+}
+
+}  // namespace cubist::CUBIST_ABI::detail
