@@ -32,7 +32,7 @@ class Collectives
   template <class F>
   void each(F f)
   {
-    using enum cubist::Collective;
+    using enum cubist::CallKind;
     f(barrier, [this](int) { world_.barrier(); });
     f(broadcast, [this](int root) { world_.broadcast(piece_, root); });
     f(reduce, [this](int root) { world_.reduce(piece_, result_, root); });
@@ -66,13 +66,13 @@ double gemm_gflops(const CollectivesTask& task, World& world)
 }
 
 /// What the busiest rank sends, by the formulas.
-inline cubist::Sent most_sent(cubist::Collective collective, std::size_t words, int ranks)
+inline cubist::Sent most_sent(cubist::CallKind collective, std::size_t words, int ranks)
 {
   cubist::Sent most;
   for (int rank = 0; rank < ranks; ++rank)
   {
     cubist::Call<double> call;
-    call.collective = collective;
+    call.kind = collective;
     call.count = words;
     const auto sent = cubist::sent_by(call, rank, ranks);
     most = {std::max(most.messages, sent.messages), std::max(most.elements, sent.elements)};
@@ -96,7 +96,7 @@ std::optional<CollectivesResult> measure_collectives(const CollectivesTask& task
       // Short calls are timed many at once, each with another root, which waits for the one before.
       const std::size_t calls = std::clamp<std::size_t>(65'536 / words, 1, 100);
       Collectives collectives{world, words};
-      collectives.each([&](cubist::Collective collective, const auto& call) {
+      collectives.each([&](cubist::CallKind collective, const auto& call) {
         Meter meter{world};
         for (int i = -task.warm_up; i < task.repeats; ++i)
           meter.run(i >= 0, [&] {

@@ -121,7 +121,7 @@ TEST_CASE("a launch on a communicator of the program runs on its ranks")
   std::size_t words = 0;
   launch<Counting<Mpi>>(backwards, [&](CountingCommunicator<World>& world) {
     seen = look(world);
-    words = world.traffic()[Collective::all_reduce].elements;
+    words = world.traffic()[CallKind::all_reduce].elements;
   });
   CHECK(seen.rank == backwards.rank());
   CHECK(seen.sum == odd_or_even);

@@ -84,7 +84,7 @@ TEST_CASE(
       least = std::min(least, busy);
       most = std::max(most, busy);
     }
-    const auto& sent = Simulated::report().ranks[0].traffic[Collective::send];
+    const auto& sent = Simulated::report().ranks[0].traffic[CallKind::send];
     const double wire =
         4 * static_cast<double>(sent.elements) / 4.5e10 + 5e-6 * static_cast<double>(sent.messages);
     CAPTURE(length, key_value_heads, least, most, wire);

@@ -78,9 +78,9 @@ void check(const typename S::Axes::Array& extents, const std::vector<Needed>& re
   {
     CAPTURE(S::name, S::Axes::to_string(extents), r);
     const auto& simulated = Simulated::report().ranks[r];
-    for (std::size_t c = 0; c < collective_count; ++c)
+    for (std::size_t c = 0; c < call_kind_count; ++c)
     {
-      const auto collective = static_cast<Collective>(c);
+      const auto collective = static_cast<CallKind>(c);
       CAPTURE(to_string(collective));
       CHECK(simulated.traffic[collective] == real[r].traffic[collective]);
     }

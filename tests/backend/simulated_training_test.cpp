@@ -113,9 +113,9 @@ void check(const Place<S>& place)
     {
       CAPTURE(r);
       const auto& simulated = Simulated::report().ranks[r];
-      for (std::size_t c = 0; c < collective_count; ++c)
+      for (std::size_t c = 0; c < call_kind_count; ++c)
       {
-        const auto collective = static_cast<Collective>(c);
+        const auto collective = static_cast<CallKind>(c);
         CAPTURE(to_string(collective));
         CHECK(simulated.traffic[collective] == real[r].traffic[collective]);
       }

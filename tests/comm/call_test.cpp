@@ -16,14 +16,14 @@ using namespace cubist;
 TEST_CASE("every collective has a name of its own")
 {
   std::set<std::string> names;
-  for (std::size_t c = 0; c < collective_count; ++c)
-    names.insert(to_string(static_cast<Collective>(c)));
-  CHECK(names.size() == collective_count);
-  CHECK(std::string{to_string(Collective::barrier)} == "barrier");
-  CHECK(std::string{to_string(Collective::all_reduce)} == "all_reduce");
-  CHECK(std::string{to_string(Collective::reduce_scatter)} == "reduce_scatter");
-  CHECK(std::string{to_string(Collective::all_to_all)} == "all_to_all");
-  CHECK(std::string{to_string(Collective::receive)} == "receive");
+  for (std::size_t c = 0; c < call_kind_count; ++c)
+    names.insert(to_string(static_cast<CallKind>(c)));
+  CHECK(names.size() == call_kind_count);
+  CHECK(std::string{to_string(CallKind::barrier)} == "barrier");
+  CHECK(std::string{to_string(CallKind::all_reduce)} == "all_reduce");
+  CHECK(std::string{to_string(CallKind::reduce_scatter)} == "reduce_scatter");
+  CHECK(std::string{to_string(CallKind::all_to_all)} == "all_to_all");
+  CHECK(std::string{to_string(CallKind::receive)} == "receive");
 }
 
 TEST_CASE("names of reductions")
@@ -37,9 +37,9 @@ TEST_CASE("which collectives have a root, and which reduce")
 {
   std::set<std::string> rooted;
   std::set<std::string> reducing;
-  for (std::size_t i = 0; i < collective_count; ++i)
+  for (std::size_t i = 0; i < call_kind_count; ++i)
   {
-    const auto c = static_cast<Collective>(i);
+    const auto c = static_cast<CallKind>(i);
     if (has_root(c)) rooted.insert(to_string(c));
     if (reduces(c)) reducing.insert(to_string(c));
   }
@@ -50,7 +50,7 @@ TEST_CASE("which collectives have a root, and which reduce")
 TEST_CASE("a call is a barrier by default")
 {
   constexpr Call<float> call;
-  STATIC_REQUIRE(call.collective == Collective::barrier);
+  STATIC_REQUIRE(call.kind == CallKind::barrier);
   STATIC_REQUIRE(call.send.empty());
   STATIC_REQUIRE(call.recv.empty());
   STATIC_REQUIRE(call.count == 0);
@@ -60,13 +60,13 @@ TEST_CASE("a call is a barrier by default")
 TEST_CASE("buffers may overlap only where a rank's own piece is in place")
 {
   std::array<float, 12> x{};
-  const auto fits = [&](Collective c, std::size_t send, std::size_t sends, std::size_t recv,
+  const auto fits = [&](CallKind c, std::size_t send, std::size_t sends, std::size_t recv,
                         std::size_t recvs, int rank, int peer = 0) {
     const std::span all{x};
     return buffers_fit(Call<float>{c, all.subspan(send, sends), all.subspan(recv, recvs), 4, peer},
                        rank);
   };
-  using enum Collective;
+  using enum CallKind;
   CHECK(fits(all_to_all, 0, 6, 6, 6, 0));
   CHECK(fits(all_to_all, 6, 6, 0, 6, 0));
   CHECK(fits(all_to_all, 6, 0, 0, 12, 0));

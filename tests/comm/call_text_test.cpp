@@ -14,15 +14,15 @@ using namespace cubist;
 
 TEST_CASE("the text of a call has its size, its reduction and its root, if it has them")
 {
-  const auto text = [](Collective c) {
+  const auto text = [](CallKind c) {
     return detail::text(detail::CallSignature::of(
-        Call<double>{.collective = c, .count = 4, .peer = 3, .op = ReduceOp::max}));
+        Call<double>{.kind = c, .count = 4, .peer = 3, .op = ReduceOp::max}));
   };
-  CHECK(text(Collective::barrier) == "barrier");
-  CHECK(text(Collective::expose) == "expose of 4 double");
-  CHECK(text(Collective::all_reduce) == "all_reduce of 4 double by max");
-  CHECK(text(Collective::reduce) == "reduce of 4 double by max with root 3");
-  CHECK(text(Collective::scatter) == "scatter of 4 double with root 3");
+  CHECK(text(CallKind::barrier) == "barrier");
+  CHECK(text(CallKind::expose) == "expose of 4 double");
+  CHECK(text(CallKind::all_reduce) == "all_reduce of 4 double by max");
+  CHECK(text(CallKind::reduce) == "reduce of 4 double by max with root 3");
+  CHECK(text(CallKind::scatter) == "scatter of 4 double with root 3");
 }
 
 TEST_CASE("at most sixteen ranks are listed")

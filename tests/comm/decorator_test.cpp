@@ -35,9 +35,9 @@ class Noting : public CommunicatorDecorator<Noting<C, forwards_windows>, C, forw
   template <Element T, class Begin>
   [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
   {
-    log_->push_back("before " + std::string{to_string(call.collective)});
+    log_->push_back("before " + std::string{to_string(call.kind)});
     auto request = begin(call);
-    log_->push_back("after " + std::string{to_string(call.collective)});
+    log_->push_back("after " + std::string{to_string(call.kind)});
     return request;
   }
   template <Element T, class Open>

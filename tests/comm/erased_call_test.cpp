@@ -18,7 +18,7 @@ TEST_CASE("an erased call has the signature, the buffers and the element size of
 {
   std::vector<double> in{1, 2, 3};
   std::vector<double> out(3);
-  const ErasedCall call = Call<double>{Collective::reduce, in, out, 3, 1, ReduceOp::max};
+  const ErasedCall call = Call<double>{CallKind::reduce, in, out, 3, 1, ReduceOp::max};
   CHECK(detail::text(call) == "reduce of 3 double by max with root 1");
   CHECK(call.send == reinterpret_cast<const std::byte*>(in.data()));
   CHECK(call.recv == reinterpret_cast<const std::byte*>(out.data()));

@@ -274,7 +274,7 @@ TEST_CASE("scatter sends each other rank its block, gather the first replica of 
     const Mesh<Summa25D, B> mesh{world, {.q = 2, .d = 2}};
     world.traffic().reset();
     const auto w = scatter<Summa25D::Weight>(mesh, global);
-    const auto scattered = world.traffic()[Collective::send].elements;
+    const auto scattered = world.traffic()[CallKind::send].elements;
     world.traffic().reset();
     (void)gather(w);
     return std::array{scattered, world.traffic().total().elements};

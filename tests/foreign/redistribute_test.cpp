@@ -222,7 +222,7 @@ class WatchedCommunicator : public CommunicatorDecorator<WatchedCommunicator<C>,
   template <Element T, class Begin>
   [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
   {
-    if (is_message(call.collective)) ++*messages_;
+    if (is_message(call.kind)) ++*messages_;
     return begin(call);
   }
   [[nodiscard]] int messages() const { return *messages_; }

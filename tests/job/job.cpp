@@ -57,7 +57,7 @@ int main(int argc, char** argv)
   // In the first sum of rank 2.
   const auto fault = [&](const char* name, Fault::Kind kind) {
     if (what == name)
-      Faulty<Mpi>::faults = {{.kind = kind, .rank = 2, .collective = Collective::all_reduce}};
+      Faulty<Mpi>::faults = {{.kind = kind, .rank = 2, .collective = CallKind::all_reduce}};
   };
   fault("has an error", Fault::Kind::error);
   fault("dies", Fault::Kind::death);

@@ -83,18 +83,18 @@ class ParameterWords
   {
     const auto summed = tuple_of<A>(typename PendingAxes<L, Cut>::type{}, extents_);
     const auto all = replicas<L>();
-    all_reduces_ += words(Collective::all_reduce, summed.parts(), block.size());
+    all_reduces_ += words(CallKind::all_reduce, summed.parts(), block.size());
     gradients_ +=
         sharded_ && is_parameter && summed.size() == all.size()
-            ? words(Collective::reduce_scatter, all.parts(), replica_part(block, all.parts()))
-            : words(Collective::all_reduce, summed.parts(), block.size());
+            ? words(CallKind::reduce_scatter, all.parts(), replica_part(block, all.parts()))
+            : words(CallKind::all_reduce, summed.parts(), block.size());
   }
   /// The value of a parameter of layout `L`.
   template <class L>
   void add_value(Shape block)
   {
     const std::size_t p = replicas<L>().parts();
-    if (sharded_) values_ += words(Collective::all_gather, p, replica_part(block, p));
+    if (sharded_) values_ += words(CallKind::all_gather, p, replica_part(block, p));
   }
   template <class L, class Cut>
   void add(Shape block)
@@ -111,7 +111,7 @@ class ParameterWords
             .gradients = gradients_,
             .values = values_,
             .clipping =
-                clipped ? words(Collective::all_reduce, static_cast<std::size_t>(ranks_), 1) : 0};
+                clipped ? words(CallKind::all_reduce, static_cast<std::size_t>(ranks_), 1) : 0};
   }
 
  private:
@@ -120,7 +120,7 @@ class ParameterWords
   {
     return tuple_of<A>(typename PendingAxes<L, A>::type{}, extents_);
   }
-  [[nodiscard]] std::uint64_t words(Collective c, std::size_t ranks, std::size_t count) const
+  [[nodiscard]] std::uint64_t words(CallKind c, std::size_t ranks, std::size_t count) const
   {
     const Transfer t{c, LayerMatrix::w, static_cast<int>(ranks), 1, count};
     return t.words_of_all(ranks_);
@@ -251,8 +251,8 @@ template <SchemeType S>
     const Shape bias{1, cut.y.block.cols};
     forward += c.forward.words_of_all(ranks);
     backward += (i == 0 ? c.backward_weight : c.backward).words_of_all(ranks) +
-                Transfer{Collective::all_reduce, LayerMatrix::w,
-                         static_cast<int>(cut.y.rows.parts()), 1, bias.size()}
+                Transfer{CallKind::all_reduce, LayerMatrix::w, static_cast<int>(cut.y.rows.parts()),
+                         1, bias.size()}
                     .words_of_all(ranks);
     parameters.template add<typename Of::Weight, Summed>(cut.w.block);
     parameters.template add<RowVector<typename Of::Output>, Summed>(bias);

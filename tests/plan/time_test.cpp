@@ -27,7 +27,7 @@ Machine round_machine()
 }
 
 constexpr LocalGemm gemm{.m = 5, .n = 5, .k = 2, .times = 1};  // 100 operations, 80 elements
-constexpr Transfer inside{Collective::all_gather, LayerMatrix::x, 2, 1, 20, 1};
+constexpr Transfer inside{CallKind::all_gather, LayerMatrix::x, 2, 1, 20, 1};
 
 Work work(std::initializer_list<LocalGemm> products, std::initializer_list<Transfer> transfers)
 {
@@ -57,7 +57,7 @@ TEST_CASE("Inside a node, messages on links of their own overlap with products")
   CHECK(time.inside == Approx(3));
   // The operand is gathered as a whole.
   CHECK(time.total == Approx(3 + time.products));
-  const Transfer panels{Collective::broadcast, LayerMatrix::x, 2, 1, 20, 4};
+  const Transfer panels{CallKind::broadcast, LayerMatrix::x, 2, 1, 20, 4};
   const double wire = seconds(panels, 4, machine, 8);
   CHECK(time_of(work({gemm}, {panels}), {4, 4}, machine, 8).total ==
         Approx(std::max(time.products + wire / 4, wire + time.products / 4)));
@@ -66,7 +66,7 @@ TEST_CASE("Inside a node, messages on links of their own overlap with products")
 TEST_CASE("Sums of gradients overlap with backward, except for those of the last layer")
 {
   const auto machine = round_machine();
-  const Transfer sum{Collective::all_reduce, LayerMatrix::w, 2, 8, 20, 1};
+  const Transfer sum{CallKind::all_reduce, LayerMatrix::w, 2, 8, 20, 1};
   const auto time = time_of(work({gemm}, {sum}), {16, 16}, machine, 8);
   const double wire = seconds(sum, 16, machine, 8);
   CHECK(time.total == Approx(time.products));
@@ -82,7 +82,7 @@ TEST_CASE("Sums of gradients overlap with backward, except for those of the last
 TEST_CASE("NCCL's panels take the latencies of their chain, of which four are in flight")
 {
   auto machine = round_machine();
-  const Transfer panels{Collective::broadcast, LayerMatrix::w, 4, 4, 20, 4, 2};
+  const Transfer panels{CallKind::broadcast, LayerMatrix::w, 4, 4, 20, 4, 2};
   CHECK(seconds(panels, 16, machine, 8) == Approx(4 * 2 * 3.0 / 4 * 2 + 60 * 8 / 10.0));
   machine.algorithms = CollectiveAlgorithms::nccl;
   // Three edges between nodes; a slice of a panel is no longer than a segment.
@@ -126,7 +126,7 @@ TEST_CASE("Across nodes, ranks of a node share its link")
 {
   const auto machine = round_machine();
   const auto across = [&](int ranks, int stride) {
-    return seconds({Collective::all_gather, LayerMatrix::x, ranks, stride, 10, 1}, 16, machine, 4);
+    return seconds({CallKind::all_gather, LayerMatrix::x, ranks, stride, 10, 1}, 16, machine, 4);
   };
   CHECK(across(4, 4) == Approx(3 * 2 + 30 * 4 / (40.0 / 4)));
   CHECK(across(16, 1) == Approx(15 * 2 + 150 * 4 / 40.0));
@@ -136,7 +136,7 @@ TEST_CASE("Across nodes, ranks of a node share its link")
 TEST_CASE("Across nodes a rank sends no faster than its own part of the link")
 {
   auto machine = round_machine();
-  const Transfer gather{Collective::all_gather, LayerMatrix::x, 16, 1, 10, 1};
+  const Transfer gather{CallKind::all_gather, LayerMatrix::x, 16, 1, 10, 1};
   machine.links.back().rank_bandwidth = 10;
   CHECK(seconds(gather, 16, machine, 4) == Approx(15 * 2 + 150 * 4 / 10.0));
 }
@@ -147,23 +147,23 @@ TEST_CASE("The terms of a sum leave a node through the network card of their own
   machine.links.back().rank_bandwidth = 1;
   machine.algorithms = CollectiveAlgorithms::nccl;
   // Of 15 blocks that a rank sends, 12 go to other nodes.
-  const Transfer sums{Collective::reduce_scatter, LayerMatrix::w, 16, 1, 10, 1};
+  const Transfer sums{CallKind::reduce_scatter, LayerMatrix::w, 16, 1, 10, 1};
   CHECK(seconds(sums, 16, machine, 4) == Approx(15 * 2 + 12 * 10 * 4 / 1.0));
-  const Transfer gather{Collective::all_gather, LayerMatrix::w, 16, 1, 10, 1};
+  const Transfer gather{CallKind::all_gather, LayerMatrix::w, 16, 1, 10, 1};
   CHECK(seconds(gather, 16, machine, 4) == Approx(15 * 2 + 15 * 10 * 4 / 4.0));
 }
 
 TEST_CASE("Across nodes operands overlap with products, except for the last piece")
 {
   const auto machine = round_machine();
-  const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
+  const Transfer panels{CallKind::broadcast, LayerMatrix::w, 2, 8, 20, 4};
   const double wire = seconds(panels, 16, machine, 8);
   const auto time = time_of(work({gemm}, {panels}), {16, 16}, machine, 8);
   CHECK(time.across == Approx(wire));
   CHECK(time.total == Approx(std::max(time.products + wire / 4, wire + time.products / 4)));
   SECTION("in thinner slices, the last one is shorter, but messages are more")
   {
-    const Transfer sliced{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4, 5};
+    const Transfer sliced{CallKind::broadcast, LayerMatrix::w, 2, 8, 20, 4, 5};
     const double more = seconds(sliced, 16, machine, 8);
     CHECK(more == Approx(wire + 4 * panels.messages() * machine.across().latency));
     const auto thin = time_of(work({gemm}, {sliced}), {16, 16}, machine, 8);
@@ -171,7 +171,7 @@ TEST_CASE("Across nodes operands overlap with products, except for the last piec
   }
   SECTION("an all_reduce begins when they are done")
   {
-    const Transfer sum{Collective::all_reduce, LayerMatrix::y, 2, 8, 20, 1};
+    const Transfer sum{CallKind::all_reduce, LayerMatrix::y, 2, 8, 20, 1};
     const auto late = time_of(work({gemm}, {sum}), {16, 16}, machine, 8);
     CHECK(late.total == Approx(late.products + seconds(sum, 16, machine, 8)));
   }
@@ -180,7 +180,7 @@ TEST_CASE("Across nodes operands overlap with products, except for the last piec
 TEST_CASE("Across nodes pieces are multiplied one by one")
 {
   const auto machine = round_machine();
-  const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
+  const Transfer panels{CallKind::broadcast, LayerMatrix::w, 2, 8, 20, 4};
   Work w = work({}, {panels});
   w.products.add(gemm);
   w.far_products.add({.m = 5, .n = 5, .k = 1, .times = 2});
@@ -193,7 +193,7 @@ TEST_CASE("Across nodes pieces are multiplied one by one")
 TEST_CASE("The time in which messages between nodes occupy processors is not hidden")
 {
   auto machine = round_machine();
-  const Transfer panels{Collective::broadcast, LayerMatrix::w, 2, 8, 20, 4};
+  const Transfer panels{CallKind::broadcast, LayerMatrix::w, 2, 8, 20, 4};
   const auto total = [&](double hidden) {
     machine.links.back().core_seconds_per_byte = (1 - hidden) * 4 / 40 / 2;
     return time_of(work({gemm}, {panels}), {16, 16}, machine, 8).total;
@@ -207,8 +207,8 @@ TEST_CASE("The time in which messages between nodes occupy processors is not hid
 TEST_CASE("Across nodes a result is sent while the rest of it and the next product are multiplied")
 {
   const auto machine = round_machine();
-  const Transfer dx{Collective::reduce_scatter, LayerMatrix::x, 4, 4, 30, 1};
-  const Transfer dw{Collective::reduce_scatter, LayerMatrix::w, 4, 4, 50, 1};
+  const Transfer dx{CallKind::reduce_scatter, LayerMatrix::x, 4, 4, 30, 1};
+  const Transfer dw{CallKind::reduce_scatter, LayerMatrix::w, 4, 4, 50, 1};
   const auto one = time_of(work({gemm}, {}), {16, 16}, machine, 8).products;
   const auto time = time_of(work({gemm, gemm}, {dx, dw}), {16, 16}, machine, 8);
   const double first = seconds(dx, 16, machine, 8);

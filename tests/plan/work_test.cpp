@@ -23,8 +23,8 @@ constexpr Work two_of_each()
   Work work;
   work.products.add(five_gemms);
   work.products.add({1, 1, 1, 1});
-  work.transfers.add({Collective::all_gather, LayerMatrix::x, 3, 1, 10, 1});
-  work.transfers.add({Collective::reduce_scatter, LayerMatrix::y, 2, 3, 7, 1});
+  work.transfers.add({CallKind::all_gather, LayerMatrix::x, 3, 1, 10, 1});
+  work.transfers.add({CallKind::reduce_scatter, LayerMatrix::y, 2, 3, 7, 1});
   return work;
 }
 static_assert(two_of_each().flops() == 242);
@@ -56,28 +56,28 @@ using namespace cubist;
 namespace
 {
 
-constexpr Transfer gathered{Collective::all_gather, LayerMatrix::x, 4, 1, 10, 1};
+constexpr Transfer gathered{CallKind::all_gather, LayerMatrix::x, 4, 1, 10, 1};
 static_assert(gathered.words() == 30 && gathered.messages() == 3 && gathered.pieces() == 4);
-constexpr Transfer panels{Collective::broadcast, LayerMatrix::w, 4, 1, 10, 6};
+constexpr Transfer panels{CallKind::broadcast, LayerMatrix::w, 4, 1, 10, 6};
 static_assert(panels.words() == 45 && panels.messages() == 4.5 && panels.pieces() == 6);
-constexpr Transfer sliced{Collective::broadcast, LayerMatrix::w, 4, 1, 10, 6, 3};
+constexpr Transfer sliced{CallKind::broadcast, LayerMatrix::w, 4, 1, 10, 6, 3};
 static_assert(sliced.words() == 45 && sliced.messages() == 4.5 && sliced.pieces() == 18);
-constexpr Transfer summed{Collective::all_reduce, LayerMatrix::w, 4, 1, 10, 1};
+constexpr Transfer summed{CallKind::all_reduce, LayerMatrix::w, 4, 1, 10, 1};
 static_assert(summed.words() == 15 && summed.messages() == 6 && summed.pieces() == 1);
 
 }  // namespace
 
 TEST_CASE("A transfer sends on average what traffic counts on each rank")
 {
-  for (const auto collective : {Collective::broadcast, Collective::reduce, Collective::all_gather,
-                                Collective::reduce_scatter, Collective::all_reduce})
+  for (const auto collective : {CallKind::broadcast, CallKind::reduce, CallKind::all_gather,
+                                CallKind::reduce_scatter, CallKind::all_reduce})
     for (const int ranks : {1, 2, 3, 4, 7})
       for (const std::size_t count : {0U, 1U, 5U, 12U})
       {
         CAPTURE(to_string(collective), ranks, count);
         Sent all;
         Call<float> call;
-        call.collective = collective;
+        call.kind = collective;
         call.count = count;
         call.peer = ranks - 1;
         for (int rank = 0; rank < ranks; ++rank) all += sent_by(call, rank, ranks);
@@ -91,8 +91,7 @@ TEST_CASE("A transfer sends on average what traffic counts on each rank")
 TEST_CASE("A transfer lies within nodes if every group of its axis does")
 {
   const auto within = [](int ranks, int stride, int per_node, int of) {
-    return Transfer{Collective::all_gather, LayerMatrix::x, ranks, stride, 1, 1}.within(per_node,
-                                                                                        of);
+    return Transfer{CallKind::all_gather, LayerMatrix::x, ranks, stride, 1, 1}.within(per_node, of);
   };
   CHECK(within(4, 1, 4, 16));
   CHECK(within(2, 2, 4, 16));

@@ -60,7 +60,7 @@ TEST_CASE("calls are numbered for each collective, over all communicators of a r
 {
   std::vector<int> completed(3);
   const auto text = message_of<CommunicationError>([&] {
-    run(3, {{.kind = Kind::error, .rank = 2, .collective = Collective::all_reduce, .call = 4}},
+    run(3, {{.kind = Kind::error, .rank = 2, .collective = CallKind::all_reduce, .call = 4}},
         [&](World& world) {
           auto half = world.split(world.rank() % 2, 0);
           for (int i = 0; i < 10; ++i)
@@ -112,7 +112,7 @@ TEST_CASE("the rank sleeps before a delayed call, and one call may have several 
 TEST_CASE("a wrong size is one element less in each piece")
 {
   const auto text = message_of<CollectiveMismatch>([&] {
-    run(2, {{.kind = Kind::wrong_size, .rank = 1, .collective = Collective::all_gather}},
+    run(2, {{.kind = Kind::wrong_size, .rank = 1, .collective = CallKind::all_gather}},
         [&](World& world) { world.all_gather(std::vector<int>(5), std::vector<int>(10)); });
   });
   CHECK(mentions(text, "rank 1 called all_gather of 4 int32", "rank 0 called all_gather of 5"));

@@ -30,17 +30,17 @@ using B = Faulty<TestBackend>;
 using World = B::Communicator;
 
 /// The collectives that the ranks offer.
-std::vector<Collective> collectives()
+std::vector<CallKind> collectives()
 {
-  std::vector<Collective> all;
-  for (std::size_t c = 0; c < collective_count; ++c)
-    if (static_cast<Collective>(c) != Collective::expose || exposes<TestBackend>())
-      all.push_back(static_cast<Collective>(c));
+  std::vector<CallKind> all;
+  for (std::size_t c = 0; c < call_kind_count; ++c)
+    if (static_cast<CallKind>(c) != CallKind::expose || exposes<TestBackend>())
+      all.push_back(static_cast<CallKind>(c));
   return all;
 }
 
 /// Makes a call; returns a value computed from what this rank received.
-double result_of(World& world, Collective c)
+double result_of(World& world, CallKind c)
 {
   const auto ranks = static_cast<std::size_t>(world.size());
   std::vector<double> mine(6, 1.0 + world.rank());
@@ -49,35 +49,35 @@ double result_of(World& world, Collective c)
   const int previous = (world.rank() + world.size() - 1) % world.size();
   switch (c)
   {
-  case Collective::barrier:
+  case CallKind::barrier:
     world.barrier();
     break;
-  case Collective::broadcast:
+  case CallKind::broadcast:
     world.broadcast(mine, 0);
     break;
-  case Collective::reduce:
+  case CallKind::reduce:
     world.reduce(std::vector<double>(mine), mine, 0);
     break;
-  case Collective::all_reduce:
+  case CallKind::all_reduce:
     world.all_reduce(mine);
     break;
-  case Collective::all_gather:
+  case CallKind::all_gather:
     world.all_gather(mine, pieces);
     break;
-  case Collective::reduce_scatter:
+  case CallKind::reduce_scatter:
     world.reduce_scatter(pieces, mine);
     break;
-  case Collective::all_to_all:
+  case CallKind::all_to_all:
     world.all_to_all(std::vector<double>(pieces), pieces);
     break;
-  case Collective::gather:
+  case CallKind::gather:
     world.gather(mine, pieces, 0);
     break;
-  case Collective::scatter:
+  case CallKind::scatter:
     world.scatter(std::vector<double>(pieces), mine, 0);
     break;
-  case Collective::send:
-  case Collective::receive:
+  case CallKind::send:
+  case CallKind::receive:
   {
     const std::vector<double> sent(mine);
     auto sending = world.async_send(sent, next);
@@ -85,7 +85,7 @@ double result_of(World& world, Collective c)
     sending.wait();
     break;
   }
-  case Collective::expose:
+  case CallKind::expose:
     if constexpr (ExposesMemory<World>)
     {
       auto window = world.expose(mine);
@@ -105,7 +105,7 @@ struct Ending
 };
 
 /// How a launch ends in which each rank makes one call, and one barrier.
-Ending ending(Collective c, std::chrono::milliseconds limit)
+Ending ending(CallKind c, std::chrono::milliseconds limit)
 {
   try
   {
@@ -200,7 +200,7 @@ TEST_CASE("a wrong size is a mismatch")
     const With fault{{{.kind = Kind::wrong_size, .rank = 1, .collective = c}}};
     const auto [type, text] = ending(c, 10s);
     CAPTURE(to_string(c), type, text);
-    if (c == Collective::barrier)
+    if (c == CallKind::barrier)
     {
       CHECK(type == "nothing");
       continue;
@@ -216,7 +216,7 @@ TEST_CASE("a wrong order is a mismatch, or a wait that cannot complete")
   if (!fits_four()) return;
   for (const auto c : collectives())
   {
-    const bool message = c == Collective::send || c == Collective::receive;
+    const bool message = c == CallKind::send || c == CallKind::receive;
     const With fault{{{.kind = Kind::wrong_order, .rank = 1, .collective = c}}};
     const auto [type, text] = ending(c, message ? 300ms : 10'000ms);
     CAPTURE(to_string(c), type, text);
@@ -240,7 +240,7 @@ TEST_CASE("a thread that dies leaves its peers in a deadlock, and the error name
     const auto [type, text] = ending(c, 10s);
     CAPTURE(to_string(c), type, text);
     // A rank that dies with a pending request abandons it.
-    CHECK((type == "DeadlockError" || (c == Collective::receive && type == "PeerFailed")));
+    CHECK((type == "DeadlockError" || (c == CallKind::receive && type == "PeerFailed")));
     CHECK(names_rank_1(text));
   }
 }

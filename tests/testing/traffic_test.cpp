@@ -18,12 +18,12 @@ using namespace cubist::test;
 namespace
 {
 
-Sent sent(Collective c, std::size_t count, int rank, int ranks, int peer = 0)
+Sent sent(CallKind c, std::size_t count, int rank, int ranks, int peer = 0)
 {
-  return sent_by(Call<float>{.collective = c, .count = count, .peer = peer}, rank, ranks);
+  return sent_by(Call<float>{.kind = c, .count = count, .peer = peer}, rank, ranks);
 }
 
-Sent total(Collective c, std::size_t count, int ranks, int root = 0)
+Sent total(CallKind c, std::size_t count, int ranks, int root = 0)
 {
   Sent all;
   for (int r = 0; r < ranks; ++r) all += sent(c, count, r, ranks, root);
@@ -50,8 +50,8 @@ std::vector<Sent> ring_all_reduce(std::uint64_t n, int ranks)
 
 TEST_CASE("one rank sends nothing")
 {
-  for (std::size_t c = 0; c < collective_count; ++c)
-    CHECK(sent(static_cast<Collective>(c), 10, 0, 1) == Sent{});
+  for (std::size_t c = 0; c < call_kind_count; ++c)
+    CHECK(sent(static_cast<CallKind>(c), 10, 0, 1) == Sent{});
 }
 
 TEST_CASE("all_reduce is a ring of shares, also for sizes that are no multiple of the ranks")
@@ -62,9 +62,9 @@ TEST_CASE("all_reduce is a ring of shares, also for sizes that are no multiple o
       CAPTURE(p, n);
       const auto ring = ring_all_reduce(n, p);
       for (int r = 0; r < p; ++r)
-        REQUIRE(sent(Collective::all_reduce, n, r, p) == ring[static_cast<std::size_t>(r)]);
+        REQUIRE(sent(CallKind::all_reduce, n, r, p) == ring[static_cast<std::size_t>(r)]);
       const auto q = static_cast<std::uint64_t>(p);
-      REQUIRE(total(Collective::all_reduce, n, p) == Sent{2 * q * (q - 1), 2 * (q - 1) * n});
+      REQUIRE(total(CallKind::all_reduce, n, p) == Sent{2 * q * (q - 1), 2 * (q - 1) * n});
     }
 }
 
@@ -77,17 +77,17 @@ TEST_CASE("broadcast and reduce are chains of successors of the root")
     for (int r = 0; r < 4; ++r)
     {
       CAPTURE(root, r);
-      CHECK(sent(Collective::broadcast, 7, r, 4, root) == (r == last ? Sent{} : Sent{1, 7}));
-      CHECK(sent(Collective::reduce, 7, r, 4, root) == (r == root ? Sent{} : Sent{1, 7}));
+      CHECK(sent(CallKind::broadcast, 7, r, 4, root) == (r == last ? Sent{} : Sent{1, 7}));
+      CHECK(sent(CallKind::reduce, 7, r, 4, root) == (r == root ? Sent{} : Sent{1, 7}));
     }
-    CHECK(total(Collective::broadcast, 7, 4, root) == Sent{3, 21});
-    CHECK(total(Collective::reduce, 7, 4, root) == Sent{3, 21});
+    CHECK(total(CallKind::broadcast, 7, 4, root) == Sent{3, 21});
+    CHECK(total(CallKind::reduce, 7, 4, root) == Sent{3, 21});
   }
 }
 
 TEST_CASE("rings and direct messages send all pieces except one")
 {
-  for (const auto c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all})
+  for (const auto c : {CallKind::all_gather, CallKind::reduce_scatter, CallKind::all_to_all})
     for (int r = 0; r < 5; ++r) CHECK(sent(c, 3, r, 5) == Sent{4, 12});
 }
 
@@ -96,8 +96,8 @@ TEST_CASE("gather and scatter are direct messages from or to the root")
   for (int root = 0; root < 5; ++root)
     for (int r = 0; r < 5; ++r)
     {
-      CHECK(sent(Collective::gather, 3, r, 5, root) == (r == root ? Sent{} : Sent{1, 3}));
-      CHECK(sent(Collective::scatter, 3, r, 5, root) == (r == root ? Sent{4, 12} : Sent{}));
+      CHECK(sent(CallKind::gather, 3, r, 5, root) == (r == root ? Sent{} : Sent{1, 3}));
+      CHECK(sent(CallKind::scatter, 3, r, 5, root) == (r == root ? Sent{4, 12} : Sent{}));
     }
 }
 
@@ -105,26 +105,26 @@ TEST_CASE("a barrier is one message for each doubling of the ranks")
 {
   const std::vector<std::uint64_t> messages{0, 0, 1, 2, 2, 3, 3, 3, 3, 4};
   for (int p = 1; p <= 9; ++p)
-    CHECK(sent(Collective::barrier, 0, 0, p) == Sent{messages[static_cast<std::size_t>(p)], 0});
-  CHECK(sent(Collective::barrier, 0, 0, 512) == Sent{9, 0});
+    CHECK(sent(CallKind::barrier, 0, 0, p) == Sent{messages[static_cast<std::size_t>(p)], 0});
+  CHECK(sent(CallKind::barrier, 0, 0, 512) == Sent{9, 0});
 }
 
 TEST_CASE("a message counts on its sender, unless the sender receives it")
 {
-  CHECK(sent(Collective::send, 6, 1, 4, 3) == Sent{1, 6});
-  CHECK(sent(Collective::send, 6, 3, 4, 3) == Sent{});
-  CHECK(sent(Collective::receive, 6, 3, 4, 1) == Sent{});
+  CHECK(sent(CallKind::send, 6, 1, 4, 3) == Sent{1, 6});
+  CHECK(sent(CallKind::send, 6, 3, 4, 3) == Sent{});
+  CHECK(sent(CallKind::receive, 6, 3, 4, 1) == Sent{});
 }
 
 TEST_CASE("traffic accumulates by collective, and can be reset")
 {
   Traffic traffic;
-  traffic.add(Collective::broadcast, {1, 10});
-  traffic.add(Collective::broadcast, {1, 20});
-  traffic.add(Collective::barrier, {3, 0});
-  CHECK(traffic[Collective::broadcast] == Sent{2, 30});
-  CHECK(traffic[Collective::barrier] == Sent{3, 0});
-  CHECK(traffic[Collective::reduce] == Sent{});
+  traffic.add(CallKind::broadcast, {1, 10});
+  traffic.add(CallKind::broadcast, {1, 20});
+  traffic.add(CallKind::barrier, {3, 0});
+  CHECK(traffic[CallKind::broadcast] == Sent{2, 30});
+  CHECK(traffic[CallKind::barrier] == Sent{3, 0});
+  CHECK(traffic[CallKind::reduce] == Sent{});
   CHECK(traffic.total() == Sent{5, 30});
   traffic.reset();
   CHECK(traffic.total() == Sent{});
@@ -147,7 +147,7 @@ TEST_CASE("a counting communicator counts each collective as the formulas say")
     std::vector<double> wide(n * p);
     std::vector<double> wider(n * p);
     auto& traffic = world.traffic();
-    const auto counted = [&](Collective c, Sent expected) {
+    const auto counted = [&](CallKind c, Sent expected) {
       const Sent got = traffic[c];
       found.check(got == expected && traffic.total() == expected, to_string(c), " on rank ", rank,
                   " of ", p, " with ", n, " elements counted ", got.messages, " messages, ",
@@ -156,29 +156,29 @@ TEST_CASE("a counting communicator counts each collective as the formulas say")
       traffic.reset();
     };
     world.barrier();
-    counted(Collective::barrier, {ranks == 1 ? 0U : ranks == 2 ? 1U : ranks <= 4 ? 2U : 3U, 0});
+    counted(CallKind::barrier, {ranks == 1 ? 0U : ranks == 2 ? 1U : ranks <= 4 ? 2U : 3U, 0});
     world.broadcast(x, root);
-    counted(Collective::broadcast, distance == world.size() - 1 ? Sent{} : Sent{1, n});
+    counted(CallKind::broadcast, distance == world.size() - 1 ? Sent{} : Sent{1, n});
     world.reduce(x, y, root);
-    counted(Collective::reduce, distance == 0 ? Sent{} : Sent{1, n});
+    counted(CallKind::reduce, distance == 0 ? Sent{} : Sent{1, n});
     world.all_reduce(x);
-    counted(Collective::all_reduce, ring_all_reduce(n, ranks)[static_cast<std::size_t>(rank)]);
+    counted(CallKind::all_reduce, ring_all_reduce(n, ranks)[static_cast<std::size_t>(rank)]);
     world.all_gather(x, wide);
-    counted(Collective::all_gather, {p - 1, (p - 1) * n});
+    counted(CallKind::all_gather, {p - 1, (p - 1) * n});
     world.reduce_scatter(wide, x, ReduceOp::max);
-    counted(Collective::reduce_scatter, {p - 1, (p - 1) * n});
+    counted(CallKind::reduce_scatter, {p - 1, (p - 1) * n});
     world.all_to_all(wide, wider);
-    counted(Collective::all_to_all, {p - 1, (p - 1) * n});
+    counted(CallKind::all_to_all, {p - 1, (p - 1) * n});
     world.gather(x, wide, root);
-    counted(Collective::gather, distance == 0 ? Sent{} : Sent{1, n});
+    counted(CallKind::gather, distance == 0 ? Sent{} : Sent{1, n});
     world.scatter(wide, x, root);
-    counted(Collective::scatter, distance == 0 ? Sent{p - 1, (p - 1) * n} : Sent{});
+    counted(CallKind::scatter, distance == 0 ? Sent{p - 1, (p - 1) * n} : Sent{});
     auto request = world.async_send(x, (rank + 1) % world.size());
-    counted(Collective::send, alone ? Sent{} : Sent{1, n});
+    counted(CallKind::send, alone ? Sent{} : Sent{1, n});
     world.receive(y, (rank + world.size() - 1) % world.size());
-    counted(Collective::receive, {});
+    counted(CallKind::receive, {});
     request.wait();
-    counted(Collective::send, {});
+    counted(CallKind::send, {});
     return found;
   }));
 }
@@ -230,10 +230,10 @@ TEST_CASE("the words of all ranks add up to the formulas")
     world.all_reduce(x);
     world.all_gather(x, wide);
     std::vector<std::uint64_t> elements{
-        world.traffic()[Collective::broadcast].elements,
-        world.traffic()[Collective::reduce].elements,
-        world.traffic()[Collective::all_reduce].elements,
-        world.traffic()[Collective::all_gather].elements,
+        world.traffic()[CallKind::broadcast].elements,
+        world.traffic()[CallKind::reduce].elements,
+        world.traffic()[CallKind::all_reduce].elements,
+        world.traffic()[CallKind::all_gather].elements,
         world.traffic().total().elements,
     };
     world.all_reduce(elements);

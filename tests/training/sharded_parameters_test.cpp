@@ -68,7 +68,7 @@ TEST_CASE("of several backwards the last one counts, however late a rank is, and
   if (!fits(three_ranks)) return;
   constexpr int backwards = 3;
   // A rank that starts a sum late leaves those of the others pending when the next backward begins.
-  for (const auto collective : {Collective::reduce_scatter, Collective::barrier})
+  for (const auto collective : {CallKind::reduce_scatter, CallKind::barrier})
     for (const std::size_t bytes : {0U, 65'536U})
     {
       CAPTURE(bytes, to_string(collective));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The arguments of one rank for one collective. `start` of a communicator executes them, decorators
+// The arguments of one rank for one call. `start` of a communicator executes them, decorators
 // inspect them, and error messages print them.
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The collectives and messages, as in MPI, and windows.
-enum class Collective : std::uint8_t
+/// What a call does: a collective or a message, as in MPI, or the opening of a window.
+enum class CallKind : std::uint8_t
 {
   barrier,         ///< no data
   broadcast,       ///< from the root to all
@@ -28,16 +28,20 @@ enum class Collective : std::uint8_t
   scatter,         ///< a piece of the root's to each
   send,            ///< to one rank
   receive,         ///< from one rank
-  expose,
+  expose,          ///< a block to all, as a window
 };
 
-/// The number of collectives, without windows.
-inline constexpr std::size_t collective_count = 12;
+/// The number of kinds.
+inline constexpr std::size_t call_kind_count = 12;
 
-/// The name of a collective, as error messages show it.
-[[nodiscard]] constexpr const char* to_string(Collective c)
+using Collective [[deprecated("use CallKind")]] = CallKind;
+[[deprecated("use call_kind_count")]] inline constexpr std::size_t collective_count =
+    call_kind_count;
+
+/// The name of a kind, as error messages show it.
+[[nodiscard]] constexpr const char* to_string(CallKind c)
 {
-  constexpr const char* names[collective_count] = {
+  constexpr const char* names[call_kind_count] = {
       "barrier",    "broadcast", "reduce",  "all_reduce", "all_gather", "reduce_scatter",
       "all_to_all", "gather",    "scatter", "send",       "receive",    "expose"};
   return names[static_cast<std::size_t>(c)];
@@ -61,7 +65,7 @@ enum class ReduceOp : std::uint8_t
 /// `count` is the number of elements of one piece, the same on every participant. Sizes of `send`
 /// and `recv`; (r): on the root, else ignored:
 ///
-///   collective      send               recv               peer
+///   kind            send               recv               peer
 ///   broadcast       count (root)       count (others)     root
 ///   reduce          count              count (root)       root
 ///   all_reduce      recv               count              -
@@ -76,31 +80,31 @@ enum class ReduceOp : std::uint8_t
 template <Element T>
 struct Call
 {
-  Collective collective = Collective::barrier;  ///< which collective or message
-  std::span<const T> send = {};                 ///< what this rank sends
-  std::span<T> recv = {};                       ///< where it receives
-  std::size_t count = 0;                        ///< elements of one rank's piece
-  int peer = 0;                                 ///< the root, or the other rank of a message
-  ReduceOp op = ReduceOp::sum;                  ///< how elements are combined
+  CallKind kind = CallKind::barrier;  ///< what the call does
+  std::span<const T> send = {};       ///< what this rank sends
+  std::span<T> recv = {};             ///< where it receives
+  std::size_t count = 0;              ///< elements of one rank's piece
+  int peer = 0;                       ///< the root, or the other rank of a message
+  ReduceOp op = ReduceOp::sum;        ///< how elements are combined
 };
 
 /// Whether one rank is the root.
-[[nodiscard]] constexpr bool has_root(Collective c)
+[[nodiscard]] constexpr bool has_root(CallKind c)
 {
-  return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather ||
-         c == Collective::scatter;
+  return c == CallKind::broadcast || c == CallKind::reduce || c == CallKind::gather ||
+         c == CallKind::scatter;
 }
 
 /// Whether elements are combined.
-[[nodiscard]] constexpr bool reduces(Collective c)
+[[nodiscard]] constexpr bool reduces(CallKind c)
 {
-  return c == Collective::reduce || c == Collective::all_reduce || c == Collective::reduce_scatter;
+  return c == CallKind::reduce || c == CallKind::all_reduce || c == CallKind::reduce_scatter;
 }
 
 /// Whether it is a message between two ranks.
-[[nodiscard]] constexpr bool is_message(Collective c)
+[[nodiscard]] constexpr bool is_message(CallKind c)
 {
-  return c == Collective::send || c == Collective::receive;
+  return c == CallKind::send || c == CallKind::receive;
 }
 
 /// Whether what `rank` receives overwrites nothing that it sends: its buffers are disjoint, or its
@@ -116,18 +120,18 @@ template <Element T>
     return true;
   const std::size_t mine = static_cast<std::size_t>(rank) * call.count;
   const bool root = call.peer == rank;
-  switch (call.collective)
+  switch (call.kind)
   {
-  case Collective::reduce:
-  case Collective::all_reduce:
+  case CallKind::reduce:
+  case CallKind::all_reduce:
     return send == recv;
-  case Collective::all_gather:
+  case CallKind::all_gather:
     return send == recv + mine;
-  case Collective::reduce_scatter:
+  case CallKind::reduce_scatter:
     return recv == send + mine;
-  case Collective::gather:
+  case CallKind::gather:
     return !root || send == recv + mine;
-  case Collective::scatter:
+  case CallKind::scatter:
     return !root || recv == send + mine;
   default:
     return false;

@@ -16,7 +16,7 @@ namespace cubist::CUBIST_ABI::detail
 /// A call without its buffers.
 struct CallSignature
 {
-  Collective collective{};
+  CallKind kind{};
   ReduceOp op{};
   int peer = 0;  // the root, or the other end of a message
   std::size_t count = 0;
@@ -25,7 +25,7 @@ struct CallSignature
   template <Element T>
   [[nodiscard]] static CallSignature of(const Call<T>& call)
   {
-    return {call.collective, call.op, call.peer, call.count, &element_name<T>};
+    return {call.kind, call.op, call.peer, call.count, &element_name<T>};
   }
   friend bool operator==(const CallSignature&, const CallSignature&) = default;
 };
@@ -33,11 +33,11 @@ struct CallSignature
 /// "reduce of 4 double by sum with root 1"
 [[nodiscard]] inline std::string text(const CallSignature& s)
 {
-  std::string t = to_string(s.collective);
-  if (s.collective == Collective::barrier) return t;
+  std::string t = to_string(s.kind);
+  if (s.kind == CallKind::barrier) return t;
   t += " of " + std::to_string(s.count) + " " + s.element();
-  if (reduces(s.collective)) t += std::string{" by "} + to_string(s.op);
-  if (has_root(s.collective)) t += " with root " + std::to_string(s.peer);
+  if (reduces(s.kind)) t += std::string{" by "} + to_string(s.op);
+  if (has_root(s.kind)) t += " with root " + std::to_string(s.peer);
   return t;
 }
 

@@ -115,7 +115,7 @@ class Collectives
  public:
   /// Returns when every rank has called it.
   void barrier() { async_barrier().wait(); }
-  [[nodiscard]] auto async_barrier() { return begin(Call<int>{Collective::barrier}); }
+  [[nodiscard]] auto async_barrier() { return begin(Call<int>{CallKind::barrier}); }
 
   /// Copies the root's `data` to `data` of every other rank.
   template <class Data>
@@ -134,7 +134,7 @@ class Collectives
   [[nodiscard]] RequestOf<C, ElementOf<Out>> async_broadcast(const In& from, Out&& to, int root)
   {
     const bool is_root = self().rank() == root;
-    Call<ElementOf<Out>> call{.collective = Collective::broadcast, .peer = root};
+    Call<ElementOf<Out>> call{.kind = CallKind::broadcast, .peer = root};
     if (is_root)
       call.send = detail::read_span(from);
     else
@@ -156,9 +156,9 @@ class Collectives
                                                           ReduceOp op = ReduceOp::sum)
   {
     const bool is_root = self().rank() == root;
-    if (is_root) need(Collective::reduce, "out", std::size(out), std::size(in));
+    if (is_root) need(CallKind::reduce, "out", std::size(out), std::size(in));
     return begin(Call<ElementOf<Out>>{
-        Collective::reduce, detail::read_span(in),
+        CallKind::reduce, detail::read_span(in),
         is_root ? detail::write_span(out) : std::span<ElementOf<Out>>{}, std::size(in), root, op});
   }
 
@@ -171,7 +171,7 @@ class Collectives
   [[nodiscard]] RequestOf<C, ElementOf<Data>> async_all_reduce(Data&& data,
                                                                ReduceOp op = ReduceOp::sum)
   {
-    return begin(Call<ElementOf<Data>>{Collective::all_reduce, detail::read_span(data),
+    return begin(Call<ElementOf<Data>>{CallKind::all_reduce, detail::read_span(data),
                                        detail::write_span(data), std::size(data), 0, op});
   }
 
@@ -183,8 +183,8 @@ class Collectives
   requires SendReceive<In, Out>
   [[nodiscard]] RequestOf<C, ElementOf<Out>> async_all_gather(const In& mine, Out&& pieces)
   {
-    need(Collective::all_gather, "pieces", std::size(pieces), std::size(mine) * ranks());
-    return begin(Call<ElementOf<Out>>{Collective::all_gather, detail::read_span(mine),
+    need(CallKind::all_gather, "pieces", std::size(pieces), std::size(mine) * ranks());
+    return begin(Call<ElementOf<Out>>{CallKind::all_gather, detail::read_span(mine),
                                       detail::write_span(pieces), std::size(mine)});
   }
 
@@ -201,8 +201,8 @@ class Collectives
   [[nodiscard]] RequestOf<C, ElementOf<Out>> async_reduce_scatter(const In& pieces, Out&& mine,
                                                                   ReduceOp op = ReduceOp::sum)
   {
-    need(Collective::reduce_scatter, "pieces", std::size(pieces), std::size(mine) * ranks());
-    return begin(Call<ElementOf<Out>>{Collective::reduce_scatter, detail::read_span(pieces),
+    need(CallKind::reduce_scatter, "pieces", std::size(pieces), std::size(mine) * ranks());
+    return begin(Call<ElementOf<Out>>{CallKind::reduce_scatter, detail::read_span(pieces),
                                       detail::write_span(mine), std::size(mine), 0, op});
   }
 
@@ -215,9 +215,9 @@ class Collectives
   [[nodiscard]] RequestOf<C, ElementOf<Out>> async_all_to_all(const In& pieces, Out&& received)
   {
     const std::size_t count = std::size(pieces) / ranks();
-    need(Collective::all_to_all, "pieces", std::size(pieces), count * ranks());
-    need(Collective::all_to_all, "received", std::size(received), std::size(pieces));
-    return begin(Call<ElementOf<Out>>{Collective::all_to_all, detail::read_span(pieces),
+    need(CallKind::all_to_all, "pieces", std::size(pieces), count * ranks());
+    need(CallKind::all_to_all, "received", std::size(received), std::size(pieces));
+    return begin(Call<ElementOf<Out>>{CallKind::all_to_all, detail::read_span(pieces),
                                       detail::write_span(received), count});
   }
 
@@ -230,8 +230,8 @@ class Collectives
   [[nodiscard]] RequestOf<C, ElementOf<Out>> async_gather(const In& mine, Out&& pieces, int root)
   {
     if (self().rank() == root)
-      need(Collective::gather, "pieces", std::size(pieces), std::size(mine) * ranks());
-    return begin(Call<ElementOf<Out>>{Collective::gather, detail::read_span(mine),
+      need(CallKind::gather, "pieces", std::size(pieces), std::size(mine) * ranks());
+    return begin(Call<ElementOf<Out>>{CallKind::gather, detail::read_span(mine),
                                       detail::write_span(pieces), std::size(mine), root});
   }
 
@@ -244,8 +244,8 @@ class Collectives
   [[nodiscard]] RequestOf<C, ElementOf<Out>> async_scatter(const In& pieces, Out&& mine, int root)
   {
     if (self().rank() == root)
-      need(Collective::scatter, "pieces", std::size(pieces), std::size(mine) * ranks());
-    return begin(Call<ElementOf<Out>>{Collective::scatter, detail::read_span(pieces),
+      need(CallKind::scatter, "pieces", std::size(pieces), std::size(mine) * ranks());
+    return begin(Call<ElementOf<Out>>{CallKind::scatter, detail::read_span(pieces),
                                       detail::write_span(mine), std::size(mine), root});
   }
 
@@ -259,7 +259,7 @@ class Collectives
   [[nodiscard]] RequestOf<C, ElementOf<const Data>> async_send(const Data& data, int to)
   {
     return begin(Call<ElementOf<const Data>>{
-        Collective::send, detail::read_span(data), {}, std::size(data), to});
+        CallKind::send, detail::read_span(data), {}, std::size(data), to});
   }
 
   /// Receives exactly `data.size()` elements from rank `from`.
@@ -271,7 +271,7 @@ class Collectives
   [[nodiscard]] RequestOf<C, ElementOf<Data>> async_receive(Data&& data, int from)
   {
     return begin(Call<ElementOf<Data>>{
-        Collective::receive, {}, detail::write_span(data), std::size(data), from});
+        CallKind::receive, {}, detail::write_span(data), std::size(data), from});
   }
 
   /// Lets peers read `mine` in place, which has the same size on every rank; returns a window.
@@ -306,20 +306,20 @@ class Collectives
   RequestOf<C, T> begin(const Call<T>& call)
   {
     require<ArgumentError>(call.peer >= 0 && call.peer < self().size(), "got rank ", call.peer,
-                           " as the peer or root of a ", to_string(call.collective),
+                           " as the peer or root of a ", to_string(call.kind),
                            ", which is not in this communicator; use one of 0 to ",
                            self().size() - 1);
     require<ArgumentError>(!(ComplexScalar<T> && call.op != ReduceOp::sum), "got the reduction ",
                            to_string(call.op), " of ", element_name<T>(),
                            ", but complex numbers have no order; reduce real parts or magnitudes");
     require<ArgumentError>(
-        buffers_fit(call, self().rank()), to_string(call.collective),
+        buffers_fit(call, self().rank()), to_string(call.kind),
         " got a receive buffer that overlaps the send buffer, so received elements would overwrite "
         "elements that are not sent yet; use two buffers, or the rank's own piece in place");
     return self().start(call);
   }
 
-  void need(Collective c, const char* buffer, std::size_t got, std::size_t wanted)
+  void need(CallKind c, const char* buffer, std::size_t got, std::size_t wanted)
   {
     require<ShapeError>(got == wanted, to_string(c), " got ", got, " elements as ", buffer,
                         ", but its pieces on ", self().size(), " ranks are ", wanted,

@@ -63,7 +63,7 @@ class CommunicatorDecorator : public Collectives<Derived>
   requires has_windows [[nodiscard]] auto open(std::span<T> mine, std::size_t size)
   {
     using Exposed = Call<std::remove_const_t<T>>;
-    return self().on_window(Exposed{Collective::expose, mine, {}, size}, [&](const Exposed& call) {
+    return self().on_window(Exposed{CallKind::expose, mine, {}, size}, [&](const Exposed& call) {
       return inner_.open(mine.first(call.send.size()), call.count);
     });
   }

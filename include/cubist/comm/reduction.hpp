@@ -54,10 +54,9 @@ void combine(ReduceOp op, std::size_t inputs, In in, std::size_t count, T* out)
 }
 
 /// The rank with whose elements a reduction begins; the others follow, cyclically.
-[[nodiscard]] constexpr std::size_t first_summand(Collective collective, int root,
-                                                  std::size_t ranks)
+[[nodiscard]] constexpr std::size_t first_summand(CallKind kind, int root, std::size_t ranks)
 {
-  return collective == Collective::reduce ? (static_cast<std::size_t>(root) + 1) % ranks : 0;
+  return kind == CallKind::reduce ? (static_cast<std::size_t>(root) + 1) % ranks : 0;
 }
 
 /// One rank's share of the elements of a reduction.

@@ -48,7 +48,7 @@ struct Sent
 class Traffic
 {
  public:
-  [[nodiscard]] const Sent& operator[](Collective c) const
+  [[nodiscard]] const Sent& operator[](CallKind c) const
   {
     return sent_[static_cast<std::size_t>(c)];
   }
@@ -60,12 +60,12 @@ class Traffic
     return all;
   }
   /// Adds what a call sent.
-  void add(Collective c, Sent s) { sent_[static_cast<std::size_t>(c)] += s; }
+  void add(CallKind c, Sent s) { sent_[static_cast<std::size_t>(c)] += s; }
   /// Sets all counts to 0.
   void reset() { sent_ = {}; }
 
  private:
-  std::array<Sent, collective_count> sent_{};
+  std::array<Sent, call_kind_count> sent_{};
 };
 
 /// What `rank` of `ranks` sends in a call, by the conventions above.
@@ -77,28 +77,28 @@ template <Element T>
   const auto distance = static_cast<std::uint64_t>((rank - call.peer + ranks) % ranks);
   const auto share = [&](int r) { return detail::share_of(r, ranks, call.count).count; };
   if (p == 1) return {};
-  switch (call.collective)
+  switch (call.kind)
   {
-  case Collective::barrier:
+  case CallKind::barrier:
     return {static_cast<std::uint64_t>(std::bit_width(p - 1)), 0};
-  case Collective::broadcast:
+  case CallKind::broadcast:
     return distance == p - 1 ? Sent{} : Sent{1, n};
-  case Collective::reduce:
+  case CallKind::reduce:
     return distance == 0 ? Sent{} : Sent{1, n};
-  case Collective::all_reduce:
+  case CallKind::all_reduce:
     return {2 * (p - 1), 2 * n - share((rank + 1) % ranks) - share((rank + 2) % ranks)};
-  case Collective::all_gather:
-  case Collective::reduce_scatter:
-  case Collective::all_to_all:
+  case CallKind::all_gather:
+  case CallKind::reduce_scatter:
+  case CallKind::all_to_all:
     return {p - 1, (p - 1) * n};
-  case Collective::gather:
+  case CallKind::gather:
     return distance == 0 ? Sent{} : Sent{1, n};
-  case Collective::scatter:
+  case CallKind::scatter:
     return distance == 0 ? Sent{p - 1, (p - 1) * n} : Sent{};
-  case Collective::send:
+  case CallKind::send:
     return rank == call.peer ? Sent{} : Sent{1, n};
-  case Collective::receive:
-  case Collective::expose:
+  case CallKind::receive:
+  case CallKind::expose:
     return {};
   }
   return {};

@@ -42,7 +42,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-constexpr void add(Work& work, Collective collective, LayerMatrix which, const AxisOfMesh& axis,
+constexpr void add(Work& work, CallKind collective, LayerMatrix which, const AxisOfMesh& axis,
                    std::size_t count, std::size_t times = 1, std::size_t slices = 1)
 {
   if (axis.extent > 1)
@@ -53,7 +53,7 @@ constexpr void add(Work& work, Collective collective, LayerMatrix which, const A
 constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTuple& axes)
 {
   const AxisOfMesh together{0, static_cast<int>(axes.parts()), axes.innermost().stride};
-  add(work, Collective::all_reduce, result.which, together, result.block.size());
+  add(work, CallKind::all_reduce, result.which, together, result.block.size());
 }
 
 /// The sizes of the local product with this result, from m, n and k of forward.
@@ -96,7 +96,7 @@ struct Moving
   const std::size_t k = output ? deep : input ? p.x.block.cols : p.w.block.rows;
   const auto product = [&](Work& work, LayerMatrix result) {
     for (const Moving* moving : {&a, &b})
-      add(work, moving->matrix.which == result ? Collective::reduce : Collective::broadcast,
+      add(work, moving->matrix.which == result ? CallKind::reduce : CallKind::broadcast,
           moving->matrix.which, moving->along, panel(*moving), panels, slices);
     work.products.add(local_gemm(result, m, n, k, panels));
     work.far_products.add(local_gemm(result, output || input ? m : ceil_div(m, slices),
@@ -144,12 +144,12 @@ struct CommunicatedMatrix
   constexpr void gather(Work& work) const
   {
     if (cut != Dimension::none)
-      add(work, Collective::all_gather, matrix.which, along.innermost(), matrix.block.size());
+      add(work, CallKind::all_gather, matrix.which, along.innermost(), matrix.block.size());
   }
   constexpr void sum(Work& work) const
   {
     if (cut != Dimension::none)
-      add(work, Collective::reduce_scatter, matrix.which, along.innermost(), matrix.block.size());
+      add(work, CallKind::reduce_scatter, matrix.which, along.innermost(), matrix.block.size());
     else
       add_all_reduce(work, matrix, along);
   }

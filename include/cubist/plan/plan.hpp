@@ -148,7 +148,7 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
     for (const auto& t : work.transfers)
       if (t.matrix != LayerMatrix::w)
         plan.moves_activations = true;
-      else if (t.collective != Collective::all_reduce)
+      else if (t.collective != CallKind::all_reduce)
         plan.moves_weights = true;
   };
   add(c.forward, false);

@@ -97,7 +97,7 @@ namespace detail
 
 [[nodiscard]] constexpr bool is_panel(const Transfer& t)
 {
-  return t.collective == Collective::broadcast || t.collective == Collective::reduce;
+  return t.collective == CallKind::broadcast || t.collective == CallKind::reduce;
 }
 
 /// The members of a group of a transfer that are on one node.
@@ -135,7 +135,7 @@ namespace detail
       return chain_seconds(t, ranks, machine, scalar_bytes) * double(t.times) *
              (is_remote ? double(t.slices) / 4 : 1.0 / 2);
     }
-    if (t.collective == Collective::all_reduce)
+    if (t.collective == CallKind::all_reduce)
     {
       const auto depth = std::bit_width(static_cast<unsigned>(t.ranks - 1));
       return one * std::min(t.messages(), 2.0 * depth * double(t.times));
@@ -162,7 +162,7 @@ namespace detail
   if (across.rank_bandwidth > 0)
   {
     const int members = detail::members_on_a_node(t, ranks, machine);
-    if (t.collective == Collective::reduce_scatter)
+    if (t.collective == CallKind::reduce_scatter)
     {
       // Each rank sends the terms of a sum to the ranks that own it, by messages through its own
       // network card. Those to ranks of its node do not use the card.
@@ -181,7 +181,7 @@ namespace detail
 
 [[nodiscard]] constexpr bool is_operand(const Transfer& t)
 {
-  return t.collective == Collective::all_gather || t.collective == Collective::broadcast;
+  return t.collective == CallKind::all_gather || t.collective == CallKind::broadcast;
 }
 
 /// Whether a matrix is the result of a product. If there are two products, dX is the result of the
@@ -194,7 +194,7 @@ namespace detail
 /// Whether a transfer sums a gradient of W over replicas, which overlaps with other layers.
 [[nodiscard]] constexpr bool sums_gradient(const Transfer& t)
 {
-  return t.collective == Collective::all_reduce && t.matrix == LayerMatrix::w;
+  return t.collective == CallKind::all_reduce && t.matrix == LayerMatrix::w;
 }
 
 /// The links of a rank during a product: inside a node, and between nodes.
@@ -209,7 +209,7 @@ class LinkTimes
     // are cut if the mesh is.
     for (const auto& t : work.transfers)
       if (!sums_gradient(t))
-        is_far_ = is_far_ || !within(t) || (t.collective == Collective::all_gather && is_remote());
+        is_far_ = is_far_ || !within(t) || (t.collective == CallKind::all_gather && is_remote());
   }
 
   [[nodiscard]] bool within(const Transfer& t) const

@@ -278,7 +278,7 @@ class TransformerParts
 
   [[nodiscard]] LineSum line_sum(std::size_t count, const detail::AxisTuple& axes) const
   {
-    const Transfer t{Collective::all_reduce, LayerMatrix::w, static_cast<int>(axes.parts()),
+    const Transfer t{CallKind::all_reduce, LayerMatrix::w, static_cast<int>(axes.parts()),
                      axes.innermost().stride, count};
     return {t, t.words_of_all(ranks_)};
   }

@@ -169,8 +169,7 @@ class TransformerPlanner
   {
     const auto transfers = std::exchange(work.transfers, {});
     for (const Transfer& t : transfers)
-      if (t.matrix != LayerMatrix::w || t.collective != Collective::all_reduce)
-        work.transfers.add(t);
+      if (t.matrix != LayerMatrix::w || t.collective != CallKind::all_reduce) work.transfers.add(t);
     return work;
   }
 
@@ -276,7 +275,7 @@ class TransformerPlanner
     const auto& cut = parts_.sequence_cut();
     const auto rows = parts_.cut(parts_.products()[1]).x.rows;
     const std::size_t size = parts_.model().head_size;
-    return {Collective::all_gather, LayerMatrix::y, static_cast<int>(cut.parts),
+    return {CallKind::all_gather, LayerMatrix::y, static_cast<int>(cut.parts),
             rows.innermost().stride,
             2 * cut.rows_of_part() * ring_heads(cut, key_value_heads(), size) * size};
   }

@@ -36,9 +36,9 @@ enum class LayerMatrix : std::uint8_t
 /// Collectives of one kind along one axis of a mesh.
 struct Transfer
 {
-  Collective collective = Collective::barrier;  ///< which collective
-  LayerMatrix matrix = LayerMatrix::x;          ///< which matrix is sent
-  int ranks = 1;                                ///< along the axis
+  CallKind collective = CallKind::barrier;  ///< which collective
+  LayerMatrix matrix = LayerMatrix::x;      ///< which matrix is sent
+  int ranks = 1;                            ///< along the axis
   int stride = 1;          ///< the difference of the numbers of neighbours along the axis
   std::size_t count = 0;   ///< elements of one piece, as in `Call`
   std::size_t times = 1;   ///< collectives: one, or one for each panel
@@ -55,9 +55,9 @@ struct Transfer
   [[nodiscard]] constexpr std::uint64_t words_of_all(int mesh_ranks) const
   {
     const auto p = static_cast<std::uint64_t>(ranks);
-    const std::uint64_t of_a_group = (p - 1) * (has_pieces()                           ? p
-                                                : collective == Collective::all_reduce ? 2
-                                                                                       : 1);
+    const std::uint64_t of_a_group = (p - 1) * (has_pieces()                         ? p
+                                                : collective == CallKind::all_reduce ? 2
+                                                                                     : 1);
     return static_cast<std::uint64_t>(mesh_ranks) / p * of_a_group * times * count;
   }
 
@@ -65,7 +65,7 @@ struct Transfer
   [[nodiscard]] constexpr double messages() const
   {
     const double p = ranks;
-    const double rounds = collective == Collective::all_reduce ? p : 1;
+    const double rounds = collective == CallKind::all_reduce ? p : 1;
     return per_rank() * rounds * static_cast<double>(times);
   }
 
@@ -73,7 +73,7 @@ struct Transfer
   /// multiplied when it has arrived.
   [[nodiscard]] constexpr double pieces() const
   {
-    if (collective == Collective::all_reduce) return 1;
+    if (collective == CallKind::all_reduce) return 1;
     return has_pieces() ? ranks : static_cast<double>(times * slices);
   }
 
@@ -89,14 +89,14 @@ struct Transfer
   /// Whether each rank has a piece of its own.
   [[nodiscard]] constexpr bool has_pieces() const
   {
-    return collective == Collective::all_gather || collective == Collective::reduce_scatter;
+    return collective == CallKind::all_gather || collective == CallKind::reduce_scatter;
   }
   /// Pieces that a rank sends in one collective.
   [[nodiscard]] constexpr double per_rank() const
   {
     const double p = ranks;
     if (has_pieces()) return p - 1;
-    if (collective == Collective::all_reduce) return 2 * (p - 1) / p;
+    if (collective == CallKind::all_reduce) return 2 * (p - 1) / p;
     return (p - 1) / p;
   }
 };

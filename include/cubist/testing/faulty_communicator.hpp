@@ -40,9 +40,9 @@ struct Fault
     wrong_size,  // pieces are one element shorter; barriers and empty calls do not change
     wrong_order  // the rank makes a call of another kind first
   };
-  Kind kind = Kind::delay;                    ///< what happens
-  int rank = 0;                               // the rank of the launch that has the fault
-  std::optional<Collective> collective = {};  // the kind of call; by default any
+  Kind kind = Kind::delay;                  ///< what happens
+  int rank = 0;                             // the rank of the launch that has the fault
+  std::optional<CallKind> collective = {};  // the kind of call; by default any
   std::uint64_t call = 0;  // the number of the call among such calls of the rank, from 0 on
   std::chrono::milliseconds delay{0};  ///< how long a call is delayed
 };
@@ -63,11 +63,11 @@ class RankFaults
   template <Communicator C, Element T>
   [[nodiscard]] Call<T> inject(C& inner, Call<T> call)
   {
-    const auto of_collective = calls_[static_cast<std::size_t>(call.collective)]++;
+    const auto of_collective = calls_[static_cast<std::size_t>(call.kind)]++;
     const auto of_all = all_++;
     for (const auto& fault : faults_)
     {
-      if (fault.collective.value_or(call.collective) != call.collective) continue;
+      if (fault.collective.value_or(call.kind) != call.kind) continue;
       const auto number = fault.collective ? of_collective : of_all;
       if (fault.call != number) continue;
       switch (fault.kind)
@@ -87,7 +87,7 @@ class RankFaults
         call = shorter(call);
         break;
       case Fault::Kind::wrong_order:
-        call_another(inner, call.collective);
+        call_another(inner, call.kind);
         break;
       }
     }
@@ -109,9 +109,9 @@ class RankFaults
   }
 
   template <Communicator C>
-  static void call_another(C& inner, Collective collective)
+  static void call_another(C& inner, CallKind collective)
   {
-    if (collective != Collective::barrier) return inner.barrier();
+    if (collective != CallKind::barrier) return inner.barrier();
     std::array<int, 1> x{};
     inner.all_reduce(x);
   }
@@ -119,7 +119,7 @@ class RankFaults
   std::vector<Fault> faults_;
   int rank_;
   void (*die_)();
-  std::array<std::uint64_t, collective_count> calls_{};
+  std::array<std::uint64_t, call_kind_count> calls_{};
   std::uint64_t all_ = 0;
 };
 

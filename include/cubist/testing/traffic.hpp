@@ -38,7 +38,7 @@ class CountingCommunicator : public CommunicatorDecorator<CountingCommunicator<C
   [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
   {
     auto request = begin(call);
-    traffic_->add(call.collective, sent_by(call, this->rank(), this->size()));
+    traffic_->add(call.kind, sent_by(call, this->rank(), this->size()));
     return request;
   }
 

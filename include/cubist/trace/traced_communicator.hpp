@@ -104,7 +104,7 @@ class TracedCommunicator : public CommunicatorDecorator<TracedCommunicator<C>, C
     if (trace != nullptr)
     {
       processor = trace->processor_now();
-      event.name = SpanName{to_string(call.collective), call.count};
+      event.name = SpanName{to_string(call.kind), call.count};
       event.category = TraceCategory::communication;
       event.begin = trace->now();
       event.sent = sent_by(call, this->rank(), this->size());

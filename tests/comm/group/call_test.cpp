@@ -39,13 +39,13 @@ struct OneCall : GroupCall<OneMember>
 template <class T>
 struct OneThread
 {
-  OneThread(Collective c, std::size_t ranks, std::size_t count, int root, ReduceOp op)
+  OneThread(CallKind c, std::size_t ranks, std::size_t count, int root, ReduceOp op)
       : in(ranks), out(ranks)
   {
-    const bool message = c == Collective::send;
+    const bool message = c == CallKind::send;
     call.from = message ? 0 : -1;
     call.to = message ? 1 : -1;
-    call.signature = Call<T>{.collective = c, .count = count, .peer = root, .op = op};
+    call.signature = Call<T>{.kind = c, .count = count, .peer = root, .op = op};
     call.members.resize(ranks);
     call.summands.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r)
@@ -110,7 +110,7 @@ TEST_CASE("the stages of every collective complete it, with the right data")
   for (std::size_t first = 0; first < ranks; ++first)
   {
     CAPTURE(first);
-    const auto run = [&](Collective c, std::size_t members) {
+    const auto run = [&](CallKind c, std::size_t members) {
       OneThread<int> one{c, members, n, root, ReduceOp::sum};
       CAPTURE(to_string(c));
       CHECK(one.run(first));
@@ -118,16 +118,16 @@ TEST_CASE("the stages of every collective complete it, with the right data")
     };
     const auto sum = [](std::size_t i) { return element(0, i) + element(1, i) + element(2, i); };
 
-    run(Collective::barrier, ranks);
-    const auto broadcast = run(Collective::broadcast, ranks);
-    const auto reduced = run(Collective::reduce, ranks);
-    const auto gathered = run(Collective::gather, ranks);
-    const auto scattered = run(Collective::scatter, ranks);
-    const auto all_gathered = run(Collective::all_gather, ranks);
-    const auto exchanged = run(Collective::all_to_all, ranks);
-    const auto all_reduced = run(Collective::all_reduce, ranks);
-    const auto reduce_scattered = run(Collective::reduce_scatter, ranks);
-    const auto message = run(Collective::send, 2);
+    run(CallKind::barrier, ranks);
+    const auto broadcast = run(CallKind::broadcast, ranks);
+    const auto reduced = run(CallKind::reduce, ranks);
+    const auto gathered = run(CallKind::gather, ranks);
+    const auto scattered = run(CallKind::scatter, ranks);
+    const auto all_gathered = run(CallKind::all_gather, ranks);
+    const auto exchanged = run(CallKind::all_to_all, ranks);
+    const auto all_reduced = run(CallKind::all_reduce, ranks);
+    const auto reduce_scattered = run(CallKind::reduce_scatter, ranks);
+    const auto message = run(CallKind::send, 2);
     for (std::size_t i = 0; i < n; ++i)
     {
       CHECK(reduced[root][i] == sum(i));
@@ -152,10 +152,10 @@ TEST_CASE("the stages of every collective complete it, with the right data")
 TEST_CASE("no stage begins before its gate is open")
 {
   // Without the last member, only the data of a source may be read.
-  for (std::size_t c = 0; c < collective_count; ++c)
+  for (std::size_t c = 0; c < call_kind_count; ++c)
   {
-    const auto collective = static_cast<Collective>(c);
-    if (collective == Collective::send || collective == Collective::receive) continue;
+    const auto collective = static_cast<CallKind>(c);
+    if (collective == CallKind::send || collective == CallKind::receive) continue;
     CAPTURE(to_string(collective));
     OneThread<int> one{collective, 3, 2, 0, ReduceOp::sum};
     one.call.members[2].remaining = {};
@@ -205,7 +205,7 @@ TEST_CASE("messages name the ranks of a call, or the two ends of a message")
 
 TEST_CASE("a call says who has not called it, who left it, and why a call does not match")
 {
-  OneThread<int> one{Collective::all_reduce, 2, 4, 0, ReduceOp::sum};
+  OneThread<int> one{CallKind::all_reduce, 2, 4, 0, ReduceOp::sum};
   OneCall& call = one.call;
   const std::vector<int> ranks{5, 3};
   call.ranks = &ranks;
@@ -221,8 +221,8 @@ TEST_CASE("a call says who has not called it, who left it, and why a call does n
   CHECK(call.left_error(call.members[1]).what() ==
         "rank 5 left " + what +
             " before its end, so rank 3 cannot complete it; look for the error of that rank");
-  const auto other = CallSignature::of(Call<float>{.collective = Collective::all_gather});
-  CHECK(call.mismatch(other, other.collective, 3) ==
+  const auto other = CallSignature::of(Call<float>{.kind = CallKind::all_gather});
+  CHECK(call.mismatch(other, other.kind, 3) ==
         "rank 3 called all_gather of 0 float, but rank 5 called all_reduce of 4 int32 by sum as "
         "call 0 on ranks {5, 3}, so neither can complete; let all its ranks make the same calls in "
         "the same order, with the same element type, size, root and operation");
@@ -234,7 +234,7 @@ TEST_CASE("sums begin with rank 0 or, of a reduce, with the successor of the roo
   const int root = GENERATE(-1, 0, 1, 3);  // -1: of an all_reduce
   const std::size_t ranks = 4;
   const auto begin = static_cast<std::size_t>(root + 1);
-  OneThread<float> one{root < 0 ? Collective::all_reduce : Collective::reduce, ranks, n,
+  OneThread<float> one{root < 0 ? CallKind::all_reduce : CallKind::reduce, ranks, n,
                        root < 0 ? 0 : root, ReduceOp::sum};
   for (std::size_t r = 0; r < ranks; ++r)
     for (std::size_t i = 0; i < n; ++i)
@@ -269,13 +269,13 @@ TEST_CASE("sums begin with rank 0 or, of a reduce, with the successor of the roo
 
 TEST_CASE("minimum and maximum")
 {
-  OneThread<std::int8_t> least{Collective::all_reduce, 3, 2, 0, ReduceOp::min};
+  OneThread<std::int8_t> least{CallKind::all_reduce, 3, 2, 0, ReduceOp::min};
   least.set({{-5, 100}, {3, 127}, {-128, 50}});
   CHECK(least.run(0));
   CHECK(least.out[1][0] == -128);
   CHECK(least.out[1][1] == 50);
 
-  OneThread<double> most{Collective::all_reduce, 3, 2, 0, ReduceOp::max};
+  OneThread<double> most{CallKind::all_reduce, 3, 2, 0, ReduceOp::max};
   most.set({{-5, 1e300}, {3, -1}, {-128, std::numeric_limits<double>::infinity()}});
   CHECK(most.run(0));
   CHECK(most.out[2][0] == 3);

@@ -50,7 +50,7 @@ class TestGroup : public RankGroup<TestGroup, TestCall>
   std::string failure;
 };
 
-const Call<int> barrier{Collective::barrier};
+const Call<int> barrier{CallKind::barrier};
 
 }  // namespace
 
@@ -78,13 +78,13 @@ TEST_CASE("a group matches messages by their ends and order, apart from collecti
 {
   TestGroup group{{5, 3}};
   std::vector<int> x(2);
-  const Call<int> send{Collective::send, x, {}, 2, 1};
-  const Call<int> receive{Collective::receive, {}, x, 2, 0};
+  const Call<int> send{CallKind::send, x, {}, 2, 1};
+  const Call<int> receive{CallKind::receive, {}, x, 2, 0};
   auto& collective = group.post(0, barrier);
   auto& r0 = group.post(1, receive);
   auto& s0 = group.post(0, send);
   auto& s1 = group.post(0, send);
-  auto& back = group.post(1, Call<int>{Collective::send, x, {}, 2, 0});
+  auto& back = group.post(1, Call<int>{CallKind::send, x, {}, 2, 0});
   CHECK(s0.call == r0.call);
   CHECK(s1.call == group.post(1, receive).call);
   CHECK(collective.call != s0.call);
@@ -92,14 +92,14 @@ TEST_CASE("a group matches messages by their ends and order, apart from collecti
   CHECK(back.call != s1.call);
   CHECK(s0.call->is_source(s0));
   CHECK_FALSE(s0.call->is_source(r0));
-  auto& to_itself = group.post(0, Call<int>{Collective::send, x, {}, 2, 0});
+  auto& to_itself = group.post(0, Call<int>{CallKind::send, x, {}, 2, 0});
   CHECK(to_itself.call->members[1].world_rank == 5);
 }
 
 TEST_CASE("a call that differs in its collective, size, type, root or operation is a mismatch")
 {
   std::vector<float> x(4);
-  const Call<float> first{Collective::reduce, x, {}, 3, 1, ReduceOp::sum};
+  const Call<float> first{CallKind::reduce, x, {}, 3, 1, ReduceOp::sum};
   const auto failure = [&](const ErasedCall& second) {
     TestGroup group{{5, 3}};
     group.post(0, first);
@@ -108,23 +108,23 @@ TEST_CASE("a call that differs in its collective, size, type, root or operation 
     return text;
   };
   CHECK(failure(first).empty());
-  CHECK(mentions(failure(Call<float>{Collective::reduce, x, {}, 4, 1}),
+  CHECK(mentions(failure(Call<float>{CallKind::reduce, x, {}, 4, 1}),
                  "rank 3 called reduce of 4 float by sum with root 1",
                  "rank 5 called reduce of 3 float by sum with root 1",
                  "as call 0 on ranks {5, 3}"));
-  CHECK(mentions(failure(Call<int>{Collective::reduce, {}, {}, 3, 1}), "of 3 int32"));
-  CHECK(mentions(failure(Call<float>{Collective::reduce, x, {}, 3, 0}), "with root 0"));
-  CHECK(mentions(failure(Call<float>{Collective::reduce, x, {}, 3, 1, ReduceOp::max}), "by max"));
-  CHECK(mentions(failure(Call<float>{Collective::all_reduce, x, {}, 3}), "called all_reduce"));
+  CHECK(mentions(failure(Call<int>{CallKind::reduce, {}, {}, 3, 1}), "of 3 int32"));
+  CHECK(mentions(failure(Call<float>{CallKind::reduce, x, {}, 3, 0}), "with root 0"));
+  CHECK(mentions(failure(Call<float>{CallKind::reduce, x, {}, 3, 1, ReduceOp::max}), "by max"));
+  CHECK(mentions(failure(Call<float>{CallKind::all_reduce, x, {}, 3}), "called all_reduce"));
 }
 
 TEST_CASE("a mismatched message names its two ends")
 {
   TestGroup group{{5, 3}};
   std::vector<int> x(2);
-  group.post(0, Call<int>{Collective::send, x, {}, 2, 1});
+  group.post(0, Call<int>{CallKind::send, x, {}, 2, 1});
   const auto text = message_of<CollectiveMismatch>([&] {
-    group.post(1, Call<int>{Collective::receive, {}, x, 1, 0});
+    group.post(1, Call<int>{CallKind::receive, {}, x, 1, 0});
   });
   CHECK(mentions(text, "rank 3 called receive of 1 int32, but rank 5 called send of 2 int32",
                  "as call 0 from rank 5 to rank 3"));

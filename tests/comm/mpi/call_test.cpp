@@ -58,24 +58,24 @@ TEST_CASE("one object carries out calls of every kind, one after the other")
     const int root = context.size - 1;
     std::vector<double> out(n);
     complete_call(call, context, ++tag,
-                  context.rank == root ? Call<double>{Collective::broadcast, x, {}, n, root}
-                                       : Call<double>{Collective::broadcast, {}, out, n, root});
+                  context.rank == root ? Call<double>{CallKind::broadcast, x, {}, n, root}
+                                       : Call<double>{CallKind::broadcast, {}, out, n, root});
     CHECK((context.rank == root || out == x));
 
     std::vector<double> sum(n);
     complete_call(call, context, ++tag,
-                  Call<double>{Collective::reduce, x,
+                  Call<double>{CallKind::reduce, x,
                                context.rank == 0 ? std::span{sum} : std::span<double>{}, n, 0});
     CHECK((context.rank != 0 || sum == expected));
 
     sum = x;
-    complete_call(call, context, ++tag, Call<double>{Collective::all_reduce, sum, sum, n});
+    complete_call(call, context, ++tag, Call<double>{CallKind::all_reduce, sum, sum, n});
     CHECK(sum == expected);
 
     std::vector<int> all(n * ranks), all_expected(n * ranks);
     for (std::size_t i = 0; i < all.size(); ++i) all_expected[i] = static_cast<int>(i / n);
     const std::vector<int> mine(n, context.rank);
-    for (const auto collective : {Collective::all_gather, Collective::expose})
+    for (const auto collective : {CallKind::all_gather, CallKind::expose})
     {
       all.assign(n * ranks, -1);
       complete_call(call, context, ++tag, Call<int>{collective, mine, all, n});
@@ -83,20 +83,20 @@ TEST_CASE("one object carries out calls of every kind, one after the other")
     }
 
     std::vector<int> received(n * ranks);
-    complete_call(call, context, ++tag, Call<int>{Collective::all_to_all, all, received, n});
+    complete_call(call, context, ++tag, Call<int>{CallKind::all_to_all, all, received, n});
     CHECK(received == std::vector<int>(n * ranks, context.rank));
 
     std::vector<int> share(n);
-    complete_call(call, context, ++tag, Call<int>{Collective::reduce_scatter, all, share, n});
+    complete_call(call, context, ++tag, Call<int>{CallKind::reduce_scatter, all, share, n});
     CHECK(share == std::vector<int>(n, context.rank * context.size));
 
     std::vector<int> gathered(rank == 0 ? n * ranks : 0);
-    complete_call(call, context, ++tag, Call<int>{Collective::gather, mine, gathered, n, 0});
+    complete_call(call, context, ++tag, Call<int>{CallKind::gather, mine, gathered, n, 0});
     CHECK((rank != 0 || gathered == all));
-    complete_call(call, context, ++tag, Call<int>{Collective::scatter, gathered, share, n, 0});
+    complete_call(call, context, ++tag, Call<int>{CallKind::scatter, gathered, share, n, 0});
     CHECK(share == mine);
 
-    complete_call(call, context, ++tag, Call<int>{Collective::barrier});
+    complete_call(call, context, ++tag, Call<int>{CallKind::barrier});
   }
 }
 
@@ -106,8 +106,7 @@ TEST_CASE("the object of a cancelled call can start another call")
   const MpiContext& context = job.context;
   std::vector<int> lost(10, 7);
   MpiCall call;
-  call.post(context, 1,
-            Call<int>{Collective::receive, {}, lost, 10, detail::neighbour(context, -1)});
+  call.post(context, 1, Call<int>{CallKind::receive, {}, lost, 10, detail::neighbour(context, -1)});
   CHECK(call.count_pending() == 1);
   call.cancel();
   CHECK(call.count_pending() == 0);
@@ -115,7 +114,7 @@ TEST_CASE("the object of a cancelled call can start another call")
   CHECK(lost == std::vector<int>(10, 7));
 
   std::vector<int> x{1};
-  complete_call(call, context, 2, Call<int>{Collective::all_reduce, x, x, 1});
+  complete_call(call, context, 2, Call<int>{CallKind::all_reduce, x, x, 1});
   CHECK(x[0] == context.size);
 }
 
@@ -125,10 +124,10 @@ TEST_CASE("a call describes its collective, rank and ranks")
   const auto where =
       " on rank " + std::to_string(job.context.rank) + " of " + std::to_string(job.context.size);
   MpiCall call;
-  complete_call(call, job.context, 1, Call<int>{Collective::barrier});
+  complete_call(call, job.context, 1, Call<int>{CallKind::barrier});
   CHECK(call.describe() == "barrier" + where);
   std::vector<int> x{1};
-  complete_call(call, job.context, 2, Call<int>{Collective::all_reduce, x, x, 1});
+  complete_call(call, job.context, 2, Call<int>{CallKind::all_reduce, x, x, 1});
   CHECK(call.describe() == "all_reduce" + where);
 }
 
@@ -138,15 +137,15 @@ TEST_CASE("a call describes what it waits for, and detects a mismatched peer")
   const MpiContext& context = job.context;
   const int me = context.rank;
   job.context.names_missing_ranks = true;
-  const auto tag = [&](Collective c) { return context.tags.tag(1, Call<int>{c}); };
+  const auto tag = [&](CallKind c) { return context.tags.tag(1, Call<int>{c}); };
   MpiCall call;
-  complete_call(call, context, tag(Collective::barrier), Call<int>{Collective::barrier});
+  complete_call(call, context, tag(CallKind::barrier), Call<int>{CallKind::barrier});
   CHECK(mentions(call.text(), "barrier on ranks {0"));
   CHECK(call.describe_pending().empty());
 
   // The root of a broadcast calls last: each other rank waits for its predecessor in the chain.
   std::vector<int> x(3);
-  const Call<int> receive{Collective::broadcast, {}, x, 3, 0};
+  const Call<int> receive{CallKind::broadcast, {}, x, 3, 0};
   if (me > 0)
   {
     call.post(context, context.tags.tag(2, receive), receive);
@@ -158,7 +157,7 @@ TEST_CASE("a call describes what it waits for, and detects a mismatched peer")
     if (me == 3) CHECK(mentions(text, "of ranks {1, 0}"));
   }
   MPI_Barrier(context.comm);
-  const Call<int> send{Collective::broadcast, x, {}, 3, 0};
+  const Call<int> send{CallKind::broadcast, x, {}, 3, 0};
   if (me == 0) call.post(context, context.tags.tag(2, send), send);
   while (!call.advance())
   {
@@ -170,7 +169,7 @@ TEST_CASE("a call describes what it waits for, and detects a mismatched peer")
   MPI_Barrier(context.comm);
   if (me == 1)
   {
-    const Call<int> other{Collective::receive, {}, x, 3, 0};
+    const Call<int> other{CallKind::receive, {}, x, 3, 0};
     call.post(context, context.tags.tag(3, other), other);
     std::string text;
     for (int i = 0; i < 1000 && text.empty(); ++i)
@@ -189,7 +188,7 @@ TEST_CASE("an error of MPI in a call is thrown with MPI's text")
   std::vector<int> x{1};
   MpiCall call;
   const auto text = message_of<CommunicationError>([&] {
-    call.post(job.context, 1, Call<int>{Collective::send, x, {}, 1, job.context.size});
+    call.post(job.context, 1, Call<int>{CallKind::send, x, {}, 1, job.context.size});
   });
   CHECK(mentions(text, "send on rank " + std::to_string(job.context.rank), "MPI_Isend",
                  text_of_error(MPI_ERR_RANK)));

@@ -32,8 +32,8 @@ TEST_CASE("pending calls advance together, and their objects are reused")
   const JobContext job{1 << 20};
   MpiPendingCalls calls;
   std::vector<int> x{1}, y{2};
-  auto& first = start(calls, job, 1, false, Call<int>{Collective::all_reduce, x, x, 1});
-  auto& second = start(calls, job, 2, true, Call<int>{Collective::all_reduce, y, y, 1});
+  auto& first = start(calls, job, 1, false, Call<int>{CallKind::all_reduce, x, x, 1});
+  auto& second = start(calls, job, 2, true, Call<int>{CallKind::all_reduce, y, y, 1});
   CHECK(calls.any_remote() == second.active);
   CHECK(calls.all_use_shared_barrier() == !(first.active || second.active));
   while (first.active || second.active) calls.advance_all();
@@ -42,7 +42,7 @@ TEST_CASE("pending calls advance together, and their objects are reused")
   CHECK_FALSE(calls.any_remote());
 
   calls.release(second);
-  CHECK(&start(calls, job, 3, false, Call<int>{Collective::barrier}) == &second);
+  CHECK(&start(calls, job, 3, false, Call<int>{CallKind::barrier}) == &second);
   while (second.active) calls.advance_all();
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("a call that throws has failed, and keeps its error")
   MpiPendingCalls calls;
   std::vector<int> x{1};
   auto& pending =
-      start(calls, job, 1, false, Call<int>{Collective::send, x, {}, 1, job.context.size});
+      start(calls, job, 1, false, Call<int>{CallKind::send, x, {}, 1, job.context.size});
   CHECK(pending.failed);
   CHECK_FALSE(pending.active);
   CHECK_THROWS_AS(std::rethrow_exception(pending.error), CommunicationError);

@@ -54,7 +54,7 @@ TEST_CASE("a call is pending until it has been waited for")
   for (int tag = 1; tag <= 100; ++tag)
   {
     x = {tag};
-    const Call<int> sum{Collective::all_reduce, x, x, 1};
+    const Call<int> sum{CallKind::all_reduce, x, x, 1};
     auto& call = progress.start(all.context, all.context.tags.tag(tag, sum), false, sum);
     if (tag % 2 == 0)
       progress.wait(call);
@@ -78,8 +78,8 @@ TEST_CASE("the helper thread advances calls between nodes while their rank compu
   // The ranks in the middle of the chain must forward the data.
   auto& call =
       progress.start(context, 1, true,
-                     context.rank == 0 ? Call<double>{Collective::broadcast, x, {}, x.size(), 0}
-                                       : Call<double>{Collective::broadcast, {}, x, x.size(), 0});
+                     context.rank == 0 ? Call<double>{CallKind::broadcast, x, {}, x.size(), 0}
+                                       : Call<double>{CallKind::broadcast, {}, x, x.size(), 0});
   const bool in_the_middle = context.rank > 0 && context.rank + 1 < context.size;
   if (in_the_middle) std::this_thread::sleep_for(1000ms);  // computes, and does not call MPI
   progress.wait(call);
@@ -107,7 +107,7 @@ TEST_CASE("a failure that a rank reports ends the calls of the others")
   {
     std::vector<int> x(1);
     const auto text = message_of<PeerFailed>([&] {
-      auto& call = progress.start(context, 1, false, Call<int>{Collective::receive, {}, x, 1, 0});
+      auto& call = progress.start(context, 1, false, Call<int>{CallKind::receive, {}, x, 1, 0});
       struct Release
       {
         MpiProgress& progress;
@@ -120,7 +120,7 @@ TEST_CASE("a failure that a rank reports ends the calls of the others")
     CHECK(progress.with_failures([](MpiFailures& f) { return f.source(); }) == 0);
     CHECK(is_broken(progress));
     const auto later = message_of<PeerFailed>([&] {
-      (void)progress.start(context, 2, false, Call<int>{Collective::receive, {}, x, 1, 0});
+      (void)progress.start(context, 2, false, Call<int>{CallKind::receive, {}, x, 1, 0});
     });
     CHECK(later == text);
   }
@@ -150,7 +150,7 @@ TEST_CASE("a wait ends at the limit")
   const auto begin = Clock::now();
   // Each rank waits for a message of its own, which it does not send.
   auto& call =
-      progress.start(context, 0, false, Call<int>{Collective::receive, {}, x, 1, context.rank});
+      progress.start(context, 0, false, Call<int>{CallKind::receive, {}, x, 1, context.rank});
   const auto text = message_of<CommunicationError>([&] { progress.wait(call); });
   progress.release(call);
   CHECK(Clock::now() - begin >= 100ms);

@@ -31,17 +31,17 @@ TEST_CASE("collectives are counted together, messages by peer and direction")
 {
   detail::CallCounts counts;
   CHECK(counts.with(3) == std::array<std::int64_t, 3>{0, 0, 0});
-  CHECK(counts.count(Collective::barrier, 0, 4) == 1);
-  CHECK(counts.count(Collective::broadcast, 3, 4) == 2);
+  CHECK(counts.count(CallKind::barrier, 0, 4) == 1);
+  CHECK(counts.count(CallKind::broadcast, 3, 4) == 2);
   CHECK(counts.with(3) == std::array<std::int64_t, 3>{2, 0, 0});
-  CHECK(counts.count(Collective::send, 3, 4) == 1);
-  CHECK(counts.count(Collective::send, 3, 4) == 2);
-  CHECK(counts.count(Collective::receive, 3, 4) == 1);
-  CHECK(counts.count(Collective::receive, 1, 4) == 1);
+  CHECK(counts.count(CallKind::send, 3, 4) == 1);
+  CHECK(counts.count(CallKind::send, 3, 4) == 2);
+  CHECK(counts.count(CallKind::receive, 3, 4) == 1);
+  CHECK(counts.count(CallKind::receive, 1, 4) == 1);
   CHECK(counts.with(3) == std::array<std::int64_t, 3>{2, 2, 1});
   CHECK(counts.with(1) == std::array<std::int64_t, 3>{2, 0, 1});
   // MPI refuses such a call.
-  for (const int peer : {-1, 4}) CHECK(counts.count(Collective::send, peer, 4) == 0);
+  for (const int peer : {-1, 4}) CHECK(counts.count(CallKind::send, peer, 4) == 0);
 }
 
 TEST_CASE("communicators have different numbers, whatever they are split from")
@@ -70,10 +70,10 @@ TEST_CASE("a call that needs a rank which has returned without it is an error")
   // The last rank has made two calls, the others have made three.
   const int calls = process() == last ? 2 : 3;
   for (int i = 0; i < calls; ++i)
-    (void)returned.counts(7).count(Collective::all_reduce, 0, processes());
+    (void)returned.counts(7).count(CallKind::all_reduce, 0, processes());
 
   std::vector<int> x{1};
-  const Call<int> sum{Collective::all_reduce, x, x, 1};
+  const Call<int> sum{CallKind::all_reduce, x, x, 1};
   detail::MpiCall call;
   if (process() == 0)
   {
@@ -114,8 +114,8 @@ TEST_CASE("a receive needs a send of the rank that has returned, and a send a re
   const int sends = process() == last ? 1 : 3;
   const int receives = process() == last ? 2 : 1;
   auto& counts = returned.counts(8);
-  for (int i = 0; i < sends; ++i) counts.count(Collective::send, 0, processes());
-  for (int i = 0; i < receives; ++i) counts.count(Collective::receive, 0, processes());
+  for (int i = 0; i < sends; ++i) counts.count(CallKind::send, 0, processes());
+  for (int i = 0; i < receives; ++i) counts.count(CallKind::receive, 0, processes());
 
   constexpr std::size_t size = 1 << 20;  // too large for a send that MPI buffers
   std::vector<int> sent(size, process());
@@ -129,8 +129,8 @@ TEST_CASE("a receive needs a send of the rank that has returned, and a send a re
     detail::MpiCall receive;
   };
   std::deque<Peer> peers;
-  const auto start = [&](detail::MpiCall& call, Collective collective, int peer) {
-    const bool is_send = collective == Collective::send;
+  const auto start = [&](detail::MpiCall& call, CallKind collective, int peer) {
+    const bool is_send = collective == CallKind::send;
     call.post(job.context, 0,
               Call<int>{collective, is_send ? std::span<const int>{sent} : std::span<const int>{},
                         is_send ? std::span<int>{} : std::span<int>{received}, size, peer});
@@ -146,8 +146,8 @@ TEST_CASE("a receive needs a send of the rank that has returned, and a send a re
     if (last > 1) add(1, 3, 1);
     for (auto& p : peers)
     {
-      start(p.send, Collective::send, p.rank);
-      start(p.receive, Collective::receive, p.rank);
+      start(p.send, CallKind::send, p.rank);
+      start(p.receive, CallKind::receive, p.rank);
       const auto check = [&](detail::MpiCall& call, std::int64_t number) {
         return message_of<DeadlockError>([&] { returned.check(call, number, 0); });
       };
@@ -171,8 +171,8 @@ TEST_CASE("a receive needs a send of the rank that has returned, and a send a re
   if (process() > 0 && (process() == 1 || process() == last))
   {
     auto& p = peers.emplace_back();
-    start(p.receive, Collective::receive, 0);
-    start(p.send, Collective::send, 0);
+    start(p.receive, CallKind::receive, 0);
+    start(p.send, CallKind::send, 0);
   }
   for (auto& p : peers)
     for (auto* call : {&p.send, &p.receive})

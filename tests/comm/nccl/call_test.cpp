@@ -37,7 +37,7 @@ TEST_CASE("NcclCall: a complex number counts as two reals in a reduction")
 {
   const std::vector<std::complex<double>> z(3);
   const auto call = nccl_call(
-      Call<std::complex<double>>{Collective::all_reduce, z, {}, z.size(), 0, ReduceOp::sum});
+      Call<std::complex<double>>{CallKind::all_reduce, z, {}, z.size(), 0, ReduceOp::sum});
   CHECK(call.reals == 6);
   CHECK(call.bytes() == 48);
   CHECK_FALSE(call.is_message());
@@ -47,19 +47,19 @@ TEST_CASE("NcclCall: a complex number counts as two reals in a reduction")
 
 TEST_CASE("NcclCall: the text of a call")
 {
-  CHECK(nccl_call(Call<int>{Collective::barrier}).text() == "barrier");
-  CHECK_FALSE(nccl_call(Call<int>{Collective::barrier}).is_empty());
-  const auto send = nccl_call(Call<float>{Collective::send, {}, {}, 4, 2});
+  CHECK(nccl_call(Call<int>{CallKind::barrier}).text() == "barrier");
+  CHECK_FALSE(nccl_call(Call<int>{CallKind::barrier}).is_empty());
+  const auto send = nccl_call(Call<float>{CallKind::send, {}, {}, 4, 2});
   CHECK(send.is_message());
   CHECK(send.text() == "send of 4 float with rank 2");
-  CHECK(nccl_call(Call<float>{Collective::broadcast, {}, {}, 0, 2}).is_empty());
+  CHECK(nccl_call(Call<float>{CallKind::broadcast, {}, {}, 0, 2}).is_empty());
 }
 
 TEST_CASE("nccl_call: 16-bit integers can be gathered, but not reduced")
 {
   using Short = std::int16_t;
-  CHECK(nccl_call(Call<Short>{Collective::all_gather, {}, {}, 5}).bytes() == 10);
-  for (const auto c : {Collective::reduce, Collective::all_reduce, Collective::reduce_scatter})
+  CHECK(nccl_call(Call<Short>{CallKind::all_gather, {}, {}, 5}).bytes() == 10);
+  for (const auto c : {CallKind::reduce, CallKind::all_reduce, CallKind::reduce_scatter})
     CHECK(mentions(message_of<ArgumentError>([&] {
                      (void)nccl_call(Call<Short>{c, {}, {}, 5});
                    }),

@@ -35,7 +35,7 @@ struct SingleRank
     queue.set_rank(0, 1);
   }
 
-  [[nodiscard]] Call<int> call(Collective c) const
+  [[nodiscard]] Call<int> call(CallKind c) const
   {
     return {c, {memory.as<int>(), 2}, {memory.as<int>(8), 2}, 2};
   }
@@ -60,7 +60,7 @@ TEST_CASE("NcclQueue: a call runs after the earlier work of the compute stream")
   SingleRank rank;
   auto& queue = rank.queue;
   fake::Gate gate{rank.compute.get()};
-  auto& pending = queue.start(nccl_call(rank.call(Collective::all_reduce)), rank.compute.get());
+  auto& pending = queue.start(nccl_call(rank.call(CallKind::all_reduce)), rank.compute.get());
   rank.advance_until(pending, State::in_flight);
   queue.advance();
   CHECK(pending.state == State::in_flight);
@@ -72,7 +72,7 @@ TEST_CASE("NcclQueue: a call runs after the earlier work of the compute stream")
   CHECK(queue.is_idle());
   queue.release(pending);
   // The next call uses its record.
-  CHECK(&queue.start(nccl_call(Call<int>{Collective::broadcast}), rank.compute.get()) == &pending);
+  CHECK(&queue.start(nccl_call(Call<int>{CallKind::broadcast}), rank.compute.get()) == &pending);
   CHECK(pending.state == State::complete);  // an empty call
 }
 
@@ -80,24 +80,24 @@ TEST_CASE("NcclQueue: messages run as one group after one of them is waited for"
 {
   SingleRank rank;
   auto& queue = rank.queue;
-  const auto start = [&](Collective c) -> PendingNcclCall& {
+  const auto start = [&](CallKind c) -> PendingNcclCall& {
     return queue.start(nccl_call(rank.call(c)), rank.compute.get());
   };
   const std::array<int, 2> sent{3, 4};
   copy_bytes(rank.memory.as<int>(), sent.data(), 8, cudaMemcpyHostToDevice, rank.compute.get());
-  auto& receive = start(Collective::receive);
-  auto& barrier = start(Collective::barrier);
+  auto& receive = start(CallKind::receive);
+  auto& barrier = start(CallKind::barrier);
   rank.advance_until(barrier, State::complete);
   CHECK(receive.state == State::queued);
   queue.close_group(barrier);
   queue.advance();
   CHECK(receive.state == State::queued);
 
-  auto& send = start(Collective::send);
+  auto& send = start(CallKind::send);
   CHECK(send.state == State::queued);
   CHECK(queue.has_queued());
   queue.close_group(receive);
-  auto& later = start(Collective::send);
+  auto& later = start(CallKind::send);
   queue.close_group(receive);  // its group is closed already
   rank.advance_until(receive, State::complete);
   rank.advance_until(send, State::complete);

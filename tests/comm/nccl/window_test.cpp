@@ -82,7 +82,7 @@ TEST_CASE("symmetric windows: which calls use them")
 {
   const cubist::detail::NcclWindow closed;
   CHECK_FALSE(closed.is_open());
-  CHECK_FALSE(closed.takes(cubist::detail::nccl_call(Call<int>{Collective::all_reduce}), 2));
+  CHECK_FALSE(closed.takes(cubist::detail::nccl_call(Call<int>{CallKind::all_reduce}), 2));
   NcclOptions options;
   options.time_limit = std::chrono::seconds{10};
   options.symmetric_bytes = limit;

@@ -67,10 +67,9 @@ CollectiveCost cost(const Machine& m, const std::vector<int>& ranks,
   return collective_cost(m, links, {m, links, ranks}, call);
 }
 
-constexpr Collective with_data[] = {Collective::broadcast,      Collective::reduce,
-                                    Collective::all_reduce,     Collective::all_gather,
-                                    Collective::reduce_scatter, Collective::all_to_all,
-                                    Collective::gather,         Collective::scatter};
+constexpr CallKind with_data[] = {
+    CallKind::broadcast,      CallKind::reduce,     CallKind::all_reduce, CallKind::all_gather,
+    CallKind::reduce_scatter, CallKind::all_to_all, CallKind::gather,     CallKind::scatter};
 
 }  // namespace
 
@@ -85,7 +84,7 @@ TEST_CASE("where each node has one rank, the bytes between nodes are those that 
           constexpr std::size_t count = 840;  // a multiple of every p
           std::uint64_t counted = 0;
           for (int r = 0; r < p; ++r)
-            counted += sent_by(Call<float>{.collective = collective,
+            counted += sent_by(Call<float>{.kind = collective,
                                            .count = count,
                                            .peer = has_root(collective) ? root : 0},
                                r, p)
@@ -114,7 +113,7 @@ TEST_CASE("what leaves the nodes enters other nodes")
 
 TEST_CASE("an all_gather of MPI enters each node once")
 {
-  const SimulatedCollective call{Collective::all_gather, 10.0};
+  const SimulatedCollective call{CallKind::all_gather, 10.0};
   // 16 blocks, each of which enters 3 other nodes.
   CHECK(bytes_in(machine(4, CollectiveAlgorithms::mpi), first_ranks(16), 1, call) ==
         Approx(16 * 3 * 10));
@@ -126,16 +125,16 @@ TEST_CASE("a collective takes its messages' latency, and the longest transfer")
   for (const auto algorithms : {CollectiveAlgorithms::mpi, CollectiveAlgorithms::nccl})
   {
     const auto m = machine(1, algorithms);
-    const auto all_gather = cost(m, first_ranks(8), {Collective::all_gather, b});
+    const auto all_gather = cost(m, first_ranks(8), {CallKind::all_gather, b});
     CHECK(all_gather.seconds == Approx(7 * b / bandwidth));
     CHECK(all_gather.latency ==
           Approx(algorithms == CollectiveAlgorithms::nccl ? 7 * latency : latency));
-    const auto broadcast = cost(m, first_ranks(8), {Collective::broadcast, b});
+    const auto broadcast = cost(m, first_ranks(8), {CallKind::broadcast, b});
     CHECK(broadcast.seconds == Approx(b / bandwidth));
     CHECK(broadcast.latency == Approx(7 * (latency + m.segment_bytes / bandwidth)));
-    const auto all_reduce = cost(m, first_ranks(8), {Collective::all_reduce, b});
+    const auto all_reduce = cost(m, first_ranks(8), {CallKind::all_reduce, b});
     CHECK(all_reduce.seconds == Approx(2 * 7.0 / 8 * b / bandwidth));
-    const auto barrier = cost(m, first_ranks(8), {Collective::barrier, 0});
+    const auto barrier = cost(m, first_ranks(8), {CallKind::barrier, 0});
     CHECK(barrier.seconds == 0);
     CHECK(barrier.latency == Approx(3 * latency));
   }
@@ -143,7 +142,7 @@ TEST_CASE("a collective takes its messages' latency, and the longest transfer")
 
 TEST_CASE("one rank has nothing to send")
 {
-  const auto c = cost(machine(4, CollectiveAlgorithms::mpi), {3}, {Collective::all_reduce, 1e6});
+  const auto c = cost(machine(4, CollectiveAlgorithms::mpi), {3}, {CallKind::all_reduce, 1e6});
   CHECK(c.latency == 0);
   CHECK(c.seconds == 0);
   CHECK(c.uses.empty());
@@ -153,7 +152,7 @@ TEST_CASE("a card of its own limits what one rank of a node sends")
 {
   auto m = machine(4, CollectiveAlgorithms::nccl);
   m.links[1].rank_bandwidth = bandwidth / 4;
-  const SimulatedCollective call{Collective::all_reduce, 8e6};
+  const SimulatedCollective call{CallKind::all_reduce, 8e6};
   // All four ranks of two nodes use the whole link; one rank of each has a quarter of it.
   CHECK(cost(m, first_ranks(8), call).seconds == Approx(2 * 7.0 / 8 * 8e6 / bandwidth));
   CHECK(cost(m, {0, 4}, call).seconds == Approx(2 * 1.0 / 2 * 8e6 / (bandwidth / 4)));
@@ -166,7 +165,7 @@ TEST_CASE("messages occupy the cores that they are sent and received by")
   m.nodes_sharing = 64;
   m.links[1].core_seconds_per_byte = 0.5 / bandwidth;
   const SimulatedLinks links{m, 64};
-  const auto c = cost(m, {0, 1}, {Collective::send, 1e6, 0, 1});
+  const auto c = cost(m, {0, 1}, {CallKind::send, 1e6, 0, 1});
   // One byte out and one in take a core half of the time each: one of two cores.
   double part = 0;
   for (const auto& use : c.uses)
@@ -179,13 +178,13 @@ TEST_CASE("ranks copy what others of their node send")
   const auto m = machine(4, CollectiveAlgorithms::mpi);
   const SimulatedLinks links{m, 64};
   const SimulatedPlacement node{m, links, first_ranks(4)};
-  CHECK(copied_bytes(node, 4, {Collective::all_gather, 10}, false) == 30);
-  CHECK(copied_bytes(node, 4, {Collective::reduce_scatter, 10}, false) == 30);
-  CHECK(copied_bytes(node, 4, {Collective::broadcast, 10}, false) == 10);
-  CHECK(copied_bytes(node, 4, {Collective::broadcast, 10}, true) == 0);
-  CHECK(copied_bytes(node, 4, {Collective::gather, 10}, true) == 30);
+  CHECK(copied_bytes(node, 4, {CallKind::all_gather, 10}, false) == 30);
+  CHECK(copied_bytes(node, 4, {CallKind::reduce_scatter, 10}, false) == 30);
+  CHECK(copied_bytes(node, 4, {CallKind::broadcast, 10}, false) == 10);
+  CHECK(copied_bytes(node, 4, {CallKind::broadcast, 10}, true) == 0);
+  CHECK(copied_bytes(node, 4, {CallKind::gather, 10}, true) == 30);
   const SimulatedPlacement apart{m, links, {0, 4, 8}};
-  CHECK(copied_bytes(apart, 1, {Collective::all_gather, 10}, false) == 0);
+  CHECK(copied_bytes(apart, 1, {CallKind::all_gather, 10}, false) == 0);
 }
 
 }  // namespace comm_simulated_collective_cost_test

@@ -71,11 +71,11 @@ TEST_CASE("the report counts what each rank sends, as a counting communicator do
       return world.traffic();
     });
     for (std::size_t r = 0; r < 5; ++r)
-      for (std::size_t c = 0; c < collective_count; ++c)
+      for (std::size_t c = 0; c < call_kind_count; ++c)
       {
-        CAPTURE(r, to_string(static_cast<Collective>(c)));
+        CAPTURE(r, to_string(static_cast<CallKind>(c)));
         const auto& reported = Simulated::report().ranks[r].traffic;
-        CHECK(reported[static_cast<Collective>(c)] == counted[r][static_cast<Collective>(c)]);
+        CHECK(reported[static_cast<CallKind>(c)] == counted[r][static_cast<CallKind>(c)]);
       }
   }
   Simulated::machine = {};

@@ -8,7 +8,7 @@
 namespace simulated_roles_test
 {
 
-using cubist::Collective;
+using cubist::CallKind;
 using cubist::detail::only_receives;
 using cubist::detail::only_sends;
 
@@ -16,15 +16,15 @@ TEST_CASE("who only receives sends no elements, and who only sends does")
 {
   // Traffic counts what each rank sends, by formulas of their own.
   for (const int ranks : {2, 3, 5})
-    for (const Collective c : {Collective::broadcast, Collective::reduce, Collective::scatter,
-                               Collective::gather, Collective::all_gather, Collective::all_reduce,
-                               Collective::reduce_scatter, Collective::all_to_all})
+    for (const CallKind c : {CallKind::broadcast, CallKind::reduce, CallKind::scatter,
+                             CallKind::gather, CallKind::all_gather, CallKind::all_reduce,
+                             CallKind::reduce_scatter, CallKind::all_to_all})
       for (int root = 0; root < ranks; ++root)
         for (int rank = 0; rank < ranks; ++rank)
         {
           CAPTURE(cubist::to_string(c), ranks, root, rank);
           cubist::Call<float> call;
-          call.collective = c;
+          call.kind = c;
           call.peer = root;
           call.count = 1;
           const auto sent = cubist::sent_by(call, rank, ranks).elements;
@@ -35,7 +35,7 @@ TEST_CASE("who only receives sends no elements, and who only sends does")
 
 TEST_CASE("one rank of a chain begins it, and another ends it")
 {
-  for (const Collective c : {Collective::broadcast, Collective::reduce})
+  for (const CallKind c : {CallKind::broadcast, CallKind::reduce})
     for (const int ranks : {2, 3, 5})
       for (int root = 0; root < ranks; ++root)
       {
@@ -53,10 +53,10 @@ TEST_CASE("one rank of a chain begins it, and another ends it")
 
 TEST_CASE("a message has a sender and a receiver")
 {
-  CHECK(only_sends(Collective::send, 0, 2, 0));
-  CHECK_FALSE(only_sends(Collective::send, 0, 2, 1));
-  CHECK_FALSE(only_receives(Collective::send, 0, 2, 0));
-  CHECK(only_receives(Collective::send, 0, 2, 1));
+  CHECK(only_sends(CallKind::send, 0, 2, 0));
+  CHECK_FALSE(only_sends(CallKind::send, 0, 2, 1));
+  CHECK_FALSE(only_receives(CallKind::send, 0, 2, 0));
+  CHECK(only_receives(CallKind::send, 0, 2, 1));
 }
 
 }  // namespace simulated_roles_test

@@ -28,8 +28,7 @@ struct Two
   ThreadMember& sum(int rank, std::vector<int>& x)
   {
     return group->post(
-        rank,
-        Call<int>{.collective = Collective::all_reduce, .send = x, .recv = x, .count = x.size()});
+        rank, Call<int>{.kind = CallKind::all_reduce, .send = x, .recv = x, .count = x.size()});
   }
 };
 
@@ -115,10 +114,10 @@ TEST_CASE_METHOD(Two, "messages are matched by their ends and order, apart from 
   std::vector<int> got_x(2);
   std::vector<int> got_y(1);
   const auto send = [&](std::vector<int>& data) -> ThreadMember& {
-    return group->post(0, Call<int>{Collective::send, data, {}, data.size(), 1});
+    return group->post(0, Call<int>{CallKind::send, data, {}, data.size(), 1});
   };
   const auto receive = [&](std::vector<int>& data) -> ThreadMember& {
-    return group->post(1, Call<int>{Collective::receive, {}, data, data.size(), 0});
+    return group->post(1, Call<int>{CallKind::receive, {}, data, data.size(), 0});
   };
   auto& collective = sum(0, a);
   auto& r0 = receive(got_x);

@@ -103,7 +103,7 @@ Results results(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
   const auto messages = [&] {
     if constexpr (requires { mesh.world().traffic(); })
     {
-      const auto sent = mesh.world().traffic()[Collective::send].elements;
+      const auto sent = mesh.world().traffic()[CallKind::send].elements;
       mesh.world().traffic().reset();
       return std::uint64_t{sent};
     }

@@ -50,7 +50,7 @@ TEST_CASE("a stage sends activations to the next one, and gradients to the one b
       const auto x = scatter<P::Input>(mesh, uniform<double>(rows, sizes.front(), 1));
       world.traffic().reset();
       step(mlp, x);
-      return std::pair{world.traffic()[Collective::send], world.traffic().total().elements};
+      return std::pair{world.traffic()[CallKind::send], world.traffic().total().elements};
     });
     CAPTURE(rows);
     constexpr std::uint64_t messages = 4;
@@ -73,7 +73,7 @@ TEST_CASE("a frozen stage at the front has no backward, and gets no gradient")
     const auto x = scatter<P::Input>(mesh, uniform<double>(16, sizes.front(), 1));
     world.traffic().reset();
     step(mlp, x);
-    return world.traffic()[Collective::send].elements;
+    return world.traffic()[CallKind::send].elements;
   });
   CHECK(sent == std::vector<std::uint64_t>{16 * 7, 16 * 9, 16 * 9});
 }

@@ -76,12 +76,12 @@ struct GroupCall
   [[nodiscard]] bool is_source(const Member& m) const
   {
     if (is_message()) return m.index == 0;
-    return has_root(signature.collective) && static_cast<int>(m.index) == signature.peer;
+    return has_root(signature.kind) && static_cast<int>(m.index) == signature.peer;
   }
   /// The collective that a member has called.
-  [[nodiscard]] Collective called_by(const Member& m) const
+  [[nodiscard]] CallKind called_by(const Member& m) const
   {
-    return is_message() && m.index == 1 ? Collective::receive : signature.collective;
+    return is_message() && m.index == 1 ? CallKind::receive : signature.kind;
   }
   [[nodiscard]] std::span<const Stage> stages_of(const Member& m) const
   {
@@ -96,8 +96,7 @@ struct GroupCall
     me.posted = true;
     const std::size_t p = members.size();
     if (!is_message())
-      summands[(me.index + p - first_summand(signature.collective, signature.peer, p)) % p] =
-          mine.send;
+      summands[(me.index + p - first_summand(signature.kind, signature.peer, p)) % p] = mine.send;
     pass(Gate::posted);
     if (is_source(me)) pass(Gate::source);
   }
@@ -110,9 +109,9 @@ struct GroupCall
     std::size_t target = gate == Gate::source ? 1 : all;
     if (gate == Gate::done)
     {
-      if (signature.collective == Collective::gather) target = 1;
-      if (signature.collective == Collective::broadcast ||
-          signature.collective == Collective::scatter || is_message())
+      if (signature.kind == CallKind::gather) target = 1;
+      if (signature.kind == CallKind::broadcast || signature.kind == CallKind::scatter ||
+          is_message())
         target = all - 1;
     }
     return gates[static_cast<std::size_t>(gate)] >= target;
@@ -150,12 +149,11 @@ struct GroupCall
       break;
     case CopyWork::reduce_piece:
     {
-      if (signature.collective == Collective::reduce_scatter)
+      if (signature.kind == CallKind::reduce_scatter)
         return memory.combine(signature, summands, me.index * signature.count, signature.count,
                               me.recv);
       const auto [first, n] = share(me.index);
-      std::byte* const sums =
-          members[signature.collective == Collective::reduce ? root : me.index].recv;
+      std::byte* const sums = members[signature.kind == CallKind::reduce ? root : me.index].recv;
       return memory.combine(signature, summands, first, n, sums + first * signature.element_size);
     }
     case CopyWork::copy_reduced:
@@ -200,7 +198,7 @@ struct GroupCall
   [[nodiscard]] std::string describe(const Member& me, const std::vector<int>& incomplete) const
   {
     CallSignature mine = signature;
-    mine.collective = called_by(me);
+    mine.kind = called_by(me);
     const auto late = missing();
     const auto& awaited = late.empty() ? incomplete : late;
     return text(mine) + where() + ", which " +
@@ -209,13 +207,13 @@ struct GroupCall
   }
 
   /// The message that says why the call of a rank does not match the call of the first rank.
-  [[nodiscard]] std::string mismatch(CallSignature mine, Collective called, int world_rank) const
+  [[nodiscard]] std::string mismatch(CallSignature mine, CallKind called, int world_rank) const
   {
     CallSignature first = signature;
     if (is_message())
     {
-      mine.collective = called;
-      first.collective = called == Collective::send ? Collective::receive : Collective::send;
+      mine.kind = called;
+      first.kind = called == CallKind::send ? CallKind::receive : CallKind::send;
     }
     return "rank " + std::to_string(world_rank) + " called " + text(mine) + ", but rank " +
            std::to_string(first_rank) + " called " + text(first) + " as call " +

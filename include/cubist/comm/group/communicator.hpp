@@ -70,7 +70,7 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
   {
     group_->count(rank_, call);
     detail::PendingCall<Group> request{group_, group_->post(rank_, call)};
-    if (group_->completes_at_start() && !is_message(call.collective)) request.wait();
+    if (group_->completes_at_start() && !is_message(call.kind)) request.wait();
     return request;
   }
 
@@ -80,7 +80,7 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
   template <class T>
   [[nodiscard]] GroupWindow<Group, T> open(std::span<T> mine, std::size_t size)
   {
-    const Call<std::remove_const_t<T>> call{Collective::expose, mine, {}, size};
+    const Call<std::remove_const_t<T>> call{CallKind::expose, mine, {}, size};
     return {group_, group_->post(rank_, call), size};
   }
 

@@ -71,7 +71,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
       return pending;
     }();
     // The ranks exchange colour and key in `mine`, so this call has no buffers.
-    const cubist::Call<int> exchange{Collective::all_gather, {}, {}, 2};
+    const cubist::Call<int> exchange{CallKind::all_gather, {}, {}, 2};
     PendingCall{this->shared_from_this(), self().post(rank, exchange)}.wait();
     const auto lock = self().lock();
     pending_splits_.erase(number);
@@ -92,13 +92,13 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   template <class Fail>
   Member& next(int rank, const ErasedCall& mine, Fail fail)
   {
-    Call& call = next_call(rank, mine.collective, mine.peer);
-    Member& me = call.members[!is_message(mine.collective)          ? static_cast<std::size_t>(rank)
-                              : mine.collective == Collective::send ? 0
-                                                                    : 1];
+    Call& call = next_call(rank, mine.kind, mine.peer);
+    Member& me = call.members[!is_message(mine.kind)        ? static_cast<std::size_t>(rank)
+                              : mine.kind == CallKind::send ? 0
+                                                            : 1];
     ErasedCall signature = mine;
-    if (signature.collective == Collective::receive) signature.collective = Collective::send;
-    if (!has_root(signature.collective)) signature.peer = 0;
+    if (signature.kind == CallKind::receive) signature.kind = CallKind::send;
+    if (!has_root(signature.kind)) signature.peer = 0;
     const CallSignature& of_first = call.signature;
     if (call.posted() == 0)
     {
@@ -107,7 +107,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
     }
     else if (of_first != signature)
     {
-      const auto why = call.mismatch(signature, mine.collective, me.world_rank);
+      const auto why = call.mismatch(signature, mine.kind, me.world_rank);
       fail(why);
       throw CollectiveMismatch{why};
     }
@@ -128,13 +128,13 @@ class RankGroup : public std::enable_shared_from_this<Derived>
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
 
-  Call& next_call(int rank, Collective collective, int peer)
+  Call& next_call(int rank, CallKind kind, int peer)
   {
     const auto index = static_cast<std::size_t>(rank);
-    if (!is_message(collective)) return find(-1, -1, next_[index]++);
+    if (!is_message(kind)) return find(-1, -1, next_[index]++);
     if (!std::exchange(has_messages_, true))
       add_spare(std::min(2 * ranks_.size() * ranks_.size(), sizes_.messages), true);
-    const bool sends = collective == Collective::send;
+    const bool sends = kind == CallKind::send;
     return find(sends ? rank : peer, sends ? peer : rank, messages_[index][{peer, sends}]++);
   }
 

@@ -51,7 +51,7 @@ struct Stage
 };
 
 /// The stages of one rank; `source` is the root, or the sender of a message.
-inline std::span<const Stage> stages(Collective c, bool source)
+inline std::span<const Stage> stages(CallKind c, bool source)
 {
   static constexpr Stage wait_done[] = {{Gate::done}};
   static constexpr Stage barrier[] = {{Gate::posted}};
@@ -71,26 +71,26 @@ inline std::span<const Stage> stages(Collective c, bool source)
   static constexpr Stage expose[] = {{Gate::posted, CopyWork::read_peers}, {Gate::done}};
   switch (c)
   {
-  case Collective::barrier:
+  case CallKind::barrier:
     return barrier;
-  case Collective::broadcast:
-  case Collective::send:
-  case Collective::receive:
+  case CallKind::broadcast:
+  case CallKind::send:
+  case CallKind::receive:
     return source ? std::span{wait_done} : std::span<const Stage>{copy};
-  case Collective::scatter:
+  case CallKind::scatter:
     return source ? std::span<const Stage>{scatter_root} : scatter;
-  case Collective::gather:
+  case CallKind::gather:
     return source ? std::span<const Stage>{gather_root} : wait_done;
-  case Collective::all_gather:
+  case CallKind::all_gather:
     return all_gather;
-  case Collective::all_to_all:
+  case CallKind::all_to_all:
     return all_to_all;
-  case Collective::reduce:
-  case Collective::reduce_scatter:
+  case CallKind::reduce:
+  case CallKind::reduce_scatter:
     return reduce;
-  case Collective::all_reduce:
+  case CallKind::all_reduce:
     return all_reduce;
-  case Collective::expose:
+  case CallKind::expose:
     return expose;
   }
   return {};

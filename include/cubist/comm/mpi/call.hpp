@@ -42,11 +42,11 @@ class MpiCall
     reduction_.begin(call);
     to_forward_ = 0;
     combined_ = false;
-    messages_.begin(context, tag, to_string(call.collective));
+    messages_.begin(context, tag, to_string(call.kind));
     const bool passes_bytes =
-        call.collective == Collective::expose && blocks_.bytes() == MpiSharedBarrierCall::max_bytes;
-    uses_shared_barrier_ = context.shared_barrier != nullptr &&
-                           (call.collective == Collective::barrier || passes_bytes);
+        call.kind == CallKind::expose && blocks_.bytes() == MpiSharedBarrierCall::max_bytes;
+    uses_shared_barrier_ =
+        context.shared_barrier != nullptr && (call.kind == CallKind::barrier || passes_bytes);
     if (uses_shared_barrier_)
       barrier_.begin(*context.shared_barrier, tag,
                      passes_bytes ? blocks_.send_block() : ConstBytes{},
@@ -86,7 +86,7 @@ class MpiCall
   [[nodiscard]] std::string text() const { return detail::text(messages_.context(), signature_); }
 
   [[nodiscard]] const MpiContext& context() const { return messages_.context(); }
-  [[nodiscard]] Collective collective() const { return signature_.collective; }
+  [[nodiscard]] CallKind kind() const { return signature_.kind; }
 
   /// The ranks of the communicator that the call cannot complete without.
   [[nodiscard]] std::vector<int> needed_ranks()
@@ -136,37 +136,37 @@ class MpiCall
   void post_messages()
   {
     const int root = signature_.peer;
-    switch (signature_.collective)
+    switch (signature_.kind)
     {
-    case Collective::barrier:
+    case CallKind::barrier:
       return messages_.barrier();
-    case Collective::broadcast:
+    case CallKind::broadcast:
       to_forward_ = start_broadcast(chain(), messages_, blocks_);
       return;
-    case Collective::reduce:
+    case CallKind::reduce:
       to_forward_ = start_reduce(chain(), messages_, blocks_, reduction_);
       return;
-    case Collective::all_reduce:
+    case CallKind::all_reduce:
       return start_all_reduce(messages_, blocks_, reduction_);
-    case Collective::all_gather:
+    case CallKind::all_gather:
       if (messages_.context().topology && messages_.context().size > 1)
         to_forward_ = gather_over_nodes(messages_, blocks_);
       else
         gather_everywhere(messages_, blocks_);
       return;
-    case Collective::reduce_scatter:
+    case CallKind::reduce_scatter:
       return start_reduce_scatter(messages_, blocks_, reduction_);
-    case Collective::all_to_all:
+    case CallKind::all_to_all:
       return exchange_pieces(messages_, blocks_);
-    case Collective::gather:
+    case CallKind::gather:
       return gather_to(root, messages_, blocks_);
-    case Collective::scatter:
+    case CallKind::scatter:
       return scatter_from(root, messages_, blocks_);
-    case Collective::send:
+    case CallKind::send:
       return messages_.send(root, blocks_.send_block(), true);
-    case Collective::receive:
+    case CallKind::receive:
       return messages_.receive(root, blocks_.receive_block(), true);
-    case Collective::expose:
+    case CallKind::expose:
       return gather_everywhere(messages_, blocks_);
     }
   }
@@ -176,9 +176,9 @@ class MpiCall
   {
     if (messages_.context().size == 1 || combined_) return false;
     combined_ = true;
-    if (signature_.collective == Collective::reduce_scatter)
+    if (signature_.kind == CallKind::reduce_scatter)
       finish_reduce_scatter(messages_.context(), blocks_, reduction_);
-    if (signature_.collective != Collective::all_reduce) return false;
+    if (signature_.kind != CallKind::all_reduce) return false;
     start_gather_of_shares(messages_, blocks_, reduction_);
     return true;
   }
@@ -196,9 +196,9 @@ class MpiCall
   /// Forwards message i, which has arrived.
   void forward(std::size_t i)
   {
-    if (signature_.collective == Collective::all_gather)
+    if (signature_.kind == CallKind::all_gather)
       return forward_in_node(i, to_forward_, messages_, blocks_);
-    if (signature_.collective == Collective::broadcast)
+    if (signature_.kind == CallKind::broadcast)
       return forward_broadcast(i, chain(), messages_, blocks_);
     combine_and_forward(i, chain(), messages_, blocks_, reduction_);
   }
@@ -211,17 +211,17 @@ class MpiCall
 
   [[nodiscard]] MpiChain chain() const
   {
-    return {messages_.context(), signature_.collective, signature_.peer};
+    return {messages_.context(), signature_.kind, signature_.peer};
   }
 
   /// The ranks whose data the ranks `from` forward to this one.
   [[nodiscard]] std::vector<int> sources_behind(const std::vector<int>& from) const
   {
     const auto& context = messages_.context();
-    const Collective c = signature_.collective;
-    if (c == Collective::broadcast || c == Collective::reduce)
+    const CallKind c = signature_.kind;
+    if (c == CallKind::broadcast || c == CallKind::reduce)
       return chain().forwarded_sources(context.rank);
-    if (c == Collective::all_gather && context.topology)
+    if (c == CallKind::all_gather && context.topology)
       return forwarded_sources(*context.topology, from);
     return {};
   }

@@ -41,7 +41,7 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
     const auto [number, tag] = group_->count(call);
     MpiRequest request{group_,
                        group_->progress().start(group_->context(), tag, remote(), call, number)};
-    if (group_->completes_at_start() && !is_message(call.collective)) request.wait();
+    if (group_->completes_at_start() && !is_message(call.kind)) request.wait();
     return request;
   }
 
@@ -70,7 +70,7 @@ class MpiCommunicator : public Collectives<MpiCommunicator>
   {
     // A barrier of the program has another count, so it is a mismatch if one rank calls barrier
     // where another calls split.
-    start(Call<int>{Collective::barrier, {}, {}, 1}).wait();
+    start(Call<int>{CallKind::barrier, {}, {}, 1}).wait();
     return MpiCommunicator{group_->split(colour, key)};
   }
 

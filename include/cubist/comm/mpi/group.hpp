@@ -112,8 +112,8 @@ class MpiGroup
   template <Element T>
   [[nodiscard]] std::pair<std::int64_t, int> count(const Call<T>& call)
   {
-    return {counts_.count(call.collective, call.peer, context_.size),
-            is_message(call.collective) ? 0 : context_.tags.tag(++calls_, call)};
+    return {counts_.count(call.kind, call.peer, context_.size),
+            is_message(call.kind) ? 0 : context_.tags.tag(++calls_, call)};
   }
   void wait(MpiPendingCall& call) { progress_->wait(call); }
   bool test(MpiPendingCall& call) { return progress_->test(call); }

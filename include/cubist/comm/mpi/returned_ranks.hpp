@@ -53,12 +53,12 @@ class CallCounts
  public:
   /// Counts a call and returns its number, from 1 on. Messages to or from each peer have numbers of
   /// their own.
-  std::int64_t count(Collective collective, int peer, int size)
+  std::int64_t count(CallKind kind, int peer, int size)
   {
-    if (!is_message(collective)) return ++collectives_;
+    if (!is_message(kind)) return ++collectives_;
     if (peer < 0 || peer >= size) return 0;
     if (messages_.empty()) messages_.resize(static_cast<std::size_t>(size));
-    return ++messages_[static_cast<std::size_t>(peer)][collective == Collective::send ? 0 : 1];
+    return ++messages_[static_cast<std::size_t>(peer)][kind == CallKind::send ? 0 : 1];
   }
 
   /// The numbers of collectives, of sends to a peer, and of receives from it.
@@ -93,8 +93,7 @@ class MpiReturnedRanks
     if (ended_ || number == 0) return;
     std::vector<int> left;
     for (const int peer : job_ranks(call.context(), call.needed_ranks()))
-      if (peer != rank && has_left(peer, call.context(), call.collective(), number))
-        left.push_back(peer);
+      if (peer != rank && has_left(peer, call.context(), call.kind(), number)) left.push_back(peer);
     if (left.empty()) return;
     const auto ranks = rank_list(left);
     throw DeadlockError{"called " + call.text() + ", which ranks " + ranks +
@@ -151,7 +150,7 @@ class MpiReturnedRanks
   };
 
   /// Whether a rank has answered that it has started fewer calls than `number`.
-  bool has_left(int rank, const MpiContext& context, Collective collective, std::int64_t number)
+  bool has_left(int rank, const MpiContext& context, CallKind kind, std::int64_t number)
   {
     const auto [entry, is_new] = questions_.try_emplace({rank, context.id});
     auto& [question, answer] = entry->second;
@@ -163,9 +162,9 @@ class MpiReturnedRanks
     receive_answers();
     if (!answer) return false;
     const auto [collectives, sends, receives] = *answer;
-    const auto started = collective == Collective::send      ? receives
-                         : collective == Collective::receive ? sends
-                                                             : collectives;
+    const auto started = kind == CallKind::send      ? receives
+                         : kind == CallKind::receive ? sends
+                                                     : collectives;
     return started < number;
   }
 

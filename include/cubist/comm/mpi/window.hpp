@@ -90,8 +90,8 @@ class MpiWindow
     locations[2 * ranks] = buffer_->place(mine.data(), mine.size_bytes());
     locations[2 * ranks + 1] = size;
     const std::span all{locations};
-    exchange_.emplace(world_.start(
-        Call<std::uint64_t>{Collective::expose, all.last(2), all.first(2 * ranks), 2}));
+    exchange_.emplace(
+        world_.start(Call<std::uint64_t>{CallKind::expose, all.last(2), all.first(2 * ranks), 2}));
   }
   MpiWindow(MpiWindow&&) noexcept = default;
   MpiWindow& operator=(MpiWindow&&) = delete;

@@ -72,8 +72,8 @@ struct NcclCall : CallSignature
   std::size_t reals = 0;  // to reduce: two for each complex number
   ncclDataType_t type = ncclInt8;
 
-  [[nodiscard]] bool is_message() const { return cubist::is_message(collective); }
-  [[nodiscard]] bool is_empty() const { return count == 0 && collective != Collective::barrier; }
+  [[nodiscard]] bool is_message() const { return cubist::is_message(kind); }
+  [[nodiscard]] bool is_empty() const { return count == 0 && kind != CallKind::barrier; }
   [[nodiscard]] std::size_t bytes() const { return count * element_size; }
   /// "all_reduce of 4 double by sum"
   [[nodiscard]] std::string text() const
@@ -87,8 +87,8 @@ template <Element T>
 [[nodiscard]] NcclCall nccl_call(const Call<T>& call)
 {
   constexpr bool unsupported = std::integral<T> && sizeof(T) == 2;
-  require<ArgumentError>(!(unsupported && reduces(call.collective)), "got a ",
-                         to_string(call.collective), " of ", element_name<T>(),
+  require<ArgumentError>(!(unsupported && reduces(call.kind)), "got a ", to_string(call.kind),
+                         " of ", element_name<T>(),
                          ", which NCCL cannot reduce; use 8, 32 or 64 bits");
   return {CallSignature::of(call),
           reinterpret_cast<const std::byte*>(call.send.data()),
@@ -127,39 +127,39 @@ class NcclIssuer
     const auto& c = call_;
     const auto op = nccl_op(c.op);
     const auto stream = rank_.stream;
-    switch (c.collective)
+    switch (c.kind)
     {
-    case Collective::barrier:
-    case Collective::expose:
+    case CallKind::barrier:
+    case CallKind::expose:
       return check(
           ncclAllReduce(rank_.scratch, rank_.scratch, 1, ncclInt32, ncclMax, comm_, stream),
           "ncclAllReduce");
-    case Collective::broadcast:
+    case CallKind::broadcast:
     {
       // The root broadcasts in place.
       auto* const data = rank_.rank == c.peer ? const_cast<std::byte*>(c.send) : c.recv;
       return check(ncclBroadcast(data, data, c.bytes(), ncclInt8, c.peer, comm_, stream),
                    "ncclBroadcast");
     }
-    case Collective::reduce:
+    case CallKind::reduce:
       return check(ncclReduce(c.send, c.recv, c.reals, c.type, op, c.peer, comm_, stream),
                    "ncclReduce");
-    case Collective::all_reduce:
+    case CallKind::all_reduce:
       return check(ncclAllReduce(c.send, c.recv, c.reals, c.type, op, comm_, stream),
                    "ncclAllReduce");
-    case Collective::all_gather:
+    case CallKind::all_gather:
       return check(ncclAllGather(c.send, c.recv, c.bytes(), ncclInt8, comm_, stream),
                    "ncclAllGather");
-    case Collective::reduce_scatter:
+    case CallKind::reduce_scatter:
       return check(ncclReduceScatter(c.send, c.recv, c.reals, c.type, op, comm_, stream),
                    "ncclReduceScatter");
-    case Collective::all_to_all:
-    case Collective::gather:
-    case Collective::scatter:
+    case CallKind::all_to_all:
+    case CallKind::gather:
+    case CallKind::scatter:
       return exchange();
-    case Collective::send:
+    case CallKind::send:
       return send(c.send, c.peer);
-    case Collective::receive:
+    case CallKind::receive:
       return receive(c.recv, c.peer);
     }
   }
@@ -188,17 +188,16 @@ class NcclIssuer
   void exchange() const
   {
     const bool is_root = rank_.rank == call_.peer;
-    const bool to_all = call_.collective != Collective::gather;
-    const bool from_all = call_.collective != Collective::scatter;
+    const bool to_all = call_.kind != CallKind::gather;
+    const bool from_all = call_.kind != CallKind::scatter;
     const auto offset = [&](bool pieces, int rank) {
       return pieces ? static_cast<std::size_t>(rank) * call_.bytes() : 0;
     };
     const auto sends_to = [&](int peer) {
-      return call_.collective == Collective::all_to_all || (to_all ? is_root : peer == call_.peer);
+      return call_.kind == CallKind::all_to_all || (to_all ? is_root : peer == call_.peer);
     };
     const auto receives_from = [&](int peer) {
-      return call_.collective == Collective::all_to_all ||
-             (from_all ? is_root : peer == call_.peer);
+      return call_.kind == CallKind::all_to_all || (from_all ? is_root : peer == call_.peer);
     };
 
     const int me = rank_.rank;

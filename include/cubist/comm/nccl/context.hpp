@@ -173,7 +173,7 @@ class NcclContext
     watchdog_.abort_on_error([&] {
       queue.close_group(pending);
       watchdog_.wait_until([&] { return pending.state >= State::in_flight; });
-      if (pending.call.collective == Collective::barrier && !pending.captured)
+      if (pending.call.kind == CallKind::barrier && !pending.captured)
         watchdog_.wait_until([&] { return pending.state == State::complete; });
       else if (pending.state == State::in_flight || pending.captured)
         cuda_check(cudaStreamWaitEvent(stream(), pending.done.get(), 0), "cudaStreamWaitEvent",

@@ -80,9 +80,9 @@ class NcclWindow
   /// Whether a call uses the window: it depends on what all ranks know.
   [[nodiscard]] bool takes(const NcclCall& call, int ranks) const
   {
-    const bool has_kernels = call.collective == Collective::all_reduce ||
-                             call.collective == Collective::all_gather ||
-                             call.collective == Collective::reduce_scatter;
+    const bool has_kernels = call.kind == CallKind::all_reduce ||
+                             call.kind == CallKind::all_gather ||
+                             call.kind == CallKind::reduce_scatter;
     return in_use_ && has_kernels && call.bytes() * static_cast<std::size_t>(ranks) <= half_;
   }
   /// Enqueues the copy of what is sent.
@@ -91,7 +91,7 @@ class NcclWindow
   [[nodiscard]] NcclCall copy_in(const NcclCall& call, int ranks, cudaStream_t stream,
                                  Describe describe) const
   {
-    copy(data_, call.send, call.bytes() * pieces(call, Collective::reduce_scatter, ranks), stream,
+    copy(data_, call.send, call.bytes() * pieces(call, CallKind::reduce_scatter, ranks), stream,
          describe);
     NcclCall inside = call;
     inside.send = data_;
@@ -102,14 +102,14 @@ class NcclWindow
   template <class Describe>
   void copy_out(const NcclCall& call, int ranks, cudaStream_t stream, Describe describe) const
   {
-    copy(call.recv, data_ + half_, call.bytes() * pieces(call, Collective::all_gather, ranks),
-         stream, describe);
+    copy(call.recv, data_ + half_, call.bytes() * pieces(call, CallKind::all_gather, ranks), stream,
+         describe);
   }
 
  private:
-  [[nodiscard]] static std::size_t pieces(const NcclCall& call, Collective of_all, int ranks)
+  [[nodiscard]] static std::size_t pieces(const NcclCall& call, CallKind of_all, int ranks)
   {
-    return call.collective == of_all ? static_cast<std::size_t>(ranks) : 1;
+    return call.kind == of_all ? static_cast<std::size_t>(ranks) : 1;
   }
   template <class Describe>
   static void copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream,

@@ -94,8 +94,8 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   }
   [[nodiscard]] bool is_chain() const
   {
-    return !is_message() && (signature.collective == Collective::broadcast ||
-                             signature.collective == Collective::reduce);
+    return !is_message() &&
+           (signature.kind == CallKind::broadcast || signature.kind == CallKind::reduce);
   }
 
   /// Prepares the object for another call of the same ranks.
@@ -118,11 +118,11 @@ struct SimulatedCall : GroupCall<SimulatedMember>
 
   [[nodiscard]] bool only_sends(const SimulatedMember& m) const
   {
-    return detail::only_sends(signature.collective, signature.peer, size(), int(m.index));
+    return detail::only_sends(signature.kind, signature.peer, size(), int(m.index));
   }
   [[nodiscard]] bool only_receives(const SimulatedMember& m) const
   {
-    return detail::only_receives(signature.collective, signature.peer, size(), int(m.index));
+    return detail::only_receives(signature.kind, signature.peer, size(), int(m.index));
   }
   /// Whether all members have posted it or, if messages are buffered, all that send something.
   [[nodiscard]] bool may_begin(bool buffered) const

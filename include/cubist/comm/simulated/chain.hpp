@@ -29,7 +29,7 @@ namespace cubist::CUBIST_ABI::detail
 /// @return the position in the communicator
 [[nodiscard]] inline std::size_t chain_position(const SimulatedCall& call, std::size_t index)
 {
-  const std::size_t first = call.signature.collective == Collective::reduce ? 1 : 0;
+  const std::size_t first = call.signature.kind == CallKind::reduce ? 1 : 0;
   return (static_cast<std::size_t>(call.signature.peer) + first + index) % call.members.size();
 }
 

@@ -47,7 +47,7 @@ namespace cubist::CUBIST_ABI::detail
 /// A collective as a cost sees it.
 struct SimulatedCollective
 {
-  Collective collective;
+  CallKind kind;
   double bytes;  // the bytes of a piece
   int root = 0;  // position in the communicator: root, or sender of a message
   int peer = 0;  // position of the rank that receives a message
@@ -89,15 +89,15 @@ class CollectiveUnit
   {
     const double b = call_.bytes;
     const double others = ranks() - members();
-    switch (call_.collective)
+    switch (call_.kind)
     {
-    case Collective::all_gather:
+    case CallKind::all_gather:
       return {others * b, members() * (units() - 1) * b};
-    case Collective::reduce_scatter:
+    case CallKind::reduce_scatter:
       return both(members() * others * b);
-    case Collective::all_reduce:
+    case CallKind::all_reduce:
       return both(2 * b / ranks() * (members() * others));
-    case Collective::reduce:
+    case CallKind::reduce:
       return along_ranks();
     default:
       return by_either();
@@ -107,14 +107,14 @@ class CollectiveUnit
   [[nodiscard]] UnitBytes by_nccl() const
   {
     const double b = call_.bytes;
-    switch (call_.collective)
+    switch (call_.kind)
     {
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
+    case CallKind::all_gather:
+    case CallKind::reduce_scatter:
       return both((ranks() - 1) * b);
-    case Collective::all_reduce:
+    case CallKind::all_reduce:
       return both(2 * b / ranks() * (ranks() - 1));
-    case Collective::reduce:
+    case CallKind::reduce:
       return {neighbour(neighbours().size() - 1).unit == unit_of(call_.root) ? 0 : b,
               has(call_.root) ? 0 : b};
     default:
@@ -154,18 +154,18 @@ class CollectiveUnit
   {
     const double b = call_.bytes;
     const double others = ranks() - members();
-    switch (call_.collective)
+    switch (call_.kind)
     {
-    case Collective::all_to_all:
+    case CallKind::all_to_all:
       return both(members() * others * b);
-    case Collective::broadcast:
+    case CallKind::broadcast:
       return {has(call_.root) ? 0 : b, neighbour(1).unit == unit_of(call_.root) ? 0 : b};
-    case Collective::gather:
+    case CallKind::gather:
       return has(call_.root) ? UnitBytes{others * b, 0} : UnitBytes{0, members() * b};
-    case Collective::scatter:
+    case CallKind::scatter:
       return has(call_.root) ? UnitBytes{0, others * b} : UnitBytes{members() * b, 0};
-    case Collective::send:
-    case Collective::receive:
+    case CallKind::send:
+    case CallKind::receive:
       if (has(call_.root) == has(call_.peer)) return {};
       return has(call_.root) ? UnitBytes{0, b} : UnitBytes{b, 0};
     default:  // barriers and windows send no data
@@ -215,18 +215,18 @@ class CollectiveUnit
   const double tree = double(std::bit_width(placement.size() - 1)) * one;
   const bool rings = machine.algorithms == CollectiveAlgorithms::nccl;
   const auto along = [&](double segment) { return chain_latency(machine, placement, segment); };
-  switch (call.collective)
+  switch (call.kind)
   {
-  case Collective::barrier:
-  case Collective::expose:
+  case CallKind::barrier:
+  case CallKind::expose:
     return tree;
-  case Collective::broadcast:
-  case Collective::reduce:
+  case CallKind::broadcast:
+  case CallKind::reduce:
     return along(call.bytes > machine.segment_bytes ? machine.segment_bytes : 0);
-  case Collective::all_gather:
-  case Collective::reduce_scatter:
+  case CallKind::all_gather:
+  case CallKind::reduce_scatter:
     return rings ? along(0) : one;
-  case Collective::all_reduce:
+  case CallKind::all_reduce:
     return 2 * (rings ? std::min(along(0), tree) : one);
   default:
     return one;
@@ -237,16 +237,16 @@ class CollectiveUnit
 [[nodiscard]] inline double ranks_that_transfer(const Machine& machine, const UnitMembers& unit,
                                                 const SimulatedCollective& call)
 {
-  switch (call.collective)
+  switch (call.kind)
   {
-  case Collective::broadcast:
-  case Collective::reduce:
-  case Collective::send:
-  case Collective::receive:
+  case CallKind::broadcast:
+  case CallKind::reduce:
+  case CallKind::send:
+  case CallKind::receive:
     // NCCL cuts a chain into channels, which use the network cards of all members.
     return machine.algorithms == CollectiveAlgorithms::nccl ? double(unit.members) : 1;
-  case Collective::gather:
-  case Collective::scatter:
+  case CallKind::gather:
+  case CallKind::scatter:
     return 1;
   default:
     return double(unit.members);
@@ -327,7 +327,7 @@ struct CollectiveLoads
 message_cost(const Machine& machine, const SimulatedLinks& links, int from, int to, double bytes)
 {
   return collective_cost(machine, links, {machine, links, {from, to}},
-                         {Collective::send, bytes, 0, 1});
+                         {CallKind::send, bytes, 0, 1});
 }
 
 /// The bytes that a rank copies when it waits for a collective, from others on its node, of whose
@@ -341,27 +341,27 @@ message_cost(const Machine& machine, const SimulatedLinks& links, int from, int 
   const double b = call.bytes;
   // Data from other nodes arrives at one rank of the node, and the others copy it.
   const double gathered = (p - 1) - (p - c) / c;
-  switch (call.collective)
+  switch (call.kind)
   {
-  case Collective::all_gather:
+  case CallKind::all_gather:
     return gathered * b;
-  case Collective::reduce_scatter:
-  case Collective::all_to_all:
+  case CallKind::reduce_scatter:
+  case CallKind::all_to_all:
     return (c - 1) * b;
-  case Collective::all_reduce:
+  case CallKind::all_reduce:
     return 2 * (c - 1) * b / p;
-  case Collective::broadcast:
-  case Collective::scatter:
+  case CallKind::broadcast:
+  case CallKind::scatter:
     return is_root ? 0 : b;
-  case Collective::reduce:
+  case CallKind::reduce:
     return b;
-  case Collective::gather:
+  case CallKind::gather:
     return is_root ? (c - 1) * b : 0;
-  case Collective::receive:
+  case CallKind::receive:
     return b;
-  case Collective::send:
-  case Collective::barrier:
-  case Collective::expose:
+  case CallKind::send:
+  case CallKind::barrier:
+  case CallKind::expose:
     return 0;
   }
   return 0;

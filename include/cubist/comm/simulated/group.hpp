@@ -48,7 +48,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   void count(int rank, const cubist::Call<T>& call)
   {
     auto& traffic = simulation_->rank(ranks()[static_cast<std::size_t>(rank)]).report.traffic;
-    traffic.add(call.collective, sent_by(call, rank, static_cast<int>(ranks().size())));
+    traffic.add(call.kind, sent_by(call, rank, static_cast<int>(ranks().size())));
   }
 
   /// @throws CollectiveMismatch, and what Simulation::block throws
@@ -178,8 +178,8 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
 
   [[nodiscard]] SimulatedCollective collective_of(const SimulatedCall& call) const
   {
-    if (call.is_message()) return {Collective::send, call.bytes(), 0, 1};
-    return {call.signature.collective, call.bytes(), call.signature.peer};
+    if (call.is_message()) return {CallKind::send, call.bytes(), 0, 1};
+    return {call.signature.kind, call.bytes(), call.signature.peer};
   }
 
   /// Called when all ranks that send something have posted the call.
@@ -193,7 +193,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
                                                  call.members[1].rank->number, what.bytes)
                                   : collective_cost(machine(), links(), placement_, what);
     const double ready = call.begins + cost.latency;
-    if (what.collective == Collective::expose) return open(call, ready);
+    if (what.kind == CallKind::expose) return open(call, ready);
     if (cost.seconds == 0) return end(call, ready);
     simulation_->start(ready, cost.seconds, std::move(cost.uses),
                        std::make_shared<Transfers>(shared_from_this(), call));

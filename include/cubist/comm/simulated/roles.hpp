@@ -18,36 +18,36 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 /// @param position of a rank in the communicator; of a message, 0 is the sender, 1 the receiver
-[[nodiscard]] inline bool only_sends(Collective collective, int root, int ranks, int position)
+[[nodiscard]] inline bool only_sends(CallKind kind, int root, int ranks, int position)
 {
-  switch (collective)
+  switch (kind)
   {
-  case Collective::broadcast:
-  case Collective::scatter:
+  case CallKind::broadcast:
+  case CallKind::scatter:
     return position == root;
-  case Collective::reduce:
+  case CallKind::reduce:
     return position == (root + 1) % ranks;
-  case Collective::gather:
+  case CallKind::gather:
     return position != root;
-  case Collective::send:
+  case CallKind::send:
     return position == 0;
   default:
     return false;
   }
 }
 
-[[nodiscard]] inline bool only_receives(Collective collective, int root, int ranks, int position)
+[[nodiscard]] inline bool only_receives(CallKind kind, int root, int ranks, int position)
 {
-  switch (collective)
+  switch (kind)
   {
-  case Collective::broadcast:
+  case CallKind::broadcast:
     return (position + 1) % ranks == root;
-  case Collective::scatter:
+  case CallKind::scatter:
     return position != root;
-  case Collective::reduce:
-  case Collective::gather:
+  case CallKind::reduce:
+  case CallKind::gather:
     return position == root;
-  case Collective::send:
+  case CallKind::send:
     return position == 1;
   default:
     return false;

@@ -30,7 +30,7 @@ TEST_CASE("blocks that leaders forward within nodes arrive at every rank")
     std::vector<int> all(n * static_cast<std::size_t>(job.context.size));
     std::vector<int> expected(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) expected[i] = static_cast<int>(i / n);
-    const MpiBlocks blocks{Call<int>{Collective::all_gather, mine, all, n}, job.context.size};
+    const MpiBlocks blocks{Call<int>{CallKind::all_gather, mine, all, n}, job.context.size};
     messages.begin(job.context, ++tag, "all_gather");
     const std::size_t to_forward = detail::gather_over_nodes(messages, blocks);
     complete_all(messages, [&](std::size_t i) {

@@ -38,7 +38,7 @@ TEST_CASE("a chain has every rank once, and predecessors are the inverse of succ
 {
   for (const int size : {1, 2, 3, 6})
     for (const bool nodes : {false, true})
-      for (const auto collective : {Collective::broadcast, Collective::reduce})
+      for (const auto collective : {CallKind::broadcast, CallKind::reduce})
         for (int root = 0; root < size; ++root)
         {
           CAPTURE(size, nodes, to_string(collective), root);
@@ -49,7 +49,7 @@ TEST_CASE("a chain has every rank once, and predecessors are the inverse of succ
           if (nodes) context.topology = std::make_shared<MpiTopology>(node_ids, 0);
           const MpiChain chain{context, collective, root};
 
-          const bool reduces = collective == Collective::reduce;
+          const bool reduces = collective == CallKind::reduce;
           const auto ranks = ranks_in_order(chain, reduces ? (root + 1) % size : root);
           if (reduces) CHECK(ranks.back() == root);
           auto sorted = ranks;
@@ -75,8 +75,8 @@ TEST_CASE("the chain of a broadcast goes node by node, that of a reduce cyclical
   MpiContext context;
   context.size = 4;
   context.topology = std::make_shared<MpiTopology>(std::vector{0, 1, 0, 1}, 0);
-  CHECK(ranks_in_order({context, Collective::broadcast, 1}, 1) == std::vector{1, 3, 0, 2});
-  CHECK(ranks_in_order({context, Collective::reduce, 1}, 2) == std::vector{2, 3, 0, 1});
+  CHECK(ranks_in_order({context, CallKind::broadcast, 1}, 1) == std::vector{1, 3, 0, 2});
+  CHECK(ranks_in_order({context, CallKind::reduce, 1}, 2) == std::vector{2, 3, 0, 1});
 }
 
 TEST_CASE("broadcast and reduce along a chain, in messages of any length")
@@ -99,11 +99,10 @@ TEST_CASE("broadcast and reduce along a chain, in messages of any length")
       for (std::size_t i = 0; i < n; ++i) sums[i] = x[i] * size;
 
       std::vector<double> out(n);
-      const Call<double> broadcast = is_root
-                                         ? Call<double>{Collective::broadcast, x, {}, n, root}
-                                         : Call<double>{Collective::broadcast, {}, out, n, root};
+      const Call<double> broadcast = is_root ? Call<double>{CallKind::broadcast, x, {}, n, root}
+                                             : Call<double>{CallKind::broadcast, {}, out, n, root};
       const MpiBlocks sent{broadcast, size};
-      const MpiChain chain{job.context, Collective::broadcast, root};
+      const MpiChain chain{job.context, CallKind::broadcast, root};
       messages.begin(job.context, ++tag, "broadcast");
       const auto to_forward = detail::start_broadcast(chain, messages, sent);
       complete_all(messages, [&](std::size_t i) {
@@ -112,8 +111,8 @@ TEST_CASE("broadcast and reduce along a chain, in messages of any length")
       CHECK((is_root || out == x));
 
       if (ranks_a_node > 0) continue;  // a reduce has no topology
-      const MpiBlocks reduced{Call<double>{Collective::reduce, x, out, n, root}, size};
-      const MpiChain reversed{job.context, Collective::reduce, root};
+      const MpiBlocks reduced{Call<double>{CallKind::reduce, x, out, n, root}, size};
+      const MpiChain reversed{job.context, CallKind::reduce, root};
       messages.begin(job.context, ++tag, "reduce");
       const auto to_combine = detail::start_reduce(reversed, messages, reduced, reduction);
       complete_all(messages, [&](std::size_t i) {

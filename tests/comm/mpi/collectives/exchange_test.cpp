@@ -37,22 +37,22 @@ TEST_CASE("a direct exchange gives every rank its pieces, in messages of any len
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<int>(i / n);
 
     std::vector<int> all(n * ranks);
-    run(&detail::gather_everywhere, {Collective::all_gather, mine, all, n});
+    run(&detail::gather_everywhere, {CallKind::all_gather, mine, all, n});
     CHECK(all == expected);
 
     std::vector<int> received(n * ranks);
-    run(&detail::exchange_pieces, {Collective::all_to_all, all, received, n});
+    run(&detail::exchange_pieces, {CallKind::all_to_all, all, received, n});
     CHECK(received == std::vector<int>(n * ranks, rank));
 
     for (const int root : {0, size - 1})
     {
       std::vector<int> gathered(rank == root ? n * ranks : 0);
       run([&](auto& m, const auto& blocks) { detail::gather_to(root, m, blocks); },
-          {Collective::gather, mine, gathered, n, root});
+          {CallKind::gather, mine, gathered, n, root});
       if (rank == root) CHECK(gathered == expected);
       std::vector<int> scattered(n);
       run([&](auto& m, const auto& blocks) { detail::scatter_from(root, m, blocks); },
-          {Collective::scatter, gathered, scattered, n, root});
+          {CallKind::scatter, gathered, scattered, n, root});
       CHECK(scattered == mine);
     }
   }

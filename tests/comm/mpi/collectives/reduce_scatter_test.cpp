@@ -33,7 +33,7 @@ TEST_CASE("reduce_scatter and all_reduce sum up in messages of any length")
     std::vector<double> pieces(n * ranks);
     for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = static_cast<double>(i / n);
     std::vector<double> mine(n);
-    const MpiBlocks scattered{Call<double>{Collective::reduce_scatter, pieces, mine, n}, size};
+    const MpiBlocks scattered{Call<double>{CallKind::reduce_scatter, pieces, mine, n}, size};
     messages.begin(job.context, ++tag, "reduce_scatter");
     detail::start_reduce_scatter(messages, scattered, reduction);
     complete_all(messages);
@@ -43,7 +43,7 @@ TEST_CASE("reduce_scatter and all_reduce sum up in messages of any length")
     std::vector<double> x(n), expected(n);
     for (std::size_t i = 0; i < n; ++i)
       x[i] = static_cast<double>(i + 1), expected[i] = x[i] * size;
-    const MpiBlocks reduced{Call<double>{Collective::all_reduce, x, x, n}, size};
+    const MpiBlocks reduced{Call<double>{CallKind::all_reduce, x, x, n}, size};
     messages.begin(job.context, ++tag, "all_reduce");
     detail::start_all_reduce(messages, reduced, reduction);
     complete_all(messages);

@@ -21,7 +21,7 @@ TEST_CASE("the pieces of a buffer are consecutive, and so are the shares of a bl
   std::vector<double> receive(12);
   const auto* const out = reinterpret_cast<const std::byte*>(send.data());
   auto* const in = reinterpret_cast<std::byte*>(receive.data());
-  const MpiBlocks blocks{Call<double>{Collective::all_to_all, send, receive, 4}, 3};
+  const MpiBlocks blocks{Call<double>{CallKind::all_to_all, send, receive, 4}, 3};
   constexpr std::size_t size = 4 * sizeof(double);
   CHECK(blocks.bytes() == size);
   CHECK(blocks.send_block().data() == out);

@@ -25,9 +25,9 @@ namespace cubist::CUBIST_ABI::detail
 class MpiChain
 {
  public:
-  MpiChain(const MpiContext& context, Collective collective, int root)
-      : size_{context.size}, first_{collective == Collective::reduce ? (root + 1) % size_ : root},
-        topology_{collective == Collective::broadcast ? context.topology.get() : nullptr}
+  MpiChain(const MpiContext& context, CallKind kind, int root)
+      : size_{context.size}, first_{kind == CallKind::reduce ? (root + 1) % size_ : root},
+        topology_{kind == CallKind::broadcast ? context.topology.get() : nullptr}
   {
   }
 

@@ -49,8 +49,8 @@ class MpiTags
   [[nodiscard]] int tag(std::int64_t number, const Call<T>& call) const
   {
     const auto n = static_cast<int>((number - 1) % numbers_) + 1;
-    const int collective = static_cast<int>(call.collective) << checksum_bits_;
-    return n << shift() | collective | (have_checksum() ? checksum(call) : 0);
+    const int kind = static_cast<int>(call.kind) << checksum_bits_;
+    return n << shift() | kind | (have_checksum() ? checksum(call) : 0);
   }
 
   /// Whether two tags have the same number, but are not of the same call.
@@ -58,13 +58,13 @@ class MpiTags
   {
     return tag != other && tag >> shift() == other >> shift();
   }
-  [[nodiscard]] Collective collective(int tag) const
+  [[nodiscard]] CallKind kind(int tag) const
   {
-    return static_cast<Collective>(tag >> checksum_bits_ & 15);
+    return static_cast<CallKind>(tag >> checksum_bits_ & 15);
   }
 
  private:
-  static_assert(collective_count <= 16);
+  static_assert(call_kind_count <= 16);
   [[nodiscard]] int shift() const { return checksum_bits_ + 4; }
 
   template <Element T>
@@ -75,8 +75,8 @@ class MpiTags
     constexpr unsigned type = sizeof(T) + (std::integral<T> ? 32 : 0) +
                               (std::unsigned_integral<T> || std::same_as<T, half> ? 64 : 0) +
                               (ComplexScalar<T> ? 128 : 0);
-    const auto root = has_root(call.collective) ? static_cast<unsigned>(call.peer) : 0U;
-    const auto op = reduces(call.collective) ? static_cast<unsigned>(call.op) : 0U;
+    const auto root = has_root(call.kind) ? static_cast<unsigned>(call.peer) : 0U;
+    const auto op = reduces(call.kind) ? static_cast<unsigned>(call.op) : 0U;
     return static_cast<int>((call.count % prime * 293 + type * 17 + root * 5 + op) % prime);
   }
 
