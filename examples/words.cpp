@@ -9,6 +9,7 @@
 #include <string>
 
 #include <cubist/cubist.hpp>
+#include <cubist/testing/counting.hpp>
 
 using Backend = cubist::Counting<cubist::Threads>;
 

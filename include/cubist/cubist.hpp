@@ -17,7 +17,6 @@
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/pipeline.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/learning_rate.hpp"
