@@ -29,7 +29,6 @@ namespace cubist::CUBIST_ABI
 struct Threads;
 struct Simulated;
 struct Mpi;
-class MpiCommunicator;
 template <class Group>
 class GroupCommunicator;
 class HostEngine;
@@ -41,6 +40,7 @@ namespace detail
 
 class ThreadGroup;
 class SimulatedGroup;
+class MpiGroup;
 
 /// The communicators and engines of backends, whose headers a program may not include.
 template <class B>
@@ -60,7 +60,7 @@ struct Named<Simulated>
 template <>
 struct Named<Mpi>
 {
-  using Communicator = MpiCommunicator;
+  using Communicator = GroupCommunicator<MpiGroup>;
   using Engine = SharedEngine;
 };
 

@@ -24,9 +24,10 @@ class GroupWindow
 {
  public:
   /// Collective: opened by `expose` and `expose_writable`.
-  GroupWindow(const std::shared_ptr<Group>& group, typename Group::Member& member,
-              std::size_t count)
-      : group_{group.get()}, member_{&member}, count_{count}, request_{group, member}
+  template <class C>
+  GroupWindow(const C& world, std::span<T> mine, std::size_t count)
+      : group_{world.group().get()}, member_{&group_->start(world.rank(), exposed(mine, count))},
+        count_{count}, request_{world.group(), *member_}
   {
   }
 
@@ -44,6 +45,11 @@ class GroupWindow
   void wait() { request_.wait(); }
 
  private:
+  [[nodiscard]] static Call<std::remove_const_t<T>> exposed(std::span<T> mine, std::size_t count)
+  {
+    return {CallKind::expose, mine, {}, count};
+  }
+
   Group* group_;  // the request keeps it alive
   typename Group::Member* member_;
   std::size_t count_;
@@ -60,16 +66,20 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
   GroupCommunicator(std::shared_ptr<Group> group, int rank) : group_{std::move(group)}, rank_{rank}
   {
   }
+  /// The rank that this process is in an MpiGroup.
+  explicit GroupCommunicator(std::shared_ptr<Group> group)
+      : group_{std::move(group)}, rank_{group_->context().rank}
+  {
+  }
 
   [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return static_cast<int>(group_->ranks().size()); }
+  [[nodiscard]] int size() const { return group_->size(); }
   [[nodiscard]] bool remote() const { return group_->remote(); }
 
   template <Element T>
   [[nodiscard]] detail::PendingCall<Group> start(const Call<T>& call)
   {
-    group_->count(rank_, call);
-    detail::PendingCall<Group> request{group_, group_->post(rank_, call)};
+    detail::PendingCall<Group> request{group_, group_->start(rank_, call)};
     if (group_->completes_at_start() && !is_message(call.kind)) request.wait();
     return request;
   }
@@ -78,11 +88,15 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
   [[nodiscard]] int cores() const { return group_->cores(); }
   /// Opens a window on `mine`, one of `size` elements on each rank.
   template <class T>
-  [[nodiscard]] GroupWindow<Group, T> open(std::span<T> mine, std::size_t size)
+  [[nodiscard]] auto open(std::span<T> mine, std::size_t size)
   {
-    const Call<std::remove_const_t<T>> call{CallKind::expose, mine, {}, size};
-    return {group_, group_->post(rank_, call), size};
+    return typename Group::template Window<GroupCommunicator, T>{*this, mine, size};
   }
+  /// The group, for windows.
+  [[nodiscard]] const std::shared_ptr<Group>& group() const { return group_; }
+  /// The memory of a rank that all ranks of an MpiCommunicator share.
+  /// @pre exposes()
+  [[nodiscard]] auto* arena(int rank) const { return group_->arena(rank); }
 
   /// The ranks that give the same colour, ordered by key, then by rank.
   [[nodiscard]] GroupCommunicator split(int colour, int key)

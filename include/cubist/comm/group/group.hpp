@@ -20,6 +20,15 @@
 #include "cubist/comm/group/split.hpp"
 #include "cubist/comm/request.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/scalar.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+template <class Group, class T>
+class GroupWindow;
+
+}  // namespace cubist::CUBIST_ABI
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -45,6 +54,8 @@ class RankGroup : public std::enable_shared_from_this<Derived>
 {
  public:
   using Member = typename decltype(Call::members)::value_type;
+  template <class Communicator, class T>
+  using Window = GroupWindow<Derived, T>;
 
   /// @param ranks of the launch, in the order of the communicator
   RankGroup(std::vector<int> ranks, SpareCalls spare)
@@ -55,6 +66,14 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   RankGroup(RankGroup&&) = delete;
 
   [[nodiscard]] const std::vector<int>& ranks() const { return ranks_; }
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+
+  /// Starts a rank's part in its next call.
+  template <Element T>
+  Member& start(int rank, const cubist::Call<T>& call)
+  {
+    return self().post(rank, call);
+  }
 
   /// The group of all ranks with the colour of `rank`, ordered by key, then by rank; and the
   /// position of the rank there.

@@ -28,6 +28,8 @@
 #include "cubist/comm/mpi/transport/tags.hpp"
 #include "cubist/comm/mpi/transport/topology.hpp"
 #include "cubist/comm/mpi/window.hpp"
+#include "cubist/comm/request.hpp"
+#include "cubist/core/scalar.hpp"
 #include "cubist/memory/futex_event.hpp"
 #include "cubist/memory/shared_arena.hpp"
 
@@ -51,10 +53,12 @@ struct MpiOptions
 namespace detail
 {
 
-class MpiGroup
+class MpiGroup : public std::enable_shared_from_this<MpiGroup>
 {
  public:
   using Member = MpiPendingCall;
+  template <class Communicator, class T>
+  using Window = MpiWindow<Communicator, T>;
 
   /// @param id the number of the communicator in its launch
   /// @param on_one_node whether all ranks are known to be on one node
@@ -97,23 +101,25 @@ class MpiGroup
   }
 
   [[nodiscard]] const MpiContext& context() const { return context_; }
+  [[nodiscard]] int size() const { return context_.size; }
   /// Whether the ranks are on several nodes.
   [[nodiscard]] bool remote() const { return remote_; }
-  /// The arena of each rank, mapped here; empty if the ranks do not share memory.
-  [[nodiscard]] const std::vector<std::byte*>& arenas() const { return arenas_; }
+  /// Whether the ranks share memory.
+  [[nodiscard]] bool exposes() const { return !arenas_.empty(); }
+  /// The arena of a rank, mapped here.
+  /// @pre exposes()
+  [[nodiscard]] std::byte* arena(int rank) const { return arenas_[static_cast<std::size_t>(rank)]; }
   /// The cores that the ranks may run on, all together.
   [[nodiscard]] int cores() const { return cores_; }
   [[nodiscard]] WindowBufferPool& window_buffers() { return window_buffers_; }
 
-  [[nodiscard]] MpiProgress& progress() const { return *progress_; }
-
-  /// Counts a call; returns its number among those of its kind, and the tag that it has on all
-  /// ranks.
+  /// Starts this rank's next call.
   template <Element T>
-  [[nodiscard]] std::pair<std::int64_t, int> count(const Call<T>& call)
+  MpiPendingCall& start(int, const Call<T>& call)
   {
-    return {counts_.count(call.kind, call.peer, context_.size),
-            is_message(call.kind) ? 0 : context_.tags.tag(++calls_, call)};
+    const auto number = counts_.count(call.kind, call.peer, context_.size);
+    const int tag = is_message(call.kind) ? 0 : context_.tags.tag(++calls_, call);
+    return progress_->start(context_, tag, remote_, call, number);
   }
   void wait(MpiPendingCall& call) { progress_->wait(call); }
   bool test(MpiPendingCall& call) { return progress_->test(call); }
@@ -122,13 +128,20 @@ class MpiGroup
   /// Whether a collective must be complete when `start` returns.
   [[nodiscard]] bool completes_at_start() const { return remote_ && !options_.overlap; }
 
-  /// @pre every rank of the communicator calls it, so no rank waits for messages to be forwarded
-  std::shared_ptr<MpiGroup> split(int colour, int key)
+  /// The group of all ranks with this rank's colour, ordered by key, then by rank; and the position
+  /// of this rank there.
+  std::pair<std::shared_ptr<MpiGroup>, int> split(int rank, int colour, int key)
   {
-    return progress_->call_blocking_mpi("split", [&] {
+    // When all ranks have called it, no rank waits for messages to be forwarded. A barrier of the
+    // program has another count, so it is a mismatch if one rank calls barrier where another calls
+    // split.
+    PendingCall{shared_from_this(), start(rank, Call<int>{CallKind::barrier, {}, {}, 1})}.wait();
+    auto group = progress_->call_blocking_mpi("split", [&] {
       return std::make_shared<MpiGroup>(progress_, comm_.split(colour, key), options_,
                                         communicator_id(context_.id, ++splits_, colour), !remote_);
     });
+    const int position = group->context_.rank;
+    return {std::move(group), position};
   }
 
  private:

@@ -81,8 +81,8 @@ class MpiWindow
  public:
   /// @param size of every block, in elements; `mine` may be empty
   MpiWindow(C world, std::span<T> mine, std::size_t size)
-      : world_{std::move(world)}, mine_{mine}, size_{size}, buffer_{
-                                                                world_.window_buffers().acquire()}
+      : world_{std::move(world)}, mine_{mine}, size_{size},
+        buffer_{world_.group()->window_buffers().acquire()}
   {
     const auto ranks = static_cast<std::size_t>(world_.size());
     auto& locations = buffer_->locations;
@@ -103,7 +103,7 @@ class MpiWindow
     if (!closed_ && std::uncaught_exceptions() == 0) closed_.emplace(world_.async_barrier());
     exchange_.reset();
     closed_.reset();
-    world_.window_buffers().release(std::move(buffer_));
+    world_.group()->window_buffers().release(std::move(buffer_));
   }
 
   [[nodiscard]] std::span<T> operator[](int rank)

@@ -43,12 +43,13 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   /// Whether a collective must be complete when `start` returns.
   [[nodiscard]] bool completes_at_start() const { return remote() && !simulation_->overlap(); }
 
-  /// Reports what a rank sends.
+  /// Reports what the rank sends, too.
   template <Element T>
-  void count(int rank, const cubist::Call<T>& call)
+  Member& start(int rank, const cubist::Call<T>& call)
   {
     auto& traffic = simulation_->rank(ranks()[static_cast<std::size_t>(rank)]).report.traffic;
-    traffic.add(call.kind, sent_by(call, rank, static_cast<int>(ranks().size())));
+    traffic.add(call.kind, sent_by(call, rank, size()));
+    return post(rank, call);
   }
 
   /// @throws CollectiveMismatch, and what Simulation::block throws

@@ -7,13 +7,11 @@
 #include <mutex>
 #include <vector>
 
-#include "cubist/comm/call.hpp"
 #include "cubist/comm/erased_call.hpp"
 #include "cubist/comm/group/group.hpp"
 #include "cubist/comm/threads/call.hpp"
 #include "cubist/comm/threads/scheduler.hpp"
 #include "cubist/core/compiled.hpp"
-#include "cubist/core/scalar.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -28,10 +26,6 @@ class ThreadGroup : public RankGroup<ThreadGroup, ThreadCall>
   [[nodiscard]] bool exposes() const { return true; }
   [[nodiscard]] int cores() const;
   [[nodiscard]] bool completes_at_start() const { return false; }
-  template <Element T>
-  void count(int, const cubist::Call<T>&)
-  {
-  }
 
   /// @throws CollectiveMismatch, and what ThreadScheduler::raise throws
   ThreadMember& post(int rank, const ErasedCall& mine);
