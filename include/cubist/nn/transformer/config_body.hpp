@@ -158,7 +158,7 @@ class ConfigReader
 
   template <class T, std::size_t n>
   [[nodiscard]] T named(const std::string& name, const Json& value,
-                        const std::array<NamedValue<T>, n>& names) const
+                        const std::array<HuggingFaceName<T>, n>& names) const
   {
     Json accepted = Json::array();
     for (const auto& known : names)

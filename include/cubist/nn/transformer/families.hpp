@@ -202,12 +202,12 @@ inline constexpr auto qwen3_keys = std::to_array<ConfigKey>({
 
 /// A value by a name of transformers. A save writes the first name of each value.
 template <class T>
-struct NamedValue
+struct HuggingFaceName
 {
   std::string_view name;
   T value;
 };
-inline constexpr auto activation_names = std::to_array<NamedValue<FeedForwardActivation>>({
+inline constexpr auto activation_names = std::to_array<HuggingFaceName<FeedForwardActivation>>({
     {"gelu_new", FeedForwardActivation::approximate_gelu},
     {"gelu_pytorch_tanh", FeedForwardActivation::approximate_gelu},
     {"gelu", FeedForwardActivation::exact_gelu},
@@ -215,7 +215,7 @@ inline constexpr auto activation_names = std::to_array<NamedValue<FeedForwardAct
     {"silu", FeedForwardActivation::sigmoid_weighted},
     {"swish", FeedForwardActivation::sigmoid_weighted},
 });
-inline constexpr auto rotary_type_names = std::to_array<NamedValue<RotaryScaling::Type>>({
+inline constexpr auto rotary_type_names = std::to_array<HuggingFaceName<RotaryScaling::Type>>({
     {"default", RotaryScaling::Type::none},
     {"linear", RotaryScaling::Type::linear},
     {"llama3", RotaryScaling::Type::llama3},
