@@ -1,9 +1,10 @@
-// expect: interleaves the forwards and backwards of micro-batches.*call compute_gradients.ids,
-// length SPDX-License-Identifier: BSD-3-Clause
+// expect: in stages interleaves.*call compute_gradients.ids, length
+// SPDX-License-Identifier: BSD-3-Clause
+#include <vector>
+
+#include "cubist/backend/threads.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
 #include "cubist/scheme/summa2d.hpp"
-
-#include "declared_backend.hpp"
 
 using namespace cubist;
 
@@ -13,7 +14,7 @@ using Scheme = Summa2D;
 using Scheme = Pipeline<Summa2D>;
 #endif
 
-void compute(Transformer<Scheme, Declared, double>& model, const std::vector<int>& ids)
+void compute(Transformer<Scheme, Threads, double>& model, const std::vector<int>& ids)
 {
   model.forward(ids, 2);
 }

@@ -338,30 +338,20 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   /// @throws as compute_gradients(), but a sequence may have one token
   const Output& forward(std::span<const int> ids, std::size_t sequence)
   {
-    refuse_stages();
-    return this->network().forward(ids, sequence, nullptr);
+    return whole().forward(ids, sequence, nullptr);
   }
   /// The logits, which `kept` has: several forwards may wait for their backwards.
   const Output& forward(std::span<const int> ids, std::size_t sequence, Kept& kept)
   {
-    refuse_stages();
-    return this->network().forward(ids, sequence, this->of(kept));
+    return whole().forward(ids, sequence, this->of(kept));
   }
 
   /// The gradients of all parameters, for the gradient of the last `forward`'s logits.
   /// @throws ShapeError, MeshError for a gradient that is not like the logits; ArgumentError
   /// without a forward
-  void backward(const Output& d_logits)
-  {
-    refuse_stages();
-    this->network().backward(d_logits, nullptr);
-  }
+  void backward(const Output& d_logits) { whole().backward(d_logits, nullptr); }
   /// The gradients of all parameters, for the forward that `kept` is of.
-  void backward(const Output& d_logits, Kept& kept)
-  {
-    refuse_stages();
-    this->network().backward(d_logits, this->of(kept));
-  }
+  void backward(const Output& d_logits, Kept& kept) { whole().backward(d_logits, this->of(kept)); }
 
  private:
   [[nodiscard]] static std::unique_ptr<Network>
@@ -372,12 +362,14 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
     else
       return detail::make_transformer<S, B, T>(mesh, config.completed(), options);
   }
-  static void refuse_stages()
+  /// The network, unless it is in stages.
+  [[nodiscard]] auto& whole()
   {
     static_assert(!is_pipeline<S>,
                   "a transformer in stages interleaves the forwards and backwards of "
                   "micro-batches, so it has neither alone; call compute_gradients(ids, length) for "
                   "a step, and predict(ids, length) for logits");
+    return this->network();
   }
 };
 
