@@ -87,6 +87,27 @@ using IndexGroups = std::vector<IndexSet>;
   return most;
 }
 
+/// The indices that a set has in common with groups, in the order of the set's memory.
+/// @param stride from one group to the next in the target
+[[nodiscard]] inline std::vector<CommonRun> runs_into(const IndexGroups& groups, std::size_t stride,
+                                                      const IndexSet& set)
+{
+  std::vector<CommonRun> runs;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    add_common_runs(runs, set, groups[g].packed(g * stride));
+  std::sort(runs.begin(), runs.end(),
+            [](const CommonRun& a, const CommonRun& b) { return a.source < b.source; });
+  return runs;
+}
+/// The same, where the groups are the source.
+[[nodiscard]] inline std::vector<CommonRun> runs_from(const IndexGroups& groups, std::size_t stride,
+                                                      const IndexSet& set)
+{
+  std::vector<CommonRun> runs = runs_into(groups, stride, set);
+  for (CommonRun& run : runs) std::swap(run.source, run.target);
+  return runs;
+}
+
 template <Scalar T>
 class SharedProduct final : public PlannedProduct
 {
@@ -123,9 +144,8 @@ class SharedProduct final : public PlannedProduct
     const auto [rows, cols] = local_sets(call.c, {size_.m, size_.n}, rank);
     if (cut_)
     {
-      for (const IndexSet& j : col_groups_)
-        for (const IndexSet& i : row_groups_)
-          c_blocks_.emplace_back(columns_of(i, j), columns_of(rows, cols));
+      c_blocks_ = {runs_from(col_groups_, cut_->m * c_.panel / c_.ld, cols),
+                   runs_from(row_groups_, c_.panel, rows)};
       return;
     }
     own_ = {row_groups_.size() == 1 ? 0 : static_cast<std::size_t>(grid.row(rank)),
@@ -168,8 +188,8 @@ class SharedProduct final : public PlannedProduct
     {
       world.barrier();  // no rank reads the panels of the last slab, or product, any more
       time_into(report.conversion, [&] {
-        copy_in(slab.a, a, shared, a_);
-        copy_in(slab.b, b, shared, b_);
+        slab.a.copy(a.data, a.ld, shared + a_.offset, a_.ld, CopyElement{});
+        slab.b.copy(b.data, b.ld, shared + b_.offset, b_.ld, CopyElement{});
       });
       world.barrier();
       time_into(report.product, [&] {
@@ -194,7 +214,7 @@ class SharedProduct final : public PlannedProduct
   struct Panels
   {
     std::size_t offset = 0;  // the offset of the first panel
-    std::size_t panel = 0;   // elements from one panel to the next
+    std::size_t panel = 0;   // elements from one panel to the next: whole columns
     std::size_t ld = 0;      // the leading dimension of the column-major array of a panel
   };
 
@@ -202,8 +222,8 @@ class SharedProduct final : public PlannedProduct
   struct Slab
   {
     std::size_t depth = 0;
-    std::vector<CommonBlocks> a;  // for each panel
-    std::vector<CommonBlocks> b;
+    CommonBlocks a;
+    CommonBlocks b;
   };
 
   struct Depths
@@ -261,7 +281,7 @@ class SharedProduct final : public PlannedProduct
     const std::size_t in_column = groups_in_columns ? largest(groups) : depth_;
     const std::size_t columns = groups_in_columns ? depth_ : largest(groups);
     const std::size_t ld = padded_leading_dimension<T>(in_column);
-    const std::size_t panel = pad(ld * columns, 4096 / sizeof(T));
+    const std::size_t panel = ld * columns;
     const std::size_t offset = elements_;
     elements_ += panel * groups.size();
     return {offset, panel, ld};
@@ -271,28 +291,18 @@ class SharedProduct final : public PlannedProduct
   {
     const IndexSet depth = IndexSet::interval(k, std::min(depth_, size_.k - k));
     const auto blocks = [&](const SubMatrixPlace& x, bool groups_in_columns,
-                            const IndexGroups& groups, std::size_t size) {
-      std::vector<CommonBlocks> of_panels;
+                            const IndexGroups& groups, std::size_t size,
+                            const Panels& p) -> CommonBlocks {
       const auto& grid = x.layout.grid;
-      if (rank_ >= grid.size()) return of_panels;
+      if (rank_ >= grid.size()) return {};
       const auto [m, n] = groups_in_columns ? Shape{size, size_.k} : Shape{size_.k, size};
       const IndexSet rows = share_of(row_sets(x.layout), grid.row(rank_), grid.rows, x.i, m);
       const IndexSet cols = share_of(col_sets(x.layout), grid.col(rank_), grid.cols, x.j, n);
-      for (const IndexSet& group : groups)
-        of_panels.emplace_back(columns_of(rows, cols), groups_in_columns
-                                                           ? columns_of(group, depth)
-                                                           : columns_of(depth, group));
-      return of_panels;
+      if (groups_in_columns) return {runs_into({depth}, 0, cols), runs_into(groups, p.panel, rows)};
+      return {runs_into(groups, p.panel / p.ld, cols), runs_into({depth}, 0, rows)};
     };
-    return {depth.size(), blocks(call.a, op_a_ == Op::none, row_groups_, size_.m),
-            blocks(call.b, op_b_ != Op::none, col_groups_, size_.n)};
-  }
-
-  static void copy_in(const std::vector<CommonBlocks>& blocks, LocalArray<const T> from, T* shared,
-                      const Panels& to)
-  {
-    for (std::size_t g = 0; g < blocks.size(); ++g)
-      blocks[g].copy(from.data, from.ld, shared + to.offset + g * to.panel, to.ld, CopyElement{});
+    return {depth.size(), blocks(call.a, op_a_ == Op::none, row_groups_, size_.m, a_),
+            blocks(call.b, op_b_ != Op::none, col_groups_, size_.n, b_)};
   }
 
   /// C^T (columns of group j, rows of group i) = alpha op(B)^T op(A)^T + beta C^T, summed over some
@@ -327,15 +337,10 @@ class SharedProduct final : public PlannedProduct
   void add_up(const T* parts, T alpha, T beta, LocalArray<T> c) const
   {
     const Combine<T> combine{alpha, false, beta};
-    for (std::size_t g = 0; g < c_blocks_.size(); ++g, parts += c_.panel)
-      if (cut_->k == 1)
-        c_blocks_[g].copy(parts, c_.ld, c.data, c.ld, combine);
-      else
-        c_blocks_[g].for_each([&](const CommonRun& cols, const CommonRun& rows) {
-          for (std::size_t j = 0; j < cols.size; ++j)
-            add_up(parts + (cols.source + j) * c_.ld + rows.source,
-                   c.data + (cols.target + j) * c.ld + rows.target, rows.size, combine);
-        });
+    if (cut_->k == 1) return c_blocks_.copy(parts, c_.ld, c.data, c.ld, combine);
+    c_blocks_.for_each_in_lines([&](std::size_t from, std::size_t to, const CommonRun& run) {
+      add_up(parts + from * c_.ld + run.source, c.data + to * c.ld + run.target, run.size, combine);
+    });
   }
   void add_up(const T* part, T* out, std::size_t n, const Combine<T>& combine) const
   {
@@ -366,10 +371,10 @@ class SharedProduct final : public PlannedProduct
   std::vector<Slab> slabs_;
   Panels a_;
   Panels b_;
-  Panels c_;                            // the panels of a cut
-  std::size_t elements_ = 0;            // elements in shared memory
-  std::vector<CommonBlocks> c_blocks_;  // of each m x n part of a cut
-  Rectangle own_;  // without a cut: the groups of this rank's part of C, and its shape
+  Panels c_;                  // the panels of a cut
+  std::size_t elements_ = 0;  // elements in shared memory
+  CommonBlocks c_blocks_;     // of all m x n parts of a cut
+  Rectangle own_;             // without a cut: the groups of this rank's part of C, and its shape
   std::size_t own_row_ = 0;
   std::size_t own_col_ = 0;
 };

@@ -229,20 +229,45 @@ struct CommonRun
   std::size_t target = 0;  ///< its position in the target
 };
 
+/// Appends the runs of the indices that two sets have in common.
+/// @param joins whether runs that follow each other in both arrays are one
+inline void add_common_runs(std::vector<CommonRun>& runs, const IndexSet& source,
+                            const IndexSet& target, bool joins = true)
+{
+  for_each_common_run(source, target,
+                      [&](std::size_t i, std::size_t size, std::size_t s, std::size_t t) {
+                        if (joins && !runs.empty())
+                          if (CommonRun& last = runs.back();
+                              last.source + last.size == s && last.target + last.size == t)
+                          {
+                            last.size += size;
+                            return;
+                          }
+                        runs.push_back({i, size, s, t});
+                      });
+}
+
 /// The elements that a source array and a target array have in common, so that the target is stored
 /// by rows.
 class CommonBlocks
 {
  public:
+  CommonBlocks() = default;
   CommonBlocks(const StoredSets& source, const StoredSets& target,
                MatrixPart part = MatrixPart::all)
       : part_{part}, by_rows_{source.row_major == target.row_major}
   {
-    rows_ = common_runs(source.rows, target.rows);
-    cols_ = common_runs(source.cols, target.cols);
+    add_common_runs(rows_, source.rows, target.rows, part == MatrixPart::all);
+    add_common_runs(cols_, source.cols, target.cols, part == MatrixPart::all);
     if (target.row_major) return;
     std::swap(rows_, cols_);
     part_ = transposed(part_);
+  }
+
+  /// Of arrays that are stored in the same order: the lines, and what is in each line.
+  CommonBlocks(std::vector<CommonRun> lines, std::vector<CommonRun> runs)
+      : rows_{std::move(lines)}, cols_{std::move(runs)}
+  {
   }
 
   /// y = assign(x)
@@ -255,6 +280,10 @@ class CommonBlocks
                            offsets(cols_, &CommonRun::source, by_rows_ ? 1 : x_ld), y,
                            offsets(rows_, &CommonRun::target, y_ld),
                            offsets(cols_, &CommonRun::target, 1), assign);
+    if (by_rows_ && part_ == MatrixPart::all)
+      return for_each_in_lines([&](std::size_t from, std::size_t to, const CommonRun& c) {
+        copy_rows(source.at(from, c.source), 0, y + to * y_ld + c.target, 0, 1, c.size, assign);
+      });
     for_each([&](const CommonRun& r, const CommonRun& c) {
       source.copy(source.at(r.source, c.source), y + r.target * y_ld + c.target, y_ld, r.size,
                   c.size, assign);
@@ -298,6 +327,16 @@ class CommonBlocks
     return message;
   }
 
+  /// Calls f(line of the source, line of the target, run in both), line by line, which is the order
+  /// of memory.
+  /// @pre arrays of the same order, of which not only a part is copied
+  template <class F>
+  void for_each_in_lines(F f) const
+  {
+    for (const CommonRun& r : rows_)
+      for (std::size_t i = 0; i < r.size; ++i)
+        for (const CommonRun& c : cols_) f(r.source + i, r.target + i, c);
+  }
   /// Calls f(rows, columns) for each block; for those that the diagonal cuts, row by row.
   template <class F>
   void for_each(F f) const
@@ -314,23 +353,6 @@ class CommonBlocks
   using Runs = std::vector<CommonRun>;
   using Offsets = std::vector<std::size_t>;
 
-  /// Runs that follow each other in both arrays are one.
-  [[nodiscard]] Runs common_runs(const IndexSet& source, const IndexSet& target) const
-  {
-    Runs runs;
-    for_each_common_run(source, target,
-                        [&](std::size_t i, std::size_t size, std::size_t s, std::size_t t) {
-                          if (part_ == MatrixPart::all && !runs.empty())
-                            if (CommonRun& last = runs.back();
-                                last.source + last.size == s && last.target + last.size == t)
-                            {
-                              last.size += size;
-                              return;
-                            }
-                          runs.push_back({i, size, s, t});
-                        });
-    return runs;
-  }
   [[nodiscard]] static std::size_t size(const Runs& runs)
   {
     std::size_t n = 0;
@@ -405,8 +427,8 @@ class CommonBlocks
 
   Runs rows_;
   Runs cols_;
-  MatrixPart part_;
-  bool by_rows_;  // whether the source is stored by rows
+  MatrixPart part_ = MatrixPart::all;
+  bool by_rows_ = true;  // whether the source is stored by rows
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

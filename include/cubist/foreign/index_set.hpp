@@ -68,11 +68,11 @@ class IndexSet
     s.hi_ = std::min(hi_, s.lo_ + n);
     return s;
   }
-  /// The same indices in memory that has no others, from position 0 on.
-  [[nodiscard]] IndexSet packed() const
+  /// The same indices in memory that has no others, from a position on.
+  [[nodiscard]] IndexSet packed(std::size_t position = 0) const
   {
     IndexSet s{*this};
-    s.shift_ -= first_position();
+    s.shift_ += position - first_position();
     return s;
   }
 
