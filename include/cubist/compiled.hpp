@@ -8,8 +8,7 @@
 // A header that defines such a function template lists its instances in a macro at its end, beside
 // the function, and gives it to one of the macros below:
 //
-//   #define CUBIST_MLP_INSTANCES(prefix, S, B, T)                                 \
-//     prefix std::unique_ptr<detail::AnyMlp<S, B, T>> detail::make_mlp<S, B, T>(…);
+//   #define CUBIST_MLP_INSTANCES(prefix, S, B, T) prefix … detail::make_mlp<S, B, T>(…);
 //   CUBIST_FOR_SCHEMES(CUBIST_MLP_INSTANCES)
 //
 // In a program that is linked to the library this declares them `extern`, so that the program does
