@@ -7,9 +7,9 @@ foreach(scalar IN ITEMS float double)
     string(APPEND instances "\nCUBIST_OTHER_LOOPS(template)")
   endif()
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/compiled/loops_${scalar}.cpp" @ONLY CONTENT
-"#include <cubist/nn/functions/rotary.hpp>
-#include <cubist/nn/layers/dropout.hpp>
-#include <cubist/nn/layers/gated_linear.hpp>
+"#include <cubist/nn/attention/rotary.hpp>
+#include <cubist/nn/dropout.hpp>
+#include <cubist/nn/dense/gated_linear.hpp>
 #include <cubist/nn/losses/loss.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/compiled_loops.hpp>

@@ -21,7 +21,7 @@
 
 #include <cubist/core/philox.hpp>
 #include <cubist/matmul/dist_batch_matmul.hpp>
-#include <cubist/nn/functions/softmax.hpp>
+#include <cubist/nn/losses/softmax.hpp>
 
 #include "../tools/strict_options.hpp"
 #include "backend.hpp"

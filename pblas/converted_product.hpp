@@ -26,7 +26,6 @@
 #include <cubist/backend/mpi.hpp>
 #include <cubist/core/error.hpp>
 #include <cubist/core/scalar.hpp>
-#include <cubist/dist/dist_matrix.hpp>
 #include <cubist/foreign/conversion_plan.hpp>
 #include <cubist/foreign/distribution.hpp>
 #include <cubist/foreign/foreign_matrix.hpp>
@@ -35,6 +34,7 @@
 #include <cubist/foreign/redistribute.hpp>
 #include <cubist/machine/machine.hpp>
 #include <cubist/matmul/dist_matmul.hpp>
+#include <cubist/matrix/dist_matrix.hpp>
 #include <cubist/mesh/mesh.hpp>
 #include <cubist/plan/meshes.hpp>
 #include <cubist/plan/plan.hpp>

@@ -17,6 +17,7 @@
 
 #include <boost/mpi/communicator.hpp>
 
+#include <cubist/algorithm/options.hpp>
 #include <cubist/core/block.hpp>
 #include <cubist/core/error.hpp>
 #include <cubist/core/scalar.hpp>
@@ -26,7 +27,6 @@
 #include <cubist/foreign/foreign_matrix.hpp>
 #include <cubist/foreign/pgemm.hpp>
 #include <cubist/machine/machine.hpp>
-#include <cubist/matmul/options.hpp>
 
 #include "converted_product.hpp"
 #include "local_part.hpp"

@@ -4,7 +4,7 @@ include(contributing/extract.cmake)
 set(page "${PROJECT_SOURCE_DIR}/CONTRIBUTING.md")
 set(layers_page "${PROJECT_SOURCE_DIR}/docs/layers.md")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}" "${layers_page}"
-  "${PROJECT_SOURCE_DIR}/include/cubist/scheme/catalogue.hpp" "${PROJECT_SOURCE_DIR}/include/cubist/nn/functions/activation.hpp")
+  "${PROJECT_SOURCE_DIR}/include/cubist/scheme/catalogue.hpp" "${PROJECT_SOURCE_DIR}/include/cubist/nn/dense/activation.hpp")
 set(examples "${CMAKE_CURRENT_BINARY_DIR}/contributing")
 cubist_extract_page("${page}" "${PROJECT_SOURCE_DIR}" "${examples}")
 cubist_extract_page("${layers_page}" "${PROJECT_SOURCE_DIR}" "${examples}")

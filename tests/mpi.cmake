@@ -18,7 +18,7 @@ endforeach()
 
 # Layers whose templates depend on the backend, or whose tests need processes. Those that make worlds run on worlds of all
 # sizes; the others on as many processes as their meshes have.
-set(tested_layers backend comm mesh dist matmul scheme foreign nn io training support testing trace pblas)
+set(tested_layers backend comm mesh matrix gradients matmul scheme foreign nn io training support testing trace pblas)
 set(counts_backend 1 2 4 8)
 set(counts_comm 1 2 4 8)
 set(counts_mesh 1 4 8)
@@ -27,7 +27,7 @@ set(counts_scheme 4 8 12) # 12 for Grid3D on 2 x 3 x 2
 set(counts_nn 8)
 set(counts_pblas 1 4 6)
 set(counts_training 8)
-foreach(layer IN ITEMS dist foreign io support testing trace)
+foreach(layer IN ITEMS matrix gradients foreign io support testing trace)
   set(counts_${layer} 4)
 endforeach()
 set(mpi_environment ${CUBIST_MPI_ENVIRONMENT})

@@ -23,7 +23,7 @@ foreach(processor IN LISTS other_processors)
   foreach(layer IN ITEMS core engine nn)
     set(cases)
     if(layer STREQUAL nn)
-      set(cases --filenames-as-tags "[#activation_test],[#attention_test],[#softmax_test],[#loss_test],[#optimizer_test]")
+      set(cases --filenames-as-tags "[#activation_test],[#attention_test],[#local_attention_test],[#softmax_test],[#loss_test],[#optimizer_test]")
     endif()
     add_test(NAME "processor: ${layer} on ${processor}" COMMAND cubist_${layer}_tests ${cases})
     set_tests_properties("processor: ${layer} on ${processor}" PROPERTIES

@@ -15,8 +15,8 @@
 #include <cubist/backend/backend.hpp>
 #include <cubist/core/matrix_view.hpp>
 #include <cubist/core/scalar.hpp>
-#include <cubist/dist/staging.hpp>
 #include <cubist/machine/machine.hpp>
+#include <cubist/matrix/staging.hpp>
 
 #include "common/scalars.hpp"
 #include "common/times.hpp"

@@ -11,7 +11,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cubist/device/check.hpp>
+#include <cubist/cuda/check.hpp>
 #include <cubist/engine/cuda/buffer.hpp>
 #include <cubist/engine/cuda/compute_stream.hpp>
 #include <cubist/engine/cuda/engine.hpp>

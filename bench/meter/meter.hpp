@@ -11,8 +11,8 @@
 #include <vector>
 
 #include <cubist/backend/threads.hpp>
-#include <cubist/dist/staging.hpp>
 #include <cubist/engine/span.hpp>
+#include <cubist/matrix/staging.hpp>
 #include <cubist/trace/traced.hpp>
 
 #include "common/row.hpp"

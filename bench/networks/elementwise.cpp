@@ -14,9 +14,9 @@
 
 #include <cubist/backend/threads.hpp>
 #include <cubist/mesh/mesh.hpp>
-#include <cubist/nn/functions/activation.hpp>
-#include <cubist/nn/functions/activation_passes.hpp>
-#include <cubist/nn/layers/linear.hpp>
+#include <cubist/nn/dense/activation.hpp>
+#include <cubist/nn/dense/activation_passes.hpp>
+#include <cubist/nn/dense/linear.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/scheme/summa2d.hpp>
 

@@ -9,7 +9,7 @@
 
 #include <cubist/backend/simulated.hpp>
 #include <cubist/core/error.hpp>
-#include <cubist/dist/gradient_buckets.hpp>
+#include <cubist/gradients/gradient_buckets.hpp>
 #include <cubist/mesh/mesh.hpp>
 #include <cubist/nn/layer.hpp>
 #include <cubist/nn/transformer/transformer_block.hpp>

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include <cubist/compiled_loops.hpp>
-#include <cubist/dist/dist_matrix.hpp>
-#include <cubist/dist/global.hpp>
 #include <cubist/matmul/dist_matmul.hpp>
+#include <cubist/matrix/dist_matrix.hpp>
+#include <cubist/matrix/global.hpp>
 #include <cubist/mesh/mesh.hpp>
 #include <cubist/plan/cost.hpp>
 #include <cubist/scheme/catalogue.hpp>

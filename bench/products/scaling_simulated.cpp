@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <cubist/backend/simulated.hpp>
-#include <cubist/dist/dist_matrix.hpp>
 #include <cubist/matmul/dist_matmul.hpp>
+#include <cubist/matrix/dist_matrix.hpp>
 #include <cubist/plan/cost.hpp>
 
 #include "common/scalars.hpp"

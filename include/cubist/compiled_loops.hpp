@@ -14,17 +14,17 @@
 #include "cubist/comm/erased_call.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/philox.hpp"
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/host/element_loop.hpp"
 #include "cubist/engine/host/few_rows_gemm.hpp"
 #include "cubist/engine/host/index_loop.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
 #include "cubist/engine/host/row_sums.hpp"
-#include "cubist/nn/functions/activation.hpp"
-#include "cubist/nn/functions/activation_passes.hpp"
-#include "cubist/nn/functions/attention_functions.hpp"
-#include "cubist/nn/functions/norm_functions.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/nn/attention/attention_functions.hpp"
+#include "cubist/nn/dense/activation.hpp"
+#include "cubist/nn/dense/activation_passes.hpp"
+#include "cubist/nn/norm/norm_functions.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -5,7 +5,7 @@
 
 #include "cubist/backend/simulated.hpp"
 #include "cubist/engine/decorator.hpp"
-#include "cubist/nn/functions/attention.hpp"
+#include "cubist/nn/attention/local_attention.hpp"
 
 #include "catch.hpp"
 #include "ranks.hpp"

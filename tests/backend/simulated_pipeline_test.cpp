@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cubist/backend/simulated.hpp"
-#include "cubist/nn/networks/pipelined_mlp.hpp"
+#include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/trace/traced.hpp"
 
 #include "catch.hpp"

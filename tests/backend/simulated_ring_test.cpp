@@ -12,7 +12,7 @@
 
 #include "cubist/backend/simulated.hpp"
 #include "cubist/machine/machine_json.hpp"
-#include "cubist/nn/functions/ring_attention.hpp"
+#include "cubist/nn/attention/ring_attention.hpp"
 #include "cubist/scheme/grid3d.hpp"
 
 #include "catch.hpp"

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "cubist/backend/simulated.hpp"
+#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"

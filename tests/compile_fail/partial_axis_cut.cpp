@@ -1,6 +1,6 @@
 // expect: layout has parts of a sum along an axis that it cuts
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cubist/dist/layout.hpp"
+#include "cubist/matrix/layout.hpp"
 
 #ifdef CUBIST_CONTROL
 using A = cubist::Col;

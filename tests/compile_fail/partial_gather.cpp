@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parts of a sum can not be gathered as a matrix.
 #include "cubist/backend/threads.hpp"
-#include "cubist/dist/global.hpp"
-#include "cubist/dist/sum_partial.hpp"
+#include "cubist/matrix/global.hpp"
+#include "cubist/matrix/sum_partial.hpp"
 
 using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;
 using Sum = cubist::Layout<cubist::Rows<cubist::Row>, cubist::Cols<>>;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Redistributing the parts would not sum them.
 #include "cubist/backend/threads.hpp"
-#include "cubist/dist/redistribute.hpp"
+#include "cubist/matrix/redistribute.hpp"
 
 using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;
 using Target = cubist::Layout<cubist::Rows<>, cubist::Cols<cubist::Row>>;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A global matrix can not be scattered as parts of a sum.
 #include "cubist/backend/threads.hpp"
-#include "cubist/dist/global.hpp"
+#include "cubist/matrix/global.hpp"
 
 using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;
 #ifdef CUBIST_CONTROL

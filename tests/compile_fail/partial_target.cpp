@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cut by the pending axis outside another one, the blocks of a sum are not where its parts lie.
 #include "cubist/backend/threads.hpp"
-#include "cubist/dist/sum_partial.hpp"
+#include "cubist/matrix/sum_partial.hpp"
 
 using Mesh = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, cubist::Threads>;
 using Parts =

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One layer of a cube has another layout after it than before.
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/layers/dense.hpp"
-#include "cubist/nn/layers/residual.hpp"
+#include "cubist/nn/dense/dense.hpp"
+#include "cubist/nn/residual.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa2d.hpp"
 

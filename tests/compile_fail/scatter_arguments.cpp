@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/dist/global.hpp"
+#include "cubist/matrix/global.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
 using namespace cubist;

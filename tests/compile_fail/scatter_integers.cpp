@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A matrix of integers must be converted before it is distributed.
 #include "cubist/backend/threads.hpp"
-#include "cubist/dist/global.hpp"
+#include "cubist/matrix/global.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
 #ifdef CUBIST_CONTROL

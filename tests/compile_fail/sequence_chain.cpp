@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The second of two layers of a cube is one of Cube3D::Next.
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/layers/dense.hpp"
-#include "cubist/nn/layers/sequential.hpp"
+#include "cubist/nn/dense/dense.hpp"
+#include "cubist/nn/sequential.hpp"
 #include "cubist/scheme/cube3d.hpp"
 
 using Mesh = cubist::Mesh<cubist::Cube3D, cubist::Threads>;

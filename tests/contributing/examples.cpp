@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cubist/nn/functions/activation.hpp"
+#include "cubist/nn/dense/activation.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/cube3d.hpp"
@@ -20,7 +20,7 @@
 
 #include "tests/backend/serial_test.cpp"
 #include "tests/comm/serial/communicator_test.cpp"
-#include "tests/nn/layers/scale_test.cpp"
+#include "tests/nn/scale_test.cpp"
 #include "tests/scheme/row_shard1d_test.cpp"
 
 TEST_CASE("the catalogue has the scheme of CONTRIBUTING.md, and the planner its cost")

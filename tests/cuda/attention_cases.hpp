@@ -14,7 +14,7 @@
 #include "cubist/core/philox.hpp"
 #include "cubist/engine/cuda/attention_kernels.hpp"
 #include "cubist/engine/host/engine.hpp"
-#include "cubist/nn/functions/attention.hpp"
+#include "cubist/nn/attention/local_attention.hpp"
 
 namespace cubist::test
 {

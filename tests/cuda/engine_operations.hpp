@@ -19,7 +19,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/nn/initial_values.hpp"
 
 namespace cubist::test
 {

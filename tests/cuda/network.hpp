@@ -11,9 +11,9 @@
 
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/philox.hpp"
-#include "cubist/dist/global.hpp"
-#include "cubist/dist/redistribute.hpp"
-#include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/matrix/global.hpp"
+#include "cubist/matrix/redistribute.hpp"
+#include "cubist/nn/initial_values.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"

@@ -10,7 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cubist/comm/communicator.hpp"
-#include "cubist/device/check.hpp"
+#include "cubist/cuda/check.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/engine.hpp"
 

@@ -19,7 +19,7 @@
 #include "cubist/engine/cuda/engine.hpp"
 #include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/host/engine.hpp"
-#include "cubist/nn/functions/activation_passes.hpp"
+#include "cubist/nn/dense/activation_passes.hpp"
 
 #include "checks.hpp"
 

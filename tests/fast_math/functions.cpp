@@ -19,7 +19,7 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
 #include "cubist/io/csv.hpp"
-#include "cubist/nn/functions/activation.hpp"
+#include "cubist/nn/dense/activation.hpp"
 
 #include "fast_math.hpp"
 #include "references.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/layers/linear.hpp"
+#include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/training/clip_gradients.hpp"

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/foreign/distribution.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/scheme/cube3d.hpp"
 
 #include "backend.hpp"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/dist/global.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/matrix/global.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"

@@ -10,7 +10,7 @@
 #include "cubist/backend/mpi.hpp"
 #include "cubist/backend/nccl.hpp"
 #include "cubist/comm/nccl/communicator.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 
 #include "staged_communicator.hpp"
 

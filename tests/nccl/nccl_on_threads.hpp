@@ -7,7 +7,7 @@
 
 #include "cubist/backend/threads.hpp"
 #include "cubist/comm/nccl/communicator.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 
 #include "staged_communicator.hpp"
 

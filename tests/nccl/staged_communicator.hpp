@@ -14,7 +14,7 @@
 
 #include "cubist/comm/communicator.hpp"
 #include "cubist/comm/nccl/communicator.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 
 namespace cubist::test
 {

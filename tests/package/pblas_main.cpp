@@ -23,8 +23,7 @@ int main(int argc, char** argv)
   cubist::PgemmReport report;
   cubist::pgemm(comm, Op::none, Op::transpose, {2, 2, 2}, 1.0, {{layout}, a.data(), 2},
                 {{layout}, a.data(), 2}, 0.0, {{layout}, c.data(), 2}, {.report = &report});
-  cubist::padd(comm, Op::none, {2, 2}, 1.0, {{layout}, a.data(), 2}, 10.0,
-               {{layout}, c.data(), 2});
+  cubist::padd(comm, Op::none, {2, 2}, 1.0, {{layout}, a.data(), 2}, 10.0, {{layout}, c.data(), 2});
   const bool is_right = c == std::array<double, 4>{101, 142, 143, 204};
   const bool is_scheme = report.chosen.find("in shared memory") == std::string::npos;
   bool throws = false;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/networks/pipelined_mlp.hpp"
+#include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
 #include "cubist/testing/counting.hpp"
 

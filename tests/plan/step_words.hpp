@@ -14,7 +14,7 @@
 // parameter sends its all_reduce, and N (P-1) piece for the value. Buckets change the number of
 // messages, not the words. Several micro-batches have one sum of gradients.
 //
-// Source: the headers of training/ and dist/gradient_buckets.hpp.
+// Source: the headers of training/ and gradients/gradient_buckets.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -267,7 +267,7 @@ template <SchemeType S>
 }
 
 /// The words of a step of a transformer, without those of looking up tokens and of adding up their
-/// gradients, which depend on the tokens (nn/layers/embedding.hpp).
+/// gradients, which depend on the tokens (nn/embedding/embedding.hpp).
 /// @pre S::fits(extents), the model is valid
 template <SchemeType S>
 [[nodiscard]] StepWords step_words(const typename S::Axes::Array& extents, TokenBatch batch,

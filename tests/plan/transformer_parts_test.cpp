@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <numeric>
 
-#include "cubist/nn/layers/linear.hpp"
-#include "cubist/nn/layers/merged_linear.hpp"
+#include "cubist/nn/dense/linear.hpp"
+#include "cubist/nn/dense/merged_linear.hpp"
 #include "cubist/plan/transformer_parts.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/dist/check_replicas.hpp"
-#include "cubist/dist/redistribute.hpp"
+#include "cubist/matrix/check_replicas.hpp"
+#include "cubist/matrix/redistribute.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid2d.hpp"

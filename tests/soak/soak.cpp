@@ -25,8 +25,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/io/checkpoints.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"

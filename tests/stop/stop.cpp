@@ -11,9 +11,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/global.hpp"
 #include "cubist/io/checkpoints.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/global.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/training/stop_signal.hpp"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/dist/global.hpp"
+#include "cubist/matrix/global.hpp"
 
 #include "archive.hpp"
 #include "catch.hpp"

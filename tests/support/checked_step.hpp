@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-#include "cubist/nn/parameter.hpp"
+#include "cubist/gradients/parameter.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
 namespace cubist::test

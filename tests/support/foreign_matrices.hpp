@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 #include "matrices.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "cubist/nn/transformer/transformer_config.hpp"
+#include "cubist/model/transformer_config.hpp"
 
 namespace cubist::test
 {

@@ -17,8 +17,8 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/philox.hpp"
-#include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/global.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/global.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"

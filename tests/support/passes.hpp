@@ -4,7 +4,7 @@
 // The forward and the backward of one layer in a test, with what the one leaves for the other. The
 // gradients of parameters are complete after each backward.
 
-#include "cubist/dist/gradient_reducer.hpp"
+#include "cubist/gradients/gradient_reducer.hpp"
 #include "cubist/nn/layer.hpp"
 
 namespace cubist::test

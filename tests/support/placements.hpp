@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cubist/core/block.hpp"
-#include "cubist/dist/placement.hpp"
+#include "cubist/matrix/placement.hpp"
 
 namespace cubist::test
 {

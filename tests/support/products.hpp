@@ -16,7 +16,7 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 #include "backend.hpp"

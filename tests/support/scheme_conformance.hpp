@@ -28,8 +28,8 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/global.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/matrix/global.hpp"
 #include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cubist/dist/global.hpp"
+#include "cubist/matrix/global.hpp"
 #include "cubist/nn/losses/loss_value.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 

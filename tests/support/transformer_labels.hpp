@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "cubist/dist/global.hpp"
-#include "cubist/dist/redistribute.hpp"
+#include "cubist/matrix/global.hpp"
+#include "cubist/matrix/redistribute.hpp"
 #include "cubist/mesh/stages.hpp"
 #include "cubist/nn/losses/labels.hpp"
 

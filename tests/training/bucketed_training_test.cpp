@@ -7,10 +7,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/data_parallel.hpp"
-#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cubist/dataset/row_batches.hpp"
-#include "cubist/nn/networks/pipelined_mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
+#include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
@@ -19,7 +20,6 @@
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"

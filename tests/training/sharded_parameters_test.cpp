@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/gradient_buckets.hpp"
+#include "cubist/gradients/gradient_buckets.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/testing/faulty.hpp"

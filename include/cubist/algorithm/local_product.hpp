@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cubist/dist/layout.hpp"
+#include "cubist/matrix/layout.hpp"
 #include "cubist/mesh/axes.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -8,10 +8,10 @@
 
 #include <cstddef>
 
+#include "cubist/algorithm/options.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/matmul/options.hpp"
 
 namespace cubist::CUBIST_ABI
 {

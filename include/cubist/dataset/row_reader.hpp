@@ -29,7 +29,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/dataset/csv_file.hpp"
-#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -20,9 +20,10 @@
 //                                                            them one after the other
 //   FusesAffine        a bias and a function in a product    engine/epilogue.hpp computes a product
 //                                                            and a pass
-//   FusesAttention     attention without a matrix of scores  nn/functions/attention.hpp computes it
+//   FusesAttention     attention without a matrix of scores  nn/attention/local_attention.hpp
+//   computes it
 //                                                            by blocks of scores
-//   PassesRows         functions that compute a whole row    nn/layers/row_norm.hpp takes several
+//   PassesRows         functions that compute a whole row    nn/norm/row_norm.hpp takes several
 //                                                            maps and folds
 //   FoldsInMemory      folds that stay in its memory         nn/losses/loss_value.hpp folds to the
 //                                                            host, which waits

@@ -26,10 +26,10 @@
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/foreign/block_cyclic.hpp"
 #include "cubist/foreign/index_set.hpp"
 #include "cubist/foreign/patches.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -22,10 +22,10 @@
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/foreign/block_cyclic.hpp"
 #include "cubist/foreign/distribution.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 
 namespace cubist::CUBIST_ABI
 {

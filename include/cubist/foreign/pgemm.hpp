@@ -24,13 +24,13 @@
 
 #include <boost/mpi/communicator.hpp>
 
+#include "cubist/algorithm/options.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/foreign/block_cyclic.hpp"
 #include "cubist/foreign/matrix_part.hpp"
 #include "cubist/machine/machine.hpp"
-#include "cubist/matmul/options.hpp"
 
 namespace cubist::CUBIST_ABI
 {

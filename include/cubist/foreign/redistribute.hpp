@@ -22,12 +22,12 @@
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/foreign/convert.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
 #include "cubist/foreign/matrix_part.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -29,11 +29,11 @@
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/staging.hpp"
-#include "cubist/dist/state.hpp"
 #include "cubist/io/element_type.hpp"
 #include "cubist/io/file.hpp"
 #include "cubist/io/safetensors.hpp"
+#include "cubist/matrix/staging.hpp"
+#include "cubist/matrix/state.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -18,11 +18,11 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/io/atomic_file.hpp"
 #include "cubist/io/file.hpp"
 #include "cubist/io/npy_header.hpp"
 #include "cubist/io/stored_matrix.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -26,12 +26,12 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/staging.hpp"
-#include "cubist/dist/state.hpp"
 #include "cubist/io/atomic_file.hpp"
 #include "cubist/io/file.hpp"
 #include "cubist/io/safetensors_header.hpp"
 #include "cubist/io/stored_matrix.hpp"
+#include "cubist/matrix/staging.hpp"
+#include "cubist/matrix/state.hpp"
 
 namespace cubist::CUBIST_ABI
 {

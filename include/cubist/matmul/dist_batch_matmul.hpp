@@ -17,12 +17,12 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_batch.hpp"
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/batch.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/matrix/dist_batch.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/mesh/batch_mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 

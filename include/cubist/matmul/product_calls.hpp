@@ -11,9 +11,9 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/call_guard.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/dist/dist_matrix.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/span.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

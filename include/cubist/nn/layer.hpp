@@ -19,11 +19,11 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/gradient_reducer.hpp"
-#include "cubist/dist/sequence_cut.hpp"
-#include "cubist/dist/state.hpp"
-#include "cubist/nn/functions/training_step.hpp"
-#include "cubist/nn/parameter.hpp"
+#include "cubist/gradients/gradient_reducer.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/sequence_cut.hpp"
+#include "cubist/matrix/state.hpp"
+#include "cubist/nn/training_step.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
-#include "cubist/nn/parameter.hpp"
+#include "cubist/gradients/parameter.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -11,8 +11,8 @@
 #include <numeric>
 
 #include "cubist/core/block.hpp"
-#include "cubist/dist/gradient_buckets.hpp"
-#include "cubist/dist/layout.hpp"
+#include "cubist/gradients/gradient_buckets.hpp"
+#include "cubist/matrix/layout.hpp"
 #include "cubist/plan/work.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -123,7 +123,7 @@ template <class S>
                          : ceil_div(block.rows, replicas) * block.cols;
 }
 
-/// The elements that a gradient takes in a bucket (dist/gradient_buckets.hpp).
+/// The elements that a gradient takes in a bucket (gradients/gradient_buckets.hpp).
 [[nodiscard]] constexpr std::size_t bucket_elements(Shape block, std::size_t replicas, bool sharded,
                                                     std::size_t scalar_bytes)
 {

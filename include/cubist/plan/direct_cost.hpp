@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "cubist/algorithm/direct/work_assignment.hpp"
-#include "cubist/dist/placement.hpp"
 #include "cubist/machine/machine.hpp"
+#include "cubist/matrix/placement.hpp"
 #include "cubist/plan/cutting.hpp"
 #include "cubist/plan/time.hpp"
 #include "cubist/plan/work.hpp"

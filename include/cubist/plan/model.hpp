@@ -2,7 +2,7 @@
 #pragma once
 
 // What the planner plans: the layers of an MLP, or a step of a transformer, whose TransformerConfig
-// may be that of a published model (nn/transformer/families.hpp lists them).
+// may be that of a published model (model/families.hpp lists them).
 
 #include <algorithm>
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/nn/transformer/families.hpp"
-#include "cubist/nn/transformer/transformer_config.hpp"
+#include "cubist/model/families.hpp"
+#include "cubist/model/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -5,7 +5,7 @@
 // that of transformer_plan.hpp for one micro-batch on the mesh of a stage, for each stage.
 //
 //   stages        p meshes of scheme S, side by side; blocks are cut over p v pieces as networks
-//                 cut them (nn/networks/pipeline_options.hpp)
+//                 cut them (model/pipeline_options.hpp)
 //   t_s           seconds of stage s for a micro-batch, forward and backward, in which gradients
 //                 are added up on each rank; L: seconds of one message to the next stage
 //   time          m max t_s + (sum of t_s - max t_s) / v: for equal stages, the bubble is
@@ -35,8 +35,8 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/machine/machine.hpp"
-#include "cubist/nn/networks/pipeline_options.hpp"
-#include "cubist/nn/networks/pipeline_schedule.hpp"
+#include "cubist/model/pipeline_options.hpp"
+#include "cubist/model/pipeline_schedule.hpp"
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/plan.hpp"
 #include "cubist/plan/reason.hpp"

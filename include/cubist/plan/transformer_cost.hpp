@@ -21,7 +21,7 @@
 //   down        product of S::Next
 //   biases      all_reduce of the gradient along the axes that cut Y's rows
 //   attention   where ranks share sequences, keys and values of their rows to each other
-//               (ring_words in dist/sequence_cut.hpp)
+//               (ring_words in matrix/sequence_cut.hpp)
 //
 // Then a norm, the logits, a product of S, and the loss: all_reduce of 2 numbers a row along the
 // axes that cut the logits' columns, and of 3 over all ranks. For the embedding there is only a

@@ -10,7 +10,7 @@
 // Rows are padded to whole sequences on every rank, columns of Q, K and V to whole groups of heads,
 // other columns to the mesh's quantum. Numbers that belong to rows are sent only for valid rows.
 //
-// If ranks share sequences, rows are those of a SequenceCut (dist/sequence_cut.hpp), all of which
+// If ranks share sequences, rows are those of a SequenceCut (matrix/sequence_cut.hpp), all of which
 // are valid.
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 #include <initializer_list>
 #include <numeric>
 
-#include "cubist/dist/sequence_cut.hpp"
+#include "cubist/matrix/sequence_cut.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/plan/cutting.hpp"
 #include "cubist/plan/model.hpp"
@@ -239,7 +239,7 @@ class TransformerParts
   [[nodiscard]] std::size_t head_pieces() const { return head_pieces_; }
 
  private:
-  /// The pieces in which the columns of merged outputs are interleaved (nn/layers/merged_linear).
+  /// The pieces in which the columns of merged outputs are interleaved (nn/dense/merged_linear).
   [[nodiscard]] static std::size_t head_pieces(const Extents& extents)
   {
     const auto parts = [&]<class... Axis>(Cols<Axis...> axes) {

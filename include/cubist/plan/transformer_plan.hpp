@@ -22,7 +22,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "cubist/dist/gradient_buckets.hpp"
+#include "cubist/gradients/gradient_buckets.hpp"
 #include "cubist/machine/machine.hpp"
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/plan.hpp"

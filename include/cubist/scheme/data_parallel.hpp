@@ -16,7 +16,7 @@
 #include <type_traits>
 
 #include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
-#include "cubist/dist/layout.hpp"
+#include "cubist/matrix/layout.hpp"
 #include "cubist/scheme/front_axis.hpp"
 #include "cubist/scheme/scheme.hpp"
 

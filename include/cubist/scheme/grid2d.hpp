@@ -15,7 +15,7 @@
 #include <cstddef>
 
 #include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
-#include "cubist/dist/layout.hpp"
+#include "cubist/matrix/layout.hpp"
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
 

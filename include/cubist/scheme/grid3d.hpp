@@ -18,7 +18,7 @@
 #include <numeric>
 
 #include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
-#include "cubist/dist/layout.hpp"
+#include "cubist/matrix/layout.hpp"
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
 

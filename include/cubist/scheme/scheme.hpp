@@ -18,12 +18,12 @@
 //   2. elsewhere, as between nodes and on GPUs: the scheme's own, SUMMA (algorithm/summa/) or
 //      gather-multiply-scatter (algorithm/gather/).
 //
-// `Method::direct` and `Method::collectives` (matmul/options.hpp) force the first or the second.
+// `Method::direct` and `Method::collectives` (algorithm/options.hpp) force the first or the second.
 
 #include <concepts>
 
+#include "cubist/algorithm/options.hpp"
 #include "cubist/algorithm/product_plan.hpp"
-#include "cubist/matmul/options.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -21,7 +21,7 @@
 
 #include "cubist/algorithm/summa/summa.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/dist/layout.hpp"
+#include "cubist/matrix/layout.hpp"
 #include "cubist/scheme/extents.hpp"
 #include "cubist/scheme/scheme.hpp"
 

@@ -22,7 +22,7 @@
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/decorator.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/dist/staging.hpp"
+#include "cubist/matrix/staging.hpp"
 #include "cubist/trace/chrome_trace.hpp"
 #include "cubist/trace/rank_trace.hpp"
 #include "cubist/trace/traced_communicator.hpp"

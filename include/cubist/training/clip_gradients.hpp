@@ -31,10 +31,10 @@
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/functions/norm_functions.hpp"
-#include "cubist/nn/parameter.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/staging.hpp"
+#include "cubist/nn/norm/norm_functions.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -23,9 +23,9 @@
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/staging.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/parameter.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/staging.hpp"
 
 namespace cubist::CUBIST_ABI
 {

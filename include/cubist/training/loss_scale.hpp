@@ -25,7 +25,7 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
-#include "cubist/dist/state.hpp"
+#include "cubist/matrix/state.hpp"
 
 namespace cubist::CUBIST_ABI
 {

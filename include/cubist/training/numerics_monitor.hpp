@@ -10,15 +10,16 @@
 //   monitor.check(step, loss, parameters);
 //   optimizer.step(parameters);
 //
-// Words: those of training/finite.hpp; and of dist/check_replicas.hpp for two matrices a parameter.
+// Words: those of training/finite.hpp; and of matrix/check_replicas.hpp for two matrices a
+// parameter.
 
 #include <cstdint>
 #include <vector>
 
 #include "cubist/compiled.hpp"
-#include "cubist/dist/check_replicas.hpp"
-#include "cubist/dist/state.hpp"
-#include "cubist/nn/parameter.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/check_replicas.hpp"
+#include "cubist/matrix/state.hpp"
 #include "cubist/training/finite.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -16,7 +16,7 @@
 #include <string>
 
 #include "cubist/comm/wait_time.hpp"
-#include "cubist/dist/staging.hpp"
+#include "cubist/matrix/staging.hpp"
 #include "cubist/training/run_log.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -22,9 +22,9 @@
 #include <string>
 
 #include "cubist/core/error.hpp"
-#include "cubist/dist/state.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/state.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/nn/parameter.hpp"
 #include "cubist/training/sharded_parameters.hpp"
 
 namespace cubist::CUBIST_ABI

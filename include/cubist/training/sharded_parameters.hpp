@@ -5,8 +5,8 @@
 // bias, some columns. An optimizer of these parts has 1/P of the state, for P replicas.
 //
 //   1. backward: as soon as a rank's part of a gradient's sum is computed, a reduce_scatter over
-//      its replicas starts, for small gradients in buckets (dist/gradient_buckets.hpp). It overlaps
-//      with the backward passes of the layers before.
+//      its replicas starts, for small gradients in buckets (gradients/gradient_buckets.hpp). It
+//      overlaps with the backward passes of the layers before.
 //   2. the optimizer updates its part.
 //   3. an all_gather completes the values.
 //
@@ -35,11 +35,11 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/gradient_buckets.hpp"
-#include "cubist/dist/gradient_reducer.hpp"
-#include "cubist/nn/gradient_accumulation.hpp"
-#include "cubist/nn/parameter.hpp"
+#include "cubist/gradients/gradient_accumulation.hpp"
+#include "cubist/gradients/gradient_buckets.hpp"
+#include "cubist/gradients/gradient_reducer.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

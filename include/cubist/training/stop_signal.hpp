@@ -33,7 +33,7 @@
 #include <span>
 
 #include "cubist/comm/call.hpp"
-#include "cubist/dist/staging.hpp"
+#include "cubist/matrix/staging.hpp"
 #include "cubist/mesh/mesh.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -32,8 +32,8 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/dist/state.hpp"
-#include "cubist/nn/parameter.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/state.hpp"
 #include "cubist/training/run_log.hpp"
 #include "cubist/training/trainer_options.hpp"
 #include "cubist/training/training_loop.hpp"

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "cubist/comm/nccl/replays.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 
 #include "catch.hpp"
 #include "fake.hpp"

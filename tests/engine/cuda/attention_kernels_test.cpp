@@ -8,7 +8,7 @@
 
 #include "cubist/engine/cuda/attention_kernels.hpp"
 #include "cubist/engine/host/engine.hpp"
-#include "cubist/nn/functions/attention.hpp"
+#include "cubist/nn/attention/local_attention.hpp"
 
 #include "attention_cases.hpp"
 #include "catch.hpp"

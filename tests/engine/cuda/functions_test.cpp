@@ -10,7 +10,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/cuda/functions.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/nn/initial_values.hpp"
 #include "cubist/training/finite.hpp"
 
 #include "catch.hpp"

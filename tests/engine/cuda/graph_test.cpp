@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/graph.hpp"
 

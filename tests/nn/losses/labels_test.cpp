@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/dist/layout.hpp"
+#include "cubist/matrix/layout.hpp"
 #include "cubist/nn/losses/labels.hpp"
 
 #include "catch.hpp"

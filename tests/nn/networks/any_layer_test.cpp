@@ -3,10 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "cubist/nn/layers/dense.hpp"
-#include "cubist/nn/layers/row_norm.hpp"
+#include "cubist/nn/dense/dense.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
+#include "cubist/nn/norm/row_norm.hpp"
 
 #include "catch.hpp"
 #include "nn.hpp"

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cubist/nn/networks/pipelined_mlp.hpp"
+#include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/scheme/catalogue.hpp"
 
 #include "catch.hpp"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/nn/functions/softmax.hpp"
+#include "cubist/nn/losses/softmax.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/plan/cost.hpp"

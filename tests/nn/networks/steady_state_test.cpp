@@ -12,13 +12,13 @@
 #include <numeric>
 #include <vector>
 
-#include "cubist/nn/layers/dense.hpp"
-#include "cubist/nn/layers/dropout.hpp"
-#include "cubist/nn/layers/residual.hpp"
-#include "cubist/nn/layers/row_norm.hpp"
-#include "cubist/nn/layers/sequential.hpp"
+#include "cubist/nn/dense/dense.hpp"
+#include "cubist/nn/dropout.hpp"
 #include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/norm/row_norm.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
+#include "cubist/nn/residual.hpp"
+#include "cubist/nn/sequential.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/summa25d.hpp"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/nn/layers/linear.hpp"
+#include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 
 #include "catch.hpp"

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <tuple>
 
-#include "cubist/nn/layers/embedding.hpp"
+#include "cubist/nn/embedding/embedding.hpp"
 #include "cubist/nn/transformer/logits.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/megatron1d.hpp"

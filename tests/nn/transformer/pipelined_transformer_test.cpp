@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cubist/dataset/token_batches.hpp"
+#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/generate.hpp"
@@ -21,7 +22,6 @@
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/nn/gradient_accumulation.hpp"
 
 #include "catch.hpp"
 #include "checked_step.hpp"

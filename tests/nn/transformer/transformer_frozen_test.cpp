@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cubist/backend/threads.hpp"
+#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
@@ -16,7 +17,6 @@
 #include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/finite.hpp"
-#include "cubist/nn/gradient_accumulation.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
 #include "catch.hpp"

@@ -36,9 +36,9 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/placement.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
+#include "cubist/matrix/placement.hpp"
 #include "cubist/memory/leading_dimension.hpp"
 
 namespace cubist::CUBIST_ABI

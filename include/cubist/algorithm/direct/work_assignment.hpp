@@ -32,7 +32,7 @@
 #include "cubist/algorithm/direct/block_products.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/compiled.hpp"
-#include "cubist/dist/placement.hpp"
+#include "cubist/matrix/placement.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -33,8 +33,8 @@
 #include "cubist/compiled.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/layout.hpp"
 #include "cubist/engine/operand.hpp"
+#include "cubist/matrix/layout.hpp"
 
 namespace cubist::CUBIST_ABI
 {

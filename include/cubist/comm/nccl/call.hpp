@@ -22,7 +22,7 @@
 #include "cubist/comm/call_text.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

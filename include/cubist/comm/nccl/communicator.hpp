@@ -36,8 +36,8 @@
 #include "cubist/comm/request.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/device/nvtx.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/nvtx.hpp"
+#include "cubist/cuda/stream.hpp"
 
 namespace cubist::CUBIST_ABI
 {

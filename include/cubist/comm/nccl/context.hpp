@@ -25,7 +25,7 @@
 #include "cubist/comm/nccl/handle.hpp"
 #include "cubist/comm/nccl/queue.hpp"
 #include "cubist/comm/nccl/watchdog.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -26,7 +26,7 @@
 
 #include "cubist/comm/nccl/call.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/device/pool.hpp"
+#include "cubist/cuda/pool.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

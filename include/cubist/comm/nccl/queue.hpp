@@ -34,7 +34,7 @@
 #include "cubist/comm/nccl/handle.hpp"
 #include "cubist/comm/nccl/memory.hpp"
 #include "cubist/comm/nccl/window.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

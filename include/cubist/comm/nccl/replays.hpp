@@ -14,7 +14,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cubist/comm/backoff.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -20,7 +20,7 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/nccl/call.hpp"
 #include "cubist/comm/nccl/memory.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/stream.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

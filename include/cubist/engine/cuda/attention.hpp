@@ -13,7 +13,7 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/device/check.hpp"
+#include "cubist/cuda/check.hpp"
 #include "cubist/engine/attention.hpp"
 #include "cubist/engine/cuda/attention_kernels.hpp"
 #include "cubist/engine/cuda/chunks.hpp"

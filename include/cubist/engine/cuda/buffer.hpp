@@ -2,7 +2,7 @@
 #pragma once
 
 // Owned device memory, allocated and freed in the order of the compute stream from the thread's
-// pool: CUDA's, or one that a backend has installed (device/pool.hpp). The pool keeps freed memory,
+// pool: CUDA's, or one that a backend has installed (cuda/pool.hpp). The pool keeps freed memory,
 // so after the first training step the driver allocates nothing. A buffer belongs to the thread
 // that created it.
 
@@ -15,8 +15,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cubist/device/check.hpp"
-#include "cubist/device/pool.hpp"
+#include "cubist/cuda/check.hpp"
+#include "cubist/cuda/pool.hpp"
 #include "cubist/engine/cuda/capture.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 

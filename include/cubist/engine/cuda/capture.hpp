@@ -16,8 +16,8 @@
 #include <cuda_runtime_api.h>
 
 #include "cubist/core/error.hpp"
-#include "cubist/device/check.hpp"
-#include "cubist/device/stream.hpp"
+#include "cubist/cuda/check.hpp"
+#include "cubist/cuda/stream.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

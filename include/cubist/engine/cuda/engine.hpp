@@ -18,8 +18,8 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/device/check.hpp"
-#include "cubist/device/nvtx.hpp"
+#include "cubist/cuda/check.hpp"
+#include "cubist/cuda/nvtx.hpp"
 #include "cubist/engine/attention.hpp"
 #include "cubist/engine/cuda/affine.hpp"
 #include "cubist/engine/cuda/attention.hpp"

@@ -10,7 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cubist/core/error.hpp"
-#include "cubist/device/check.hpp"
+#include "cubist/cuda/check.hpp"
 #include "cubist/engine/cuda/capture.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 

@@ -31,14 +31,14 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
-#include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/layout.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/span.hpp"
-#include "cubist/nn/functions/row_reduction.hpp"
-#include "cubist/nn/functions/softmax.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/layout.hpp"
 #include "cubist/nn/losses/labels.hpp"
 #include "cubist/nn/losses/loss_value.hpp"
+#include "cubist/nn/losses/softmax.hpp"
+#include "cubist/nn/row_reduction.hpp"
 
 namespace cubist::CUBIST_ABI
 {

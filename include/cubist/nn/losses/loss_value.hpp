@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "cubist/core/matrix_view.hpp"
-#include "cubist/dist/staging.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/replay.hpp"
+#include "cubist/matrix/staging.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -13,8 +13,8 @@
 // of a sequence change nothing.
 //
 // If ranks share sequences, the rows of the logits are in the order of a SequenceCut
-// (dist/sequence_cut.hpp), and rows of padding have no label. The value is the same, except for the
-// order of its sums.
+// (matrix/sequence_cut.hpp), and rows of padding have no label. The value is the same, except for
+// the order of its sums.
 //
 // Words: those of softmax_cross_entropy (nn/losses/loss.hpp).
 
@@ -26,8 +26,8 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/sequence_cut.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/sequence_cut.hpp"
 #include "cubist/nn/losses/labels.hpp"
 #include "cubist/nn/losses/loss.hpp"
 

@@ -11,8 +11,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "cubist/gradients/parameter.hpp"
 #include "cubist/nn/layer.hpp"
-#include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

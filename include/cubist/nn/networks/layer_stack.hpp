@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
-#include "cubist/dist/gradient_reducer.hpp"
 #include "cubist/engine/span.hpp"
+#include "cubist/gradients/gradient_reducer.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
 

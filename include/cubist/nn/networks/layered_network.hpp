@@ -26,8 +26,8 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
-#include "cubist/dist/global.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/global.hpp"
 #include "cubist/mesh/stages.hpp"
 #include "cubist/nn/losses/labels.hpp"
 #include "cubist/nn/losses/loss.hpp"

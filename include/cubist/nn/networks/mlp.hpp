@@ -19,20 +19,20 @@
 #include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
-#include "cubist/nn/functions/activation.hpp"
-#include "cubist/nn/functions/initial_values.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/model/pipeline_options.hpp"
+#include "cubist/nn/dense/activation.hpp"
+#include "cubist/nn/dense/dense.hpp"
+#include "cubist/nn/dense/linear.hpp"
+#include "cubist/nn/dropout.hpp"
+#include "cubist/nn/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
-#include "cubist/nn/layers/dense.hpp"
-#include "cubist/nn/layers/dropout.hpp"
-#include "cubist/nn/layers/linear.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
 #include "cubist/nn/networks/layer_stack.hpp"
 #include "cubist/nn/networks/layered_network.hpp"
 #include "cubist/nn/networks/network.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
-#include "cubist/nn/networks/pipeline_options.hpp"
-#include "cubist/nn/parameter.hpp"
 #include "cubist/nn/parameter_names.hpp"
 #include "cubist/scheme/scheme.hpp"
 
@@ -259,12 +259,12 @@ std::unique_ptr<AnyMlp<S, B, T>> make_mlp(const AxisMesh<typename S::Axes, B>& m
 }  // namespace detail
 
 /// The parameters are layers.0.weight, layers.0.bias, layers.1.weight, …
-/// @tparam S a scheme; on a Pipeline of one, nn/networks/pipelined_mlp.hpp has the network
+/// @tparam S a scheme; on a Pipeline of one, nn/pipeline/pipelined_mlp.hpp has the network
 template <NetworkScheme S, BackendWithItsHeader B, RealScalar T>
 class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
 {
   static_assert(!is_pipeline<S>, "this MLP is one in stages, whose layers are on several meshes; "
-                                 "include cubist/nn/networks/pipelined_mlp.hpp");
+                                 "include cubist/nn/pipeline/pipelined_mlp.hpp");
   using Base = detail::LayeredHandle<detail::AnyMlp<S, B, T>>;
 
  public:

@@ -10,10 +10,10 @@
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/state.hpp"
-#include "cubist/nn/functions/training_step.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/state.hpp"
 #include "cubist/nn/layer.hpp"
-#include "cubist/nn/parameter.hpp"
+#include "cubist/nn/training_step.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "cubist/dist/state.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/state.hpp"
 #include "cubist/nn/networks/network.hpp"
-#include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -15,11 +15,11 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/state.hpp"
 #include "cubist/engine/matrix_groups.hpp"
 #include "cubist/engine/span.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/state.hpp"
 #include "cubist/nn/optimizers/parameter_groups.hpp"
-#include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -30,10 +30,10 @@
 #include "cubist/core/rounded_product.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
-#include "cubist/dist/state.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/state.hpp"
 #include "cubist/nn/optimizers/moments.hpp"
 #include "cubist/nn/optimizers/parameter_groups.hpp"
-#include "cubist/nn/parameter.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -23,7 +23,7 @@
 #include "cubist/compiled.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/nn/parameter.hpp"
+#include "cubist/gradients/parameter.hpp"
 #include "cubist/nn/parameter_names.hpp"
 
 namespace cubist::CUBIST_ABI

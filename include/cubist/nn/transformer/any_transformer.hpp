@@ -12,12 +12,12 @@
 #include <span>
 
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/dist_matrix.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/mesh/mesh.hpp"
+#include "cubist/model/transformer_config.hpp"
 #include "cubist/nn/losses/loss_value.hpp"
 #include "cubist/nn/networks/network.hpp"
 #include "cubist/nn/transformer/token_batch.hpp"
-#include "cubist/nn/transformer/transformer_config.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -10,14 +10,14 @@
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/io/other_formats.hpp"
+#include "cubist/model/families.hpp"
+#include "cubist/model/transformer_config.hpp"
 #include "cubist/nn/transformer/end_ids.hpp"
-#include "cubist/nn/transformer/families.hpp"
-#include "cubist/nn/transformer/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI
 {
 
-/// The configuration of a model from the text of its config.json; nn/transformer/families.hpp has
+/// The configuration of a model from the text of its config.json; model/families.hpp has
 /// the families that cubist computes.
 /// @param file the name of the text's file, for messages
 /// @throws DataError for a text that is no configuration; ArgumentError for a model that cubist

@@ -44,8 +44,8 @@
 #include "cubist/core/philox.hpp"
 #include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/global.hpp"
-#include "cubist/dist/staging.hpp"
+#include "cubist/matrix/global.hpp"
+#include "cubist/matrix/staging.hpp"
 #include "cubist/scheme/catalogue.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -21,7 +21,7 @@
 // parts, and both update their table by the sum.
 //
 // Words a rank: those of the layers of its stage, for each micro-batch, and of
-// nn/networks/stage_links.hpp; on the first and the last stage, a rank's block of a tied table; one
+// nn/pipeline/stage_links.hpp; on the first and the last stage, a rank's block of a tied table; one
 // number for the loss.
 // Source: Narayanan et al., arXiv 2104.04473; the tied table: Megatron-LM.
 
@@ -37,12 +37,12 @@
 
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
-#include "cubist/nn/gradient_accumulation.hpp"
+#include "cubist/gradients/gradient_accumulation.hpp"
+#include "cubist/model/pipeline_options.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
-#include "cubist/nn/networks/pipeline_options.hpp"
-#include "cubist/nn/networks/pipeline_stack.hpp"
 #include "cubist/nn/parameter_names.hpp"
+#include "cubist/nn/pipeline/pipeline_stack.hpp"
 #include "cubist/nn/transformer/token_batch.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/nn/transformer/transformer_ends.hpp"

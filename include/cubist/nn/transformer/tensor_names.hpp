@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "cubist/core/error.hpp"
-#include "cubist/nn/transformer/families.hpp"
-#include "cubist/nn/transformer/transformer_config.hpp"
+#include "cubist/model/families.hpp"
+#include "cubist/model/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -17,9 +17,9 @@
 
 #include "cubist/comm/reduction.hpp"
 #include "cubist/core/error.hpp"
-#include "cubist/dist/staging.hpp"
+#include "cubist/matrix/staging.hpp"
+#include "cubist/model/transformer_config.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
-#include "cubist/nn/transformer/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

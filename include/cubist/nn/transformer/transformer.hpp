@@ -15,8 +15,8 @@
 // reads. The stream of H is S::Input everywhere.
 //
 // If several ranks share a sequence (TransformerOptions::context_parallel), the rows of H are those
-// of a SequenceCut (dist/sequence_cut.hpp), and keys and values go around in a ring. `forward` and
-// `backward` have rows of tokens all the same: H, (M, d), and its gradient are brought in their
+// of a SequenceCut (matrix/sequence_cut.hpp), and keys and values go around in a ring. `forward`
+// and `backward` have rows of tokens all the same: H, (M, d), and its gradient are brought in their
 // order. The loss of `compute_gradients` and of `evaluate` is computed from the rows in this order,
 // and sends no more than with whole sequences.
 //
@@ -33,7 +33,9 @@
 
 #include "cubist/compiled.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/dist/gradient_buckets.hpp"
+#include "cubist/gradients/gradient_buckets.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/model/transformer_config.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
@@ -41,12 +43,10 @@
 #include "cubist/nn/networks/layer_stack.hpp"
 #include "cubist/nn/networks/network.hpp"
 #include "cubist/nn/networks/network_handle.hpp"
-#include "cubist/nn/parameter.hpp"
 #include "cubist/nn/parameter_names.hpp"
 #include "cubist/nn/transformer/any_transformer.hpp"
 #include "cubist/nn/transformer/token_batch.hpp"
 #include "cubist/nn/transformer/transformer_block.hpp"
-#include "cubist/nn/transformer/transformer_config.hpp"
 #include "cubist/nn/transformer/transformer_ends.hpp"
 #include "cubist/scheme/scheme.hpp"
 

@@ -12,7 +12,7 @@
 // The calls of a block, in the order of `forward`, with the names of their parameters:
 //
 //   1. attention_norm         LayerNorm, or RmsNorm
-//   2. query, key, value      one product of S for all three (nn/layers/merged_linear.hpp)
+//   2. query, key, value      one product of S for all three (nn/dense/merged_linear.hpp)
 //   3. head norms, rotation   of Q and K, in models that have them
 //   4. softmax(Q K^T) V       on the heads of this rank, and their keys and values of a cache
 //   5. output                 a product of S::Next, which leads back
@@ -39,19 +39,19 @@
 #include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/nn/functions/activation.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/model/pipeline_options.hpp"
+#include "cubist/model/transformer_config.hpp"
+#include "cubist/nn/attention/attention.hpp"
+#include "cubist/nn/dense/activation.hpp"
+#include "cubist/nn/dense/dense.hpp"
+#include "cubist/nn/dense/gated_linear.hpp"
+#include "cubist/nn/dense/linear.hpp"
+#include "cubist/nn/dropout.hpp"
 #include "cubist/nn/layer.hpp"
-#include "cubist/nn/layers/attention.hpp"
-#include "cubist/nn/layers/dense.hpp"
-#include "cubist/nn/layers/dropout.hpp"
-#include "cubist/nn/layers/gated_linear.hpp"
-#include "cubist/nn/layers/linear.hpp"
-#include "cubist/nn/layers/residual.hpp"
-#include "cubist/nn/layers/row_norm.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
-#include "cubist/nn/networks/pipeline_options.hpp"
-#include "cubist/nn/parameter.hpp"
-#include "cubist/nn/transformer/transformer_config.hpp"
+#include "cubist/nn/norm/row_norm.hpp"
+#include "cubist/nn/residual.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI

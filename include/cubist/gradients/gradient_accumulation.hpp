@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Gradient accumulation: a step has n micro-batches, whose gradients are added up on each rank, and
+// summed over replicas only once, with the last one.
+//
+//   GradientAccumulation accumulation{mlp.parameters(), 4};
+//   for (each batch)
+//   {
+//     for (each of its 4 micro-batches)
+//     {
+//       ... mlp.forward(x) ...
+//       mlp.backward(dy);
+//     }
+//     optimizer.step(parameters);
+//   }
+//
+// The gradient is the mean of the micro-batches' gradients. If all of them have the same number of
+// rows with a label, it equals the gradient of one large batch whose loss is the mean over these
+// rows. The gradients are unspecified until the n-th backward. Each parameter takes a second buffer
+// of its gradient's size. A table that embedding and logits share is summed in every micro-batch.
+//
+// The micro-batches of a pipeline use the same reducer (nn/pipeline/pipeline_stack.hpp).
+//
+// Words: in a step of n backwards, the sums over replicas of one.
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cubist/compiled.hpp"
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/gradients/gradient_reducer.hpp"
+#include "cubist/gradients/parameter.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// x = (x + y) scale
+template <class A>
+struct AddAndScale
+{
+  A scale;
+
+  template <class T>
+  CUBIST_HOST_DEVICE void operator()(T& x, const T& y) const
+  {
+    x = static_cast<T>((static_cast<A>(x) + static_cast<A>(y)) * scale);
+  }
+};
+
+/// The base of a GradientAccumulator, which is all that a program knows of it.
+template <RealScalar T, class M>
+class AnyGradientAccumulator : public GradientReducer<T, M>
+{
+ public:
+  /// Forgets the micro-batches since the last step.
+  virtual void restart() = 0;
+};
+
+/// Adds up the gradients of `count` backwards, and passes on their mean with the last. The i-th
+/// gradient of one backward is added to the i-th of the others.
+template <RealScalar T, class M>
+class GradientAccumulator final : public AnyGradientAccumulator<T, M>
+{
+ public:
+  using typename GradientReducer<T, M>::Communicator;
+
+  /// @param next  takes the means; it outlives the accumulator
+  /// @throws ArgumentError for no micro-batches
+  GradientAccumulator(const M& mesh, std::size_t count, GradientReducer<T, M>& next)
+      : mesh_{mesh}, count_{count}, next_{next}
+  {
+    require<ArgumentError>(count > 0, "got steps of 0 micro-batches, which have no gradients; use "
+                                      "at least 1");
+  }
+
+  void begin() override
+  {
+    number_ = 0;
+    next_.begin();
+  }
+
+  void reduce(MatrixView<T> gradient, Communicator* replicas) override
+  {
+    if (count_ == 1) return next_.reduce(gradient, replicas);
+    if (number_ == sums_.size()) sums_.emplace_back();
+    Sum& sum = sums_[number_++];
+    const auto& engine = mesh_.engine();
+    gradient = sum.extend(engine, gradient, backwards_ == 0);
+    if (backwards_ + 1 < count_) return sum.add(engine, gradient, backwards_ == 0);
+    const auto scale = static_cast<Accumulator<T>>(1.0 / static_cast<double>(count_));
+    engine.for_each(AddAndScale<Accumulator<T>>{scale}, gradient, MatrixView<const T>{sum.view()});
+    next_.reduce(gradient, replicas);
+  }
+
+  void finish() override
+  {
+    if (++backwards_ < count_) return;
+    backwards_ = 0;
+    next_.finish();
+  }
+
+  void restart() override { backwards_ = 0; }
+
+ private:
+  using Engine = typename M::Engine;
+  using Buffer = typename Engine::template Buffer<T>;
+
+  /// The sum of a parameter's gradients over the backwards of a step.
+  class Sum
+  {
+   public:
+    /// The gradient, followed by the rows that only an earlier micro-batch had. The gradient of a
+    /// table of positions has as many rows as the longest sequence.
+    [[nodiscard]] MatrixView<T> extend(const Engine& engine, MatrixView<T> gradient, bool is_first)
+    {
+      require<ArgumentError>(
+          is_first || gradient.data() == data_,
+          "got the gradients of a micro-batch in another order than in the micro-batch before, so "
+          "they would be added to the wrong gradients; compute the gradients of one network in "
+          "every backward of a step");
+      data_ = gradient.data();
+      if (!is_first && gradient.rows() <= shape_.rows) return {gradient.data(), shape_};
+      Buffer longer(buffer_.size() < gradient.size() || !is_first ? gradient.size() : 0);
+      if (!is_first) engine.copy(MatrixView<const T>{view()}, MatrixView<T>{longer.data(), shape_});
+      if (longer.size() > 0) buffer_ = std::move(longer);
+      shape_ = gradient.shape();
+      return gradient;
+    }
+    [[nodiscard]] MatrixView<T> view() { return {buffer_.data(), shape_}; }
+    void add(const Engine& engine, MatrixView<const T> gradient, bool is_first)
+    {
+      if (is_first)
+        engine.copy(gradient, view());
+      else
+        engine.for_each(Add{}, view(), gradient);
+    }
+
+   private:
+    const T* data_ = nullptr;
+    Shape shape_;
+    Buffer buffer_ = Buffer(0);
+  };
+
+  M mesh_;
+  std::size_t count_;
+  GradientReducer<T, M>& next_;
+  std::size_t backwards_ = 0;  // the backwards of this step that are complete
+  std::size_t number_ = 0;     // the number of the next gradient in this backward
+  std::vector<Sum> sums_;
+};
+
+/// @param next  takes the means; it outlives the accumulator
+/// @throws ArgumentError for no micro-batches
+template <RealScalar T, class M>
+std::unique_ptr<AnyGradientAccumulator<T, M>> make_accumulator(const M& mesh, std::size_t count,
+                                                               GradientReducer<T, M>& next)
+{
+  return std::make_unique<GradientAccumulator<T, M>>(mesh, count, next);
+}
+
+}  // namespace detail
+
+/// While this object exists, the backwards of a network accumulate. Every rank of the mesh makes
+/// one.
+template <RealScalar T, class M>
+class GradientAccumulation
+{
+ public:
+  /// @param parameters of a network, which outlives this object
+  /// @param micro_batches of a step
+  /// @throws ArgumentError for 0, and for parameters that are not of one network
+  GradientAccumulation(const Parameters<T, M>& parameters, std::size_t micro_batches)
+      : gradients_{of_network(parameters)}, sums_{detail::make_accumulator(
+                                                parameters.front().value.mesh, micro_batches,
+                                                gradients_->reducer())},
+        scope_{gradients_, *sums_}
+  {
+  }
+
+  /// Forgets the micro-batches since the last step: after an error, or at the end of the data.
+  void restart() { sums_->restart(); }
+
+ private:
+  static std::shared_ptr<Gradients<T, M>> of_network(const Parameters<T, M>& parameters)
+  {
+    require<ArgumentError>(
+        !parameters.empty() && parameters.front().gradients,
+        "got parameters that belong to no network, so their gradients cannot be added up; give "
+        "those of an MLP or a Transformer, or of parameters_of(layer, gradients)");
+    return parameters.front().gradients;
+  }
+
+  std::shared_ptr<Gradients<T, M>> gradients_;
+  std::unique_ptr<detail::AnyGradientAccumulator<T, M>> sums_;
+  ReducerScope<T, M> scope_;
+};
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_ACCUMULATOR_INSTANCES(prefix, M, T)                                                 \
+  prefix std::unique_ptr<detail::AnyGradientAccumulator<T, M>> detail::make_accumulator<T, M>(     \
+      const M&, std::size_t, GradientReducer<T, M>&);
+CUBIST_FOR_TRAINED_MESHES(CUBIST_ACCUMULATOR_INSTANCES)
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A parameter of a network, for optimizers and for users: `gather` collects its value or gradient
+// on rank 0, `scatter` sets it from there. The shape of a weight is (in, out), and not (out, in) as
+// in PyTorch.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/compiled.hpp"
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/gradients/gradient_buckets.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// References, valid as long as the network.
+template <class T, class M>
+struct Parameter
+{
+  std::string name;         // "layers.0.weight"
+  DistView<T, M> value;     ///< refers to the value
+  DistView<T, M> gradient;  ///< refers to the gradient
+  /// Where the gradients of the parameter's network go; null for a layer that is in no network.
+  std::shared_ptr<Gradients<T, M>> gradients = {};
+  /// Whether AdamW decays the value unless its options say otherwise. It does not decay the biases
+  /// and norms of a transformer.
+  bool decays = true;
+  /// Whether it is frozen: `backward` computes no gradient, which is a matrix of no elements, and
+  /// optimizers do not change the value.
+  bool frozen = false;
+  /// Freezes the parameter for good; lists of parameters that were made before are no longer valid.
+  /// Null for a layer that always computes the gradient.
+  std::function<void()> freeze = {};
+};
+
+namespace detail
+{
+
+/// @throws ArgumentError for a layer that was made without gradients
+template <class Gradient>
+void require_gradient(const Gradient& gradient)
+{
+  require<ArgumentError>(gradient.has_elements(),
+                         "got backward for a layer that was made without gradients, so there is no "
+                         "memory for them; make the model without `.inference = true`");
+}
+
+}  // namespace detail
+
+/// The parameters of a network, as optimizers take them.
+template <class T, class M>
+using Parameters = std::vector<Parameter<T, M>>;
+
+/// A parameter that can be frozen, for a layer's `append_parameters`. The layer then leaves out the
+/// gradient, whose memory is freed.
+/// @param frozen the layer's own, which `freeze` sets
+template <class Matrix>
+[[nodiscard]] auto freezable_parameter(std::string name, Matrix& value, Matrix& gradient,
+                                       bool& frozen)
+{
+  using P = Parameter<typename Matrix::Value, typename Matrix::Mesh>;
+  P p{std::move(name), value.view(), gradient.view()};
+  p.frozen = frozen;
+  p.freeze = [&gradient, &frozen] {
+    if (!std::exchange(frozen, true))
+      gradient = Matrix{gradient.mesh(), Shape{}, gradient.quanta()};
+  };
+  return p;
+}
+
+/// The instances of the compiled library (cubist/compiled.hpp).
+#define CUBIST_GRADIENTS_INSTANCES(prefix, M, T)                                                   \
+  prefix std::shared_ptr<Gradients<T, M>> detail::make_gradients<T, M>(const M&);
+CUBIST_FOR_MESH_SCALARS(CUBIST_GRADIENTS_INSTANCES)
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// How a matrix is cut, as a type.
+//
+// Layout<Rows<Depth, Row>, Cols<Col>>: rows are cut by Depth and, inside each piece, by Row;
+// columns by Col. Ranks along an axis that is not named hold replicas. The last axis of a tuple is
+// the innermost: blocks can be gathered and scattered along it in memory order.
+//
+// Layout<Rows<Row>, Cols<>, Partial<Col>>: a sum along Col is pending. Each rank along Col holds a
+// part of the same block, and the matrix is the sum of the parts (matrix/sum_partial.hpp).
+
+#include <cstddef>
+#include <initializer_list>
+#include <numeric>
+#include <string>
+#include <type_traits>
+
+#include "cubist/core/block.hpp"
+#include "cubist/mesh/axes.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The axes that cut the rows; the last is the innermost.
+template <class... A>
+struct Rows
+{
+};
+
+/// The axes that cut the columns; the last is the innermost.
+template <class... A>
+struct Cols
+{
+};
+
+/// The axes along which a sum is pending.
+template <class... A>
+struct Partial
+{
+};
+
+template <class R, class C, class P = Partial<>>
+struct Layout;
+
+namespace detail
+{
+
+/// A dimension cut by a tuple of axes: the number of parts, and the index of a rank's part.
+struct Cut
+{
+  std::size_t parts = 1;
+  std::size_t index = 0;
+  std::size_t batches = 1;  // along Data, each of parts / batches parts
+
+  /// @param quantum of a batch
+  [[nodiscard]] std::size_t padded(std::size_t n, std::size_t quantum) const
+  {
+    return pad(n, batches * std::lcm(quantum, parts / batches));
+  }
+};
+
+template <class A, class... Axis>
+Cut cut(const typename A::Array& extents, const typename A::Array& coordinates)
+{
+  Cut c;
+  for (const std::size_t axis : std::initializer_list<std::size_t>{A::template index<Axis>()...})
+  {
+    const auto extent = static_cast<std::size_t>(extents[axis]);
+    c.index = c.index * extent + static_cast<std::size_t>(coordinates[axis]);
+    c.parts *= extent;
+  }
+  if constexpr (is_one_of<Data, Axis...>)
+    c.batches = static_cast<std::size_t>(extents[A::template index<Data>()]);
+  return c;
+}
+
+/// The ranks along the axes of a tuple: Rows<A...>, Cols<A...>, Partial<A...> or Axes<A...>.
+template <class M, template <class...> class Tuple, class... A>
+[[nodiscard]] auto& along_axes(const M& mesh, Tuple<A...>)
+{
+  return mesh.template along<A...>();
+}
+
+/// The ranks along these axes, or null where this rank is alone. The first call is collective.
+template <class M, class... A>
+[[nodiscard]] typename M::Communicator* replicas_along(const M& mesh, Axes<A...> axes)
+{
+  const bool any = mesh.active() && (1 * ... * mesh.template extent<A>()) > 1;
+  return any ? &along_axes(mesh, axes) : nullptr;
+}
+
+template <class... Axis>
+std::string names()
+{
+  std::string s;
+  ((s += s.empty() ? "" : " ", s += Axis::name), ...);
+  return s;
+}
+
+template <class Got, class Wanted>
+constexpr void require_layout()
+{
+  static_assert(
+      std::is_same_v<Got, Wanted>,
+      "this matrix has layout Got, where layout Wanted is needed, so the blocks of a rank "
+      "would not correspond; create or scatter it with layout Wanted; or, if it is the "
+      "output of a layer of scheme S, give the next layer the scheme S::Next, or pass "
+      "redistribute<Wanted>(matrix, mesh)");
+}
+
+template <class L>
+inline constexpr bool is_layout = requires
+{
+  L::is_partial;
+};
+
+template <class L>
+constexpr void require_not_partial()
+{
+  if constexpr (is_layout<L>)
+    static_assert(!L::is_partial,
+                  "this matrix has a layout with Partial, so its ranks hold parts of a sum and not "
+                  "its elements; complete it first: assign it to a matrix whose layout has no "
+                  "Partial, sum = parts");
+}
+
+}  // namespace detail
+
+template <class... R, class... C, class... P>
+struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
+{
+  /// The layout of the transpose of each block.
+  using Transpose = Layout<Rows<C...>, Cols<R...>, Partial<P...>>;
+
+  static_assert((!is_one_of<P, R..., C...> && ...),
+                "this layout has parts of a sum along an axis that it cuts, so the parts would be "
+                "of different blocks; name the axis once");
+
+  /// The axes that cut the rows.
+  using RowAxes = Rows<R...>;
+  /// The axes that cut the columns.
+  using ColAxes = Cols<C...>;
+  /// The axes that cut rows or columns.
+  using CutAxes = Axes<R..., C...>;
+  /// The axes along which a sum is pending.
+  using PartialAxes = Partial<P...>;
+
+  /// Whether ranks hold parts of a sum instead of elements of the matrix.
+  static constexpr bool is_partial = sizeof...(P) > 0;
+
+  /// Whether the layout cuts along an axis; if not, its ranks hold replicas.
+  template <class Axis>
+  static constexpr bool cuts = is_one_of<Axis, R..., C...>;
+
+  /// The number of parts into which columns are cut on a mesh of these extents.
+  template <class A>
+  [[nodiscard]] static std::size_t col_parts(const typename A::Array& extents)
+  {
+    return detail::cut<A, C...>(extents, {}).parts;
+  }
+
+  /// The block of a matrix of this shape that the rank at these coordinates holds. A dimension that
+  /// is cut is padded to a multiple of its quantum and of its number of parts. If it is cut along
+  /// Data, each batch is padded in this way.
+  template <class A>
+  [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
+                                   const typename A::Array& coordinates, Quanta quanta)
+  {
+    const auto rows = detail::cut<A, R...>(extents, coordinates);
+    const auto cols = detail::cut<A, C...>(extents, coordinates);
+    const auto range = [](std::size_t n, const detail::Cut& c, std::size_t quantum, bool is_cut) {
+      return block_range(n, is_cut ? c.padded(n, quantum) : n, c.parts, c.index);
+    };
+    return {range(shape.rows, rows, quanta.rows, sizeof...(R) > 0),
+            range(shape.cols, cols, quanta.cols, sizeof...(C) > 0)};
+  }
+
+  /// Whether the rank at these coordinates is the first replica of its block, or of its part of
+  /// one.
+  template <class A>
+  [[nodiscard]] static bool is_primary(const typename A::Array& coordinates)
+  {
+    auto rest = coordinates;
+    ((rest[A::template index<R>()] = 0), ...);
+    ((rest[A::template index<C>()] = 0), ...);
+    ((rest[A::template index<P>()] = 0), ...);
+    for (const int c : rest)
+      if (c != 0) return false;
+    return true;
+  }
+
+  /// "rows [depth row] cols [col]", followed by " partial [z]" if it is partial.
+  [[nodiscard]] static std::string to_string()
+  {
+    const std::string blocks =
+        "rows [" + detail::names<R...>() + "] cols [" + detail::names<C...>() + "]";
+    return is_partial ? blocks + " partial [" + detail::names<P...>() + "]" : blocks;
+  }
+};
+
+/// The layout of a row vector (1, N) that is added to the rows of a matrix of layout `L`, or summed
+/// over them: cut as the columns are.
+template <class L>
+using RowVector = Layout<Rows<>, typename L::ColAxes>;
+
+/// The layout of the transpose of a matrix of layout `L`; each rank holds the transpose of its
+/// block.
+template <class L>
+using Transposed = typename L::Transpose;
+
+/// `type`: the axes of `Cut`, Rows<A...> or Axes<A...>, along which layout `L` holds replicas. In a
+/// sum over the dimension that `Cut` cuts, each of these replicas has a part, so the gradient of a
+/// parameter of layout `L` is all-reduced along these axes.
+template <class L, class Cut, class Found = Axes<>>
+struct PendingAxes
+{
+  using type = Found;
+};
+template <class L, template <class...> class Cut, class A, class... Rest, class... Found>
+struct PendingAxes<L, Cut<A, Rest...>, Axes<Found...>>
+    : PendingAxes<L, Cut<Rest...>,
+                  std::conditional_t<L::template cuts<A>, Axes<Found...>, Axes<Found..., A>>>
+{
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Completes a matrix that is a sum of which each rank along an axis holds a part.
+//
+//   parts: rows [r] cols [c] partial [a]
+//
+//   sum: rows [r] cols [c]      all_reduce along a
+//        rows [r a] cols [c]    reduce_scatter of the blocks of rows along a
+//        rows [r] cols [c a]    reduce_scatter of the blocks of columns, packed one after the other
+//
+// A dimension that the sum cuts and the parts do not is padded before the reduce_scatter.
+//
+// Elements sent per rank, for P ranks along a: all_reduce 2 (P-1)/P of the parts' block;
+// reduce_scatter (P-1)/P of it, padded as the sum's blocks are.
+
+#include <cstddef>
+#include <type_traits>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/layout.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// The collective that forms the sum.
+enum class SumMethod
+{
+  none,
+  all_reduce,
+  scatter_rows,
+  scatter_cols
+};
+
+/// The method, by P, the layout of the parts, and L, the layout of the sum.
+template <class P, class L>
+inline constexpr SumMethod sum_method = SumMethod::none;
+template <class R, class C, class A, class... Rest>
+inline constexpr SumMethod sum_method<Layout<R, C, Partial<A, Rest...>>, Layout<R, C>> =
+    SumMethod::all_reduce;
+template <class... R, class C, class A>
+inline constexpr SumMethod sum_method<Layout<Rows<R...>, C, Partial<A>>, Layout<Rows<R..., A>, C>> =
+    SumMethod::scatter_rows;
+template <class R, class... C, class A>
+inline constexpr SumMethod sum_method<Layout<R, Cols<C...>, Partial<A>>, Layout<R, Cols<C..., A>>> =
+    SumMethod::scatter_cols;
+
+}  // namespace detail
+
+/// sum = the sum of the parts of all ranks along P's partial axes; all ranks of the mesh call it.
+/// The assignment `sum = parts` does the same.
+/// @throws ShapeError for unequal shapes; MeshError for unequal meshes, or a mesh whose quantum is
+/// not a multiple of the ranks that cut the sum's rows and of those that cut its columns
+template <Scalar T, class P, class L, class M>
+void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
+{
+  using detail::SumMethod;
+  constexpr SumMethod how = detail::sum_method<P, L>;
+  static_assert(
+      how != SumMethod::none,
+      "these parts have a layout whose sum can't have this other layout, because a sum is "
+      "replicated along its Partial axes or cut by its one Partial axis, innermost; sum them to the "
+      "parts' layout without Partial, or with that axis last in Rows or in Cols");
+  require<ShapeError>(parts.shape() == sum.shape(), "got parts of a matrix of ", parts.shape(),
+                      " for a sum of ", sum.shape(),
+                      ", so their elements do not correspond; give both the same shape");
+  require<MeshError>(parts.mesh() == sum.mesh(), "got parts of a matrix of ", parts.shape(),
+                     " on another mesh than their sum, so other ranks hold its blocks; create both "
+                     "on the same mesh");
+  const auto& engine = sum.mesh().engine();
+  auto& ranks = detail::along_axes(sum.mesh(), typename P::PartialAxes{});
+  const MatrixView<const T> part = parts.padded();
+  const MatrixView<T> block = sum.padded();
+
+  if constexpr (how == SumMethod::all_reduce)
+  {
+    engine.copy(part, block);
+    ranks.all_reduce(block.elements());
+  }
+  else
+  {
+    const auto count = static_cast<std::size_t>(ranks.size());
+    constexpr bool by_rows = how == SumMethod::scatter_rows;
+    constexpr bool cut_before = by_rows ? !std::is_same_v<typename P::RowAxes, Rows<>>
+                                        : !std::is_same_v<typename P::ColAxes, Cols<>>;
+    const std::size_t whole = by_rows ? part.rows() : part.cols();
+    const std::size_t piece = by_rows ? block.rows() : block.cols();
+    require<MeshError>(!cut_before || whole == count * piece, "got parts with blocks of ", whole,
+                       " rows or columns for a sum with ", count, " blocks of ", piece,
+                       ", which they do not contain; create the mesh with a quantum that is "
+                       "a multiple of the ranks that cut the sum");
+    typename M::Engine::template Buffer<T> buffer(count * block.size());
+    const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};
+    if constexpr (by_rows)
+      engine.copy(part, pieces.block(0, 0, part.shape()));
+    else
+      for (std::size_t i = 0; i < count; ++i)
+      {
+        const Range cols = block_range(whole, count * piece, count, i);
+        const Shape shape{block.rows(), cols.valid};
+        engine.copy(part.block(0, cols.offset, shape), pieces.block(i * block.rows(), 0, shape));
+      }
+    ranks.reduce_scatter(pieces.elements(), block.elements());
+  }
+}
+
+}  // namespace cubist::CUBIST_ABI

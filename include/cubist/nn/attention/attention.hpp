@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Multi-head attention, on any scheme: Y = softmax(scale Q K^T) V W_o + b_o, head by head and
+// sequence by sequence, with Q, K, V = X W_q + b_q, ….
+//
+//   X, Y (M, d) S::Input    Q (M, H dh), K, V (M, G dh), O (M, H dh) S::Output
+//
+//   1. Q, K, V    one product of scheme S, which gathers X once (merged_linear.hpp)
+//   2. norms      of each head of Q and of K, if they are asked for (head_norm.hpp)
+//   3. rotation   of Q and K by their positions, if a base is given (functions/rotary.hpp)
+//   4. O          whole sequences and whole heads are on a rank, so nothing is sent
+//                 (functions/attention.hpp); where ranks share sequences, the keys and values
+//                 go around in a ring (functions/ring_attention.hpp)
+//   5. Y          the product of scheme S::Next
+//
+// H query heads share G key-value heads: head h reads key-value head h / (H / G). Columns of Q are
+// padded to whole groups of heads, and columns of K and V to whole heads, so that a rank has the
+// key-value head of each of its query heads. Ranks are idle in step 4 if S::Output's columns have
+// more parts than there are key-value heads.
+//
+// In evaluation keys and values may be kept (`use_cache`); X then has the tokens that follow. Ranks
+// that share the sequences of a prompt also share its cache (functions/shared_cache.hpp).
+//
+// Words: those of the two products, of the ring, and of the norms' gradients.
+// Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Ainslie et al., "GQA",
+// arXiv 2305.13245.
+
+#include <cstddef>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/random_stream.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/nn/attention/attention_options.hpp"
+#include "cubist/nn/attention/head_norm.hpp"
+#include "cubist/nn/attention/key_value_cache.hpp"
+#include "cubist/nn/attention/local_attention.hpp"
+#include "cubist/nn/attention/ring_attention.hpp"
+#include "cubist/nn/attention/rotary.hpp"
+#include "cubist/nn/attention/shared_cache.hpp"
+#include "cubist/nn/dense/linear.hpp"
+#include "cubist/nn/dense/merged_linear.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/training_step.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// @throws from `forward`: ShapeError for rows that are no whole sequences
+template <SchemeType S, class B, RealScalar T>
+class Attention
+{
+  using A = Accumulator<T>;
+  using Merged = MergedLinear<S, B, T>;
+  using OutputLinear = Linear<typename S::Next, B, T>;
+  using Engine = typename Merged::Mesh::Engine;
+  using Buffer = typename Engine::template Buffer<A>;
+  using Heads = typename Merged::Output;  // O, and like Q, K and V
+  static_assert(std::is_same_v<typename OutputLinear::Output, typename Merged::Input>);
+
+ public:
+  using Value = T;
+  using Mesh = typename Merged::Mesh;
+  using Input = typename Merged::Input;
+  using Output = Input;
+
+  /// @throws ShapeError for heads that do not fit the width or one another, ArgumentError for
+  /// options out of range
+  Attention(const Mesh& mesh, std::size_t width, const AttentionOptions& options)
+      : mesh_{mesh}, options_{options.complete(width)},
+        kv_quantum_{std::lcm(mesh.quantum(), options_.head_size * Merged::pieces(mesh))},
+        merged_{mesh,
+                width,
+                {{"query", q_width(), q_quantum()},
+                 {"key", kv_width(), kv_quantum_},
+                 {"value", kv_width(), kv_quantum_}},
+                options_.linear},
+        output_{mesh, q_width(), width, output_options()}, attention_{mesh.engine()}
+  {
+    if (!options_.head_norms) return;
+    for (auto* norm : {&query_norm_, &key_norm_})
+      norm->emplace(mesh, options_.head_size, options_.norm_epsilon, options_.linear.gradients);
+  }
+
+  [[nodiscard]] const AttentionOptions& options() const { return options_; }
+
+  /// What a forward leaves for its backward.
+  struct Kept
+  {
+    typename Merged::Kept merged;
+    typename OutputLinear::Kept output;
+    typename HeadNorm<S, B, T>::Kept query_norm;  ///< what the norm of queries keeps
+    typename HeadNorm<S, B, T>::Kept key_norm;    ///< what the norm of keys keeps
+    RotaryTable<T, Engine> rotary;
+    std::optional<Heads> o;
+    std::optional<Heads> d_o;
+    std::optional<Output> y;
+    std::optional<Input> dx;
+    Buffer l = Buffer(0);         // a number for each query and head: see LocalAttention
+    Buffer d = Buffer(0);         // another number for each, for a backward in one pass
+    bool is_fused = false;        // whether forward computed O in one pass
+    Buffer wide_qkv = Buffer(0);  // float copies of 16-bit matrices
+    Buffer wide_dqkv = Buffer(0);
+    Buffer wide_o = Buffer(0);
+    Buffer wide_do = Buffer(0);
+  };
+
+  /// Y, in `kept`. With a cache, the tokens are at pass.position and after, and read the keys and
+  /// values of all tokens before them.
+  const Output& forward(const Input& x, const Pass& pass, Kept& kept)
+  {
+    require_sequences(x, pass);
+    Heads& merged = merged_.forward(x, kept.merged);
+    require_tokens(merged, pass);
+    normalize(merged, kept);
+    rotate<false>(merged, pass, kept);
+    Heads& o = fit(kept.o, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
+    attend(merged, pass, o, kept);
+    output_.forward(o, fit_like(kept.y, x), kept.output);
+    return *kept.y;
+  }
+
+  /// dX, in `kept`, or null if it is not wanted.
+  /// @pre X and the pass are the same as in the forward of `kept`, which had no cache
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
+  {
+    Heads& o = *kept.o;
+    output_.backward(o, dy, pass.gradients, kept.output, &fit_like(kept.d_o, o));
+    const Heads& d_o = *kept.d_o;
+    const Heads& merged = *kept.merged.y;
+    Heads& d_merged = merged_.output_gradient(kept.merged);
+    const auto shape = shape_of(pass, o);
+    const auto l = per_query(kept.l, shape);
+    if (pass.cut.is_cut())
+    {
+      const auto dqkv = wide_like(d_merged, kept.wide_dqkv);
+      ring(pass, shape, o)
+          .backward(merged.valid(), widen(merged, kept.wide_qkv),
+                    widen(std::as_const(o), kept.wide_o), MatrixView<const A>{l},
+                    widen(d_o, kept.wide_do), dqkv);
+      narrow(dqkv, d_merged);
+    }
+    else if (!kept.is_fused || !fuse_gradients(shape, kept, l, d_merged))
+    {
+      const auto qkv = widen(merged, kept.wide_qkv);
+      // L of a forward in one pass has another order.
+      if (kept.is_fused)
+        detail::attend<A>(attention_, shape, {}, qkv, qkv, qkv, wide_like(o, kept.wide_o), l);
+      const auto dqkv = wide_like(d_merged, kept.wide_dqkv);
+      detail::attend_back<A>(attention_, shape, nullptr, dropout(pass, o), qkv, qkv, qkv,
+                             widen(std::as_const(o), kept.wide_o), MatrixView<const A>{l},
+                             widen(d_o, kept.wide_do), dqkv, dqkv, dqkv);
+      narrow(dqkv, d_merged);
+    }
+    rotate<true>(d_merged, pass, kept);
+    if (options_.head_norms)
+    {
+      query_norm_->backward(d_merged.valid(), heads_of(0), head_count(0), pass, kept.query_norm);
+      key_norm_->backward(d_merged.valid(), heads_of(1), head_count(1), pass, kept.key_norm);
+    }
+    Input* const dx = wants_dx ? &fit_like(kept.dx, x) : nullptr;
+    merged_.backward(x, pass.gradients, kept.merged, dx);
+    return dx;
+  }
+
+  /// From the next `forward` on, keeps the keys and values of up to `tokens` tokens of each
+  /// sequence; 0 keeps none.
+  void use_cache(std::size_t tokens)
+  {
+    cache_ = KeyValueCache<A, Engine>{tokens};
+    shared_.end();
+  }
+
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    merged_.append_parameters(list, prefix);
+    if (query_norm_) query_norm_->append_parameters(list, prefix + "query_norm.");
+    if (key_norm_) key_norm_->append_parameters(list, prefix + "key_norm.");
+    output_.append_parameters(list, prefix + "output.");
+  }
+
+ private:
+  [[nodiscard]] std::size_t group() const { return options_.heads / options_.key_value_heads; }
+  [[nodiscard]] std::size_t q_width() const { return options_.heads * options_.head_size; }
+  [[nodiscard]] std::size_t kv_width() const
+  {
+    return options_.key_value_heads * options_.head_size;
+  }
+  /// Pieces of Q have `group` times as many heads as pieces of K and V.
+  [[nodiscard]] std::size_t q_quantum() const { return group() * kv_quantum_; }
+  [[nodiscard]] LinearOptions output_options() const
+  {
+    auto o = options_.linear;
+    o.index += 3;
+    o.in_quantum = q_quantum();
+    if (options_.output_weights) o.initial_weights = *options_.output_weights;
+    if (options_.output_bias) o.bias = *options_.output_bias;
+    return o;
+  }
+
+  [[nodiscard]] HeadColumns heads_of(std::size_t part) const
+  {
+    const auto c = merged_.columns(part);
+    return {c.first, c.width, c.stride};
+  }
+  /// The number of heads of a part that this rank has.
+  [[nodiscard]] std::size_t head_count(std::size_t part) const
+  {
+    return merged_.columns(part).valid / options_.head_size;
+  }
+  /// With shared sequences, `queries` counts this rank's queries of each sequence.
+  [[nodiscard]] AttentionShape shape_of(const Pass& pass, const Heads& o) const
+  {
+    const std::size_t tokens = pass.cut.is_cut() ? pass.cut.chunks * pass.cut.chunk : pass.sequence;
+    return {.sequences = o.valid().rows() / tokens,
+            .queries = tokens,
+            .keys = tokens,
+            .key_rows = tokens,
+            .heads = o.valid().cols() / options_.head_size,
+            .group = group(),
+            .head_size = options_.head_size,
+            .causal = options_.causal,
+            .scale = options_.scale,
+            .q = heads_of(0),
+            .k = heads_of(1),
+            .v = heads_of(2),
+            .o = {}};
+  }
+
+  [[nodiscard]] std::optional<AttentionDropout> dropout(const Pass& pass, const Heads& o) const
+  {
+    if (!pass.training_step || options_.dropout == 0) return {};
+    return AttentionDropout{
+        stream(options_.linear.seed, Draw::attention, options_.linear.index, *pass.training_step),
+        options_.dropout,
+        pass.cut.is_cut() ? pass.cut.sequence(o.block().rows.offset)
+                          : o.block().rows.offset / pass.sequence,
+        o.block().cols.offset / options_.head_size, options_.heads};
+  }
+
+  void require_sequences(const Input& x, const Pass& pass) const
+  {
+    if (pass.cut.is_cut())
+      require<ShapeError>(x.rows() == pass.cut.rows(), "got ", x.rows(), " rows for a cut of ",
+                          pass.cut.rows(),
+                          ", so rows and tokens do not correspond; give X the rows of the cut");
+    else
+      require<ShapeError>(pass.sequence > 0 && x.rows() % pass.sequence == 0, "got ", x.rows(),
+                          " rows for sequences of ", pass.sequence,
+                          " tokens, so a sequence is incomplete; give whole sequences");
+  }
+  /// @throws ShapeError unless this rank's rows are those of the cut, or whole sequences
+  void require_tokens(const Heads& merged, const Pass& pass) const
+  {
+    const Block& block = merged.block();
+    if (pass.cut.is_cut())
+      require<ShapeError>(
+          block.rows.valid == pass.cut.rows_of_part(), "got ", block.rows.valid,
+          " rows on a rank for a cut of ", pass.cut.rows_of_part(),
+          ", so chunks would be on several ranks; pad rows to multiples of the mesh's quantum");
+    else
+      require<ShapeError>(
+          block.rows.size % pass.sequence == 0, "got a matrix with ", block.rows.size,
+          " rows on a rank for sequences of ", pass.sequence,
+          " tokens, so that attention would need tokens of other ranks; pad its rows "
+          "to multiples of the sequence times the mesh's quantum (Quanta)");
+  }
+
+  /// O, and L in `kept`: in one pass, or from the keys and values in a ring or in a cache.
+  void attend(const Heads& merged, const Pass& pass, Heads& o, Kept& kept)
+  {
+    const auto shape = shape_of(pass, o);
+    const auto l = per_query(kept.l, shape);
+    const auto drop = dropout(pass, o);
+    const bool caches = cache_.capacity() > 0;
+    const bool in_ring = pass.cut.is_cut();
+    if (!in_ring && pass.position == 0 && shared_.is_begun()) shared_.end();
+    const bool in_one_pass = !in_ring && !shared_.is_begun() && !caches && !drop;
+    kept.is_fused = in_one_pass && fuse(shape, merged, o, l);
+    if (kept.is_fused) return;
+    const std::size_t sequences = o.rows() / pass.sequence;
+    const auto qkv = widen(merged, kept.wide_qkv);
+    const auto out = wide_like(o, kept.wide_o);
+    if (in_ring)
+    {
+      ring(pass, shape, o).forward(merged.valid(), qkv, out, l, per_query(kept.d, shape));
+      if (caches) shared_.begin(mesh_, pass.cut, shape, cache_.capacity(), qkv);
+    }
+    else if (shared_.is_begun())
+      shared_.attend(mesh_, shape, pass.position, sequences, merged.block().padded().rows, qkv,
+                     attention_, out);
+    else if (caches)
+    {
+      cache_.append(mesh_.engine(), shape, pass.position, sequences, qkv);
+      detail::attend<A>(attention_, cache_.shape(shape, pass.position), {}, qkv, cache_.keys(),
+                        cache_.values(), out, l);
+    }
+    else
+      detail::attend<A>(attention_, shape, drop, qkv, qkv, qkv, out, l);
+    narrow(out, o);
+  }
+  [[nodiscard]] auto ring(const Pass& pass, const AttentionShape& shape, const Heads& o)
+  {
+    return RingAttention<T, typename Heads::Layout, Mesh>{mesh_, pass.cut, shape, dropout(pass, o),
+                                                          attention_};
+  }
+
+  /// O and L in one pass, if the engine has one (engine/attention.hpp)
+  /// @returns false, and computes nothing, if it has none for these sizes
+  [[nodiscard]] bool fuse(const AttentionShape& shape, const Heads& merged, Heads& o,
+                          MatrixView<A> l) const
+  {
+    if constexpr (detail::FusesAttention<Engine, T>)
+    {
+      const MatrixView<const T> qkv = merged.valid();
+      return mesh_.engine().fused_attention(shape, qkv, qkv, qkv, o.valid(), l);
+    }
+    else
+      return false;
+  }
+  /// dQ, dK and dV in one pass each
+  /// @pre `fuse` has computed O and L
+  /// @returns false, and computes nothing, if the engine has none for these sizes
+  [[nodiscard]] bool fuse_gradients(const AttentionShape& shape, Kept& kept, MatrixView<A> l,
+                                    Heads& d_merged) const
+  {
+    if constexpr (detail::FusesAttention<Engine, T>)
+    {
+      const MatrixView<const T> qkv = std::as_const(*kept.merged.y).valid();
+      const MatrixView<const T> o = std::as_const(*kept.o).valid();
+      const MatrixView<const T> d_o = std::as_const(*kept.d_o).valid();
+      const auto dqkv = d_merged.valid();
+      const MatrixView<A> d{enlarge(kept.d, l.size()), l.shape()};
+      return mesh_.engine().fused_attention_gradients(shape, qkv, qkv, qkv, o, l, d_o, dqkv, dqkv,
+                                                      dqkv, d);
+    }
+    else
+      return false;
+  }
+
+  /// Normalizes the heads of Q and K, if that is asked for.
+  void normalize(Heads& merged, Kept& kept) const
+  {
+    if (!options_.head_norms) return;
+    query_norm_->forward(merged.valid(), heads_of(0), head_count(0), kept.query_norm);
+    key_norm_->forward(merged.valid(), heads_of(1), head_count(1), kept.key_norm);
+  }
+
+  /// Rotates Q and K, or their gradients back.
+  template <bool back>
+  void rotate(Heads& merged, const Pass& pass, Kept& kept) const
+  {
+    if (options_.rotary_base == 0) return;
+    const auto& engine = mesh_.engine();
+    kept.rotary.prepare(engine, merged.valid().rows(), pass.sequence, pass.position,
+                        options_.head_size,
+                        {options_.rotary_base, options_.rotary_size, options_.rotary_scaling},
+                        pass.cut, merged.block().rows.offset);
+    for (const std::size_t part : {std::size_t{0}, std::size_t{1}})
+      kept.rotary.template rotate<back>(engine, merged.valid(), heads_of(part), head_count(part));
+  }
+
+  static A* enlarge(Buffer& buffer, std::size_t size)
+  {
+    if (buffer.size() < size) buffer = Buffer(size);
+    return buffer.data();
+  }
+  /// A number for each query and head.
+  static MatrixView<A> per_query(Buffer& buffer, const AttentionShape& shape)
+  {
+    const Shape numbers{1, shape.sequences * shape.heads * shape.queries};
+    return {enlarge(buffer, numbers.size()), numbers};
+  }
+  /// The valid part in the type that attention computes in: itself, or a copy in `buffer`.
+  [[nodiscard]] MatrixView<const A> widen(const Heads& m, Buffer& buffer) const
+  {
+    if constexpr (std::is_same_v<T, A>)
+      return m.valid();
+    else
+    {
+      const MatrixView<A> wide{enlarge(buffer, m.valid().size()), m.valid().shape()};
+      mesh_.engine().map(wide, detail::Same{}, m.valid());
+      return wide;
+    }
+  }
+  /// The memory where attention writes m's valid part; `narrow` then copies it to m.
+  [[nodiscard]] MatrixView<A> wide_like(Heads& m, Buffer& buffer) const
+  {
+    if constexpr (std::is_same_v<T, A>)
+      return m.valid();
+    else
+    {
+      const MatrixView<A> wide{enlarge(buffer, m.valid().size()), m.valid().shape()};
+      mesh_.engine().fill(wide, A{});  // padding between heads stays 0
+      return wide;
+    }
+  }
+  void narrow(MatrixView<const A> wide, Heads& m) const
+  {
+    if constexpr (!std::is_same_v<T, A>) mesh_.engine().map(m.valid(), detail::Same{}, wide);
+  }
+
+  Mesh mesh_;
+  AttentionOptions options_;
+  std::size_t kv_quantum_;
+  Merged merged_;
+  std::optional<HeadNorm<S, B, T>> query_norm_;
+  std::optional<HeadNorm<S, B, T>> key_norm_;
+  OutputLinear output_;
+  LocalAttention<A, Engine> attention_;
+  KeyValueCache<A, Engine> cache_;
+  SharedKeyValueCache<A, typename Heads::Layout, Mesh> shared_;
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The keys and values of earlier tokens, for the sequences and heads of one rank: (B capacity, G
+// dh), `capacity` rows a sequence, head by head.
+//
+// Source: Pope et al., "Efficiently Scaling Transformer Inference", arXiv 2211.05102, section 2.
+
+#include <cstddef>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/nn/attention/attention_shape.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// Keys and values in rows of tokens, head by head.
+template <RealScalar T, Engine E>
+class KeyValueRows
+{
+ public:
+  /// Has room for this many rows of these heads. What it had is kept if the room is the same.
+  void fit(std::size_t rows, const AttentionShape& s)
+  {
+    shape_ = {rows, s.heads / s.group * s.head_size};
+    if (keys_.size() == shape_.size()) return;
+    keys_ = Buffer(shape_.size());
+    values_ = Buffer(shape_.size());
+  }
+  [[nodiscard]] MatrixView<const T> keys() const { return {keys_.data(), shape_}; }
+  [[nodiscard]] MatrixView<const T> values() const { return {values_.data(), shape_}; }
+
+  /// Copies n rows of qkv, from `from` on, to the rows from `to` on.
+  /// @param s  with the columns of qkv
+  void copy(const E& engine, const AttentionShape& s, std::size_t to, MatrixView<const T> qkv,
+            std::size_t from, std::size_t n)
+  {
+    if (n == 0) return;
+    const Shape head{n, s.head_size};
+    const auto copy = [&](const HeadColumns& columns, Buffer& rows) {
+      for (std::size_t h = 0; h < s.heads / s.group; ++h)
+        engine.copy(qkv.block(from, columns(h, s.head_size), head),
+                    MatrixView<T>{rows.data(), shape_}.block(to, h * s.head_size, head));
+    };
+    copy(s.k, keys_);
+    copy(s.v, values_);
+  }
+
+ private:
+  using Buffer = typename E::template Buffer<T>;
+
+  Shape shape_;
+  Buffer keys_ = Buffer(0);
+  Buffer values_ = Buffer(0);
+};
+
+}  // namespace detail
+
+template <RealScalar T, Engine E>
+class KeyValueCache
+{
+ public:
+  /// A cache for up to `capacity` tokens of each sequence; 0 makes none.
+  explicit KeyValueCache(std::size_t capacity = 0) : capacity_{capacity} {}
+
+  /// Tokens of a sequence that fit.
+  [[nodiscard]] std::size_t capacity() const { return capacity_; }
+  /// The keys, in rows of tokens.
+  [[nodiscard]] MatrixView<const T> keys() const { return rows_.keys(); }
+  /// The values, in rows of tokens.
+  [[nodiscard]] MatrixView<const T> values() const { return rows_.values(); }
+
+  /// Copies the keys and values of new tokens, which begin at `position`, from `qkv`.
+  /// @param sequences the sequences of all ranks
+  /// @throws ArgumentError for more tokens than the capacity, and for a position after which tokens
+  /// would be missing
+  void append(const E& engine, const AttentionShape& s, std::size_t position, std::size_t sequences,
+              MatrixView<const T> qkv)
+  {
+    require<ArgumentError>(
+        position + s.queries <= capacity_, "got tokens up to position ", position + s.queries,
+        " for a cache of ", capacity_,
+        " tokens, so earlier ones would be overwritten; make it larger with use_cache");
+    if (position == 0) sequences_ = sequences;
+    require<ArgumentError>(sequences == sequences_ && position <= length_,
+                           "got tokens at position ", position, " of ", sequences,
+                           " sequences for a cache that has ", length_, " tokens of ", sequences_,
+                           ", so earlier ones are missing; give the tokens that follow, or all");
+    length_ = position + s.queries;
+    rows_.fit(s.sequences * capacity_, s);
+    for (std::size_t b = 0; b < s.sequences; ++b)
+      rows_.copy(engine, s, b * capacity_ + position, qkv, b * s.queries, s.queries);
+  }
+
+  /// The sizes of attention to all tokens, including those that `append` got for `position`.
+  [[nodiscard]] AttentionShape shape(AttentionShape s, std::size_t position) const
+  {
+    s.keys = position + s.queries;
+    s.key_rows = capacity_;
+    s.k = s.v = {};
+    return s;
+  }
+
+ private:
+  std::size_t capacity_;
+  std::size_t sequences_ = 0;  // of all ranks
+  std::size_t length_ = 0;     // tokens of a sequence that the cache has
+  detail::KeyValueRows<T, E> rows_;
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The passes of a layer that apply the derivative of an activation function f to a matrix. An
+// epilogue applies f itself (engine/epilogue.hpp).
+//
+//   Z, dY, dZ (M, N), all in the memory of one engine
+//
+// A loop over elements is compiled for each pass, each function and several instruction sets, so
+// there is only one pass for forward and one for backward. A layer without a bias ignores the sums.
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/epilogue.hpp"
+#include "cubist/nn/dense/activation.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+template <>
+inline constexpr KnownFunction known_function<GeluTanh> = KnownFunction::gelu_tanh;
+
+/// g(f) for a function of the program's.
+/// @throws ArgumentError if engine E cannot call it
+template <class E, class G>
+void with_function(const E&, const CustomActivation& f, G g)
+{
+  if constexpr (in_host_memory<E>)
+    g(static_cast<const CalledActivation&>(f));
+  else
+    throw ArgumentError{
+        "got an activation of the program's on a GPU, whose kernels cannot call a function that is "
+        "chosen at run time; use one of cubist's, add yours to them as CONTRIBUTING.md shows, or "
+        "write a layer that maps it (docs/layers.md)"};
+}
+
+/// f'(z) dy
+template <class F>
+struct Slope
+{
+  F f;
+  template <class T>
+  CUBIST_HOST_DEVICE T operator()(const T& dy, const T& z) const
+  {
+    return dy * f.derivative(z);
+  }
+};
+
+/// dZ = f'(Z) dY, and the sums of its columns
+template <class E, class F, class T>
+void slopes_and_sums(const E& engine, const F& f, MatrixView<const T> z, MatrixView<const T> dy,
+                     MatrixView<T> dz, MatrixView<T> sums)
+{
+  with_function(engine, f,
+                [&]<class G>(const G& g) { engine.map_sums(dz, sums, Slope<G>{g}, dy, z); });
+}
+
+}  // namespace cubist::CUBIST_ABI::detail

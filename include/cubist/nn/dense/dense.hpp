@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The dense layer: Y = dropout(f(Z)), Z = X W + b.
+//
+//   X (M, K) S::Input    Z, Y (M, N) S::Output
+//
+// dZ = f'(Z) mask(dY) in place of dY. Without activation and dropout, Y is Z. Where products are
+// local, the engine may add b and apply f as it writes Z (engine/epilogue.hpp).
+//
+// Words: those of Linear.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cubist/core/scalar.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/nn/dense/activation.hpp"
+#include "cubist/nn/dense/activation_passes.hpp"
+#include "cubist/nn/dense/linear.hpp"
+#include "cubist/nn/dropout.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+template <SchemeType S, class B, RealScalar T>
+class Dense
+{
+ public:
+  using Value = T;
+  /// The linear layer.
+  using Linear = cubist::Linear<S, B, T>;
+  using Mesh = typename Linear::Mesh;
+  using Input = typename Linear::Input;
+  using Output = typename Linear::Output;
+
+  /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
+  /// range, and on a GPU for an activation of the program's
+  Dense(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},
+        const Activation& activation = identity, const Dropout& dropout = Dropout{0})
+      : linear_{mesh, in, out, options}, activation_{activation}, dropout_{dropout}
+  {
+    detail::with_function(mesh.engine(), activation_,
+                          [](const auto&) {});  // throws, or does nothing
+  }
+
+  /// The shape of Y.
+  [[nodiscard]] Shape output_shape(const Input& x) const { return {x.rows(), linear_.out()}; }
+  /// The numbers of which Y's rows and columns are padded to multiples.
+  [[nodiscard]] Quanta output_quanta(const Input& x) const
+  {
+    return {x.quanta().rows, linear_.out_quantum()};
+  }
+
+  /// What a forward leaves for its backward. If Y is Z, there is no Z.
+  struct Kept
+  {
+    typename Linear::Kept linear;
+    std::optional<Output> y;
+    std::optional<Output> z;
+    std::optional<Output> dz;
+    std::optional<Input> dx;
+  };
+
+  /// Y, in `kept`.
+  const Output& forward(const Input& x, const Pass& pass, Kept& kept) const
+  {
+    forward(x, fit_output(kept.y, x), pass, kept);
+    return *kept.y;
+  }
+  /// Writes Y into a matrix that the caller owns.
+  void forward(const Input& x, Output& y, const Pass& pass, Kept& kept) const
+  {
+    if (is_linear()) return linear_.forward(x, y, kept.linear);
+    linear_.require_like_output(y, "Y", x.rows());
+    Output& z = fit_output(kept.z, x);
+    linear_.forward(x, z, activation_, y, kept.linear);
+    if (pass.training_step) dropout_.apply(y, *pass.training_step, pass.cut);
+  }
+
+  /// dX, in `kept`, or null if it is not wanted.
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
+  {
+    Input* const dx = wants_dx ? &fit_like(kept.dx, x) : nullptr;
+    backward(x, dy, pass, kept, dx);
+    return dx;
+  }
+  /// dX, in a matrix of the caller's, or null.
+  void backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass, Kept& kept,
+                Input* dx)
+  {
+    if (is_linear()) return linear_.backward(x, dy, pass.gradients, kept.linear, dx);
+    linear_.require_like_output(dy, "dY", x.rows());
+    Output& dz = fit_output(kept.dz, x);
+    const bool masked = pass.training_step && dropout_.probability() > 0;
+    if (masked) dropout_.apply(dy, dz, *pass.training_step, pass.cut);
+    const Output& after = masked ? dz : dy;
+    detail::slopes_and_sums(x.mesh().engine(), activation_, std::as_const(*kept.z).valid(),
+                            after.valid(), dz.valid(), linear_.column_sums().valid());
+    linear_.backward_from_sums(x, dz, pass.gradients, kept.linear, dx);
+  }
+
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    linear_.append_parameters(list, prefix);
+  }
+
+ private:
+  /// Whether Y is Z.
+  [[nodiscard]] bool is_linear() const
+  {
+    return std::holds_alternative<Identity>(activation_) && dropout_.probability() == 0;
+  }
+
+  Output& fit_output(std::optional<Output>& kept, const Input& x) const
+  {
+    return fit(kept, x.mesh(), output_shape(x), output_quanta(x));
+  }
+
+  Linear linear_;
+  Activation activation_;
+  Dropout dropout_;
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The linear layer, on any scheme: Y = X W + b.
+//
+//   X (M, K) S::Input    W (K, N) S::Weight    b (1, N) cut as Y's columns    Y (M, N) S::Output
+//
+// W is (in, out). PyTorch's nn.Linear keeps (out, in): load its weights with WeightOrder::out_in
+// (io/safetensors.hpp, io/npy.hpp), or scatter their transpose.
+//
+//   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
+//
+// dX is computed only where it is asked for: the first layer of a network does not need it. Where
+// products are local, the engine may add b as it writes Y (engine/epilogue.hpp).
+//
+// Words: those of the product, and 2(p-1)/p N' for db, with p ranks along the axes that cut M, and
+// N' columns on a rank.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/random_stream.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/epilogue.hpp"
+#include "cubist/gradients/gradient_reducer.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/nn/initial_values.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The options of a linear layer.
+struct LinearOptions
+{
+  bool bias = true;
+  std::uint64_t seed = 0;
+  /// The layer's number, below 2^16: layers with one seed have different random numbers.
+  std::size_t index = 0;
+  Gathered gathered = Gathered::kept;
+  Method method = Method::automatic;
+  Initial initial_weights = Uniform{};  ///< the initial values of W
+  Initial initial_bias = Uniform{};     ///< the initial values of the bias
+  /// The numbers of which the layer's inputs and outputs are padded to multiples; 0 stands for the
+  /// mesh's quantum.
+  std::size_t in_quantum = 0;
+  /// Columns of Y are padded to a multiple of this; 0 for the mesh's quantum.
+  std::size_t out_quantum = 0;
+  /// Whether the layer has gradients. A layer without gradients has no memory for them and no
+  /// backward.
+  bool gradients = true;
+};
+
+namespace detail
+{
+
+/// The options with the mesh's quantum where they leave it to the mesh.
+[[nodiscard]] inline LinearOptions with_quanta(LinearOptions options, std::size_t mesh_quantum)
+{
+  if (options.in_quantum == 0) options.in_quantum = mesh_quantum;
+  if (options.out_quantum == 0) options.out_quantum = mesh_quantum;
+  return options;
+}
+
+}  // namespace detail
+
+/// @throws ShapeError, MeshError from every call, for matrices that do not fit
+template <SchemeType S, class B, Scalar T>
+class Linear
+{
+ public:
+  /// The product.
+  using Product = DistMatMul<S, B, T>;
+  using Mesh = typename Product::Mesh;
+  using Input = typename Product::Input;
+  using Weight = typename Product::Weight;
+  using Output = typename Product::Output;
+  /// The bias (1, out), cut as the columns of the output.
+  using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
+
+  /// Weights and bias begin with the same bits on every scheme and mesh; by default they are
+  /// uniform in ±1/sqrt(in).
+  /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
+  /// range
+  Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
+      : mesh_{mesh}, options_{detail::with_quanta(options, mesh.quantum())}, in_{in}, out_{out},
+        w_{mesh, {in, out}, {options_.in_quantum, options_.out_quantum}}, dw_{gradient_like(
+                                                                              w_,
+                                                                              options_.gradients)},
+        b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}}, db_{gradient_like(
+                                                                        b_, options_.gradients)}
+  {
+    require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
+                        " features, which has no weights; give it at least one of each");
+    const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index); };
+    detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
+    if (options.bias)
+      detail::initialize(b_, options.initial_bias, draw(Draw::bias), in);
+    else
+      mesh.engine().fill(b_.valid(), T(-Accumulator<T>{}));
+  }
+
+  /// The number of input features.
+  [[nodiscard]] std::size_t in() const { return in_; }
+  /// The number of output features.
+  [[nodiscard]] std::size_t out() const { return out_; }
+  /// The number of which the outputs are padded to a multiple.
+  [[nodiscard]] std::size_t out_quantum() const { return options_.out_quantum; }
+  /// W (in, out).
+  [[nodiscard]] Weight& weight() { return w_; }
+  /// dW (in, out).
+  [[nodiscard]] const Weight& weight_gradient() const { return dw_; }
+  /// @pre the layer has a bias
+  [[nodiscard]] Bias& bias() { return b_; }
+  /// db (1, out).
+  [[nodiscard]] const Bias& bias_gradient() const { return db_; }
+
+  /// The plan of the product, with the operands that a forward has gathered.
+  struct Kept
+  {
+    std::optional<Product> product;
+  };
+
+  /// Y = X W + b
+  template <class LX, class LY>
+  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
+  {
+    forward(x, y, kept_);
+  }
+  /// Y = X W + b
+  template <class LX, class LY>
+  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y, Kept& kept) const
+  {
+    auto& p = product(x, kept);
+    if (options_.bias)
+      p.forward(x, w_, y, detail::Epilogue<T>{bias_row()});
+    else
+      p.forward(x, w_, y);
+  }
+  /// Z = X W + b, Y = f(Z)
+  /// @param f  a function of elements, or a variant of such functions
+  /// @pre y is like z
+  template <class LX, class LY, class F>
+  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, const F& f,
+               DistMatrix<T, LY, Mesh>& y, Kept& kept) const
+  {
+    auto& p = product(x, kept);
+    const detail::Epilogue<T, F> epilogue{bias_row(), f, y.valid()};
+    if (options_.bias) return p.forward(x, w_, z, epilogue);
+    p.forward(x, w_, z);
+    detail::apply(mesh_.engine(), epilogue, z.valid());  // b is -0, and z + -0 is z to the bit
+  }
+
+  /// Zeros for Y = X W + b, padded as `forward` needs it.
+  template <class LX>
+  [[nodiscard]] Output make_output(const DistMatrix<T, LX, Mesh>& x) const
+  {
+    return {mesh_, {x.rows(), out_}, {x.quanta().rows, options_.out_quantum}};
+  }
+
+  /// Y = X W + b, in a new matrix.
+  template <class LX>
+  [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x)
+  {
+    Output y = make_output(x);
+    forward(x, y);
+    return y;
+  }
+  /// Does not compile: X is not distributed.
+  template <class X>
+  requires(!detail::DistMatrixOf<X, T, Mesh>) Output forward(const X&)
+  {
+    detail::require_distributed<X, T, Mesh>();
+    return {mesh_, {}};
+  }
+
+  /// The gradients of weight and bias, complete, without dX.
+  /// @pre X is the same as in the last `forward`
+  template <class LX, class LY>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy)
+  {
+    ImmediateSums<T, Mesh> sums;
+    backward(x, dy, sums, kept_, static_cast<Input*>(nullptr));
+  }
+  /// dX, and the gradients of weight and bias, complete.
+  /// @pre X is the same as in the last `forward`
+  template <class LX, class LY, class LDX>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                DistMatrix<T, LDX, Mesh>& dx)
+  {
+    ImmediateSums<T, Mesh> sums;
+    backward(x, dy, sums, kept_, &dx);
+  }
+
+  /// dX, if it is given, and the gradients of weight and bias, which `gradients` takes.
+  /// @pre X and `kept` are the same as in a `forward`
+  template <class LX, class LY, class LDX>
+  void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx)
+  {
+    require_like_output(dy, "dY", x.rows());
+    if (options_.bias && !bias_is_frozen_)
+      mesh_.engine().column_sums(dy.valid(), column_sums().valid());
+    backward_from_sums(x, dy, gradients, kept, dx);
+  }
+
+  /// Where a layer that computes dY writes the sums of its columns, in the same pass.
+  /// @throws StateError for a layer without gradients
+  [[nodiscard]] Bias& column_sums()
+  {
+    if (!weight_is_frozen_) detail::require_gradient(dw_);
+    return db_;
+  }
+  /// Does what `backward` does, when column_sums() has the sums of this rank's rows of dY.
+  template <class LX, class LY, class LDX>
+  void backward_from_sums(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
+                          GradientReducer<T, Mesh>& gradients, Kept& kept,
+                          DistMatrix<T, LDX, Mesh>* dx)
+  {
+    using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
+    require_like_output(dy, "dY", x.rows());
+    if (!weight_is_frozen_) detail::require_gradient(dw_);
+    if (options_.bias && !bias_is_frozen_) gradients.sum(mesh_, Pending{}, db_.padded());
+    if (weight_is_frozen_ && !dx) return;
+    auto& p = product(x, kept);
+    if (weight_is_frozen_) return p.backward_input(w_, dy, *dx);
+    gradients.reduce(dw_.padded(),
+                     dx ? p.backward_parts(x, w_, dy, *dx, dw_) : p.backward_parts(x, dy, dw_));
+  }
+
+  /// @throws ShapeError, MeshError for a matrix that is not like the output for `rows` rows
+  template <class L>
+  void require_like_output(const DistMatrix<T, L, Mesh>& m, const char* what,
+                           std::size_t rows) const
+  {
+    require<ShapeError>(m.shape() == Shape{rows, out_}, "got ", what, " of ", m.shape(),
+                        " for a Y of ", Shape{rows, out_},
+                        ", so their elements do not correspond; make it like Y");
+    require<MeshError>(m.mesh() == mesh_, "got ", what, " of ", m.shape(),
+                       " on another mesh than the layer's, so its blocks lie on other ranks; make "
+                       "it on the layer's mesh");
+  }
+
+  /// Appends the layer's parameters, with names that begin with `prefix`.
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
+    if (!options_.bias) return;
+    Parameter<T, Mesh> bias{prefix + "bias", b_.view(), db_.view()};
+    // db remains, because an activation writes it in the pass that computes dY.
+    bias.frozen = bias_is_frozen_;
+    if (bias_is_frozen_) bias.gradient.shape = {}, bias.gradient.padded = {nullptr, {}};
+    bias.freeze = [this] { bias_is_frozen_ = true; };
+    list.push_back(bias);
+  }
+
+ private:
+  [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
+
+  /// The plan for X's rows; a new one when they change.
+  template <class LX>
+  Product& product(const DistMatrix<T, LX, Mesh>& x, Kept& kept) const
+  {
+    const ProductSize size{.m = x.rows(), .n = out_, .k = in_};
+    const ProductQuanta quanta{
+        .m = x.quanta().rows, .n = options_.out_quantum, .k = options_.in_quantum};
+    if (!kept.product || kept.product->size() != size || kept.product->quanta() != quanta)
+      kept.product.emplace(mesh_, size, options_.gathered, options_.method, quanta);
+    return *kept.product;
+  }
+
+  Mesh mesh_;
+  LinearOptions options_;
+  std::size_t in_;
+  std::size_t out_;
+  Weight w_;
+  Weight dw_;
+  Bias b_;  // without a bias, -0
+  Bias db_;
+  bool weight_is_frozen_ = false;
+  bool bias_is_frozen_ = false;
+  Kept kept_;  // for calls that pass no Kept
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Several linear layers with the same input, computed as one product on any scheme: Y_i = X W_i +
+// b_i. X is gathered once for all of them, and the sum for dX is formed once.
+//
+//   X (M, K) S::Input    W_i (K, N_i) S::Weight    b_i (1, N_i) cut as Y's columns
+//   Y (M, N) S::Output   the columns of all Y_i, interleaved so that each rank has its part of each
+//
+// N_i is cut in F pieces, the fewest that the cuts of W's and of Y's columns divide evenly. Piece f
+// of Y is [piece f of Y_0 | piece f of Y_1 | …]. W = [W_0 | W_1 | …] is interleaved likewise, in
+// `Kept`, and so are b and the gradients:
+//
+//   forward    copy the W_i into W;  Y = X W + b. Without gradients the W_i are columns of W, where
+//              each rank has one piece of it: nothing is copied
+//   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart, and
+//              sum each part over its replicas
+//
+// Words: those of one Linear with N = N_0 + N_1 + …, each padded to a multiple of its quantum.
+// Source of merged weights: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3.
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/random_stream.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/epilogue.hpp"
+#include "cubist/engine/span.hpp"
+#include "cubist/gradients/gradient_reducer.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/nn/dense/linear.hpp"
+#include "cubist/nn/initial_values.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// One of the layers that are merged.
+struct MergedOutput
+{
+  std::string name;          // "query" for the parameters query.weight and query.bias
+  std::size_t features = 0;  ///< columns of this output
+  /// The number of which the columns are padded to a multiple; 0 stands for the mesh's quantum.
+  std::size_t quantum = 0;
+};
+
+/// Where the columns of one Y_i are in this rank's block of Y.
+struct MergedColumns
+{
+  std::size_t first = 0;   // the first column of its first piece
+  std::size_t width = 0;   // the width of a piece
+  std::size_t stride = 0;  // the distance from one piece to the next
+  std::size_t pieces = 0;  // the pieces in this rank's block
+  std::size_t valid = 0;   // columns of all pieces that are not padding
+};
+
+/// @throws ShapeError, MeshError from every call, for matrices that do not fit
+template <SchemeType S, class B, Scalar T>
+class MergedLinear
+{
+ public:
+  /// The product.
+  using Product = DistMatMul<S, B, T>;
+  using Mesh = typename Product::Mesh;
+  using Input = typename Product::Input;
+  using Weight = typename Product::Weight;
+  using Output = typename Product::Output;
+  /// The bias (1, features), cut as the columns of the output.
+  using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
+
+  /// The number of pieces, F. If an output has the quantum `unit` F, its pieces have whole units,
+  /// for example heads.
+  [[nodiscard]] static std::size_t pieces(const Mesh& mesh)
+  {
+    using A = typename S::Axes;
+    return std::lcm(S::Weight::template col_parts<A>(mesh.extents()),
+                    S::Output::template col_parts<A>(mesh.extents()));
+  }
+
+  /// The layer's i-th output draws its initial values as a Linear of index options.index + i.
+  /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
+  /// range
+  MergedLinear(const Mesh& mesh, std::size_t in, const std::vector<MergedOutput>& outputs,
+               const LinearOptions& options = {})
+      : mesh_{mesh}, options_{options}, in_{in}, pieces_{pieces(mesh)}
+  {
+    require<ShapeError>(in > 0 && !outputs.empty(), "got ", outputs.size(), " merged layers of ",
+                        in, " features, which have no weights; give at least one of each");
+    if (options_.in_quantum == 0) options_.in_quantum = mesh.quantum();
+    for (std::size_t i = 0; i < outputs.size(); ++i) add_output(outputs[i]);
+    const std::size_t n = pieces_ * group_;
+    if (!options_.gradients && has_one_piece())
+      w_.emplace(mesh, Shape{in, n}, Quanta{options_.in_quantum, mesh.quantum()});
+    for (std::size_t i = 0; i < parts_.size(); ++i) initialize(i);
+    b_.emplace(mesh, Shape{1, n}, Quanta{mesh.quantum(), mesh.quantum()}, WithoutElements{});
+  }
+
+  /// Where Y_i is in this rank's block of a matrix like Y.
+  [[nodiscard]] MergedColumns columns(std::size_t i) const
+  {
+    const Range block = b_->block().cols;
+    const auto& part = parts_[i];
+    const std::size_t begin = std::min(block.offset / group_ * part.width, part.features);
+    const std::size_t end =
+        std::min((block.offset + block.size) / group_ * part.width, part.features);
+    return {part.first, part.width, group_, block.size / group_, end - begin};
+  }
+
+  /// What a forward leaves for its backward. The interleaved weights are here, too, so that layers
+  /// which work one at a time can share them.
+  struct Kept
+  {
+    std::optional<Product> product;
+    std::optional<Weight> w;   ///< the weights, interleaved
+    std::optional<Bias> b;     ///< the biases, interleaved
+    std::optional<Weight> dw;  ///< the gradients of the weights, interleaved
+    std::optional<Bias> db;    ///< the gradients of the biases, interleaved
+    std::optional<Output> y;
+    std::optional<Output> dy;
+  };
+
+  /// Y, in `kept`, for layers that change it in place.
+  Output& forward(const Input& x, Kept& kept)
+  {
+    auto& product = kept.product;
+    auto& y = kept.y;
+    const std::size_t n = pieces_ * group_;
+    const Weight& w = w_ ? *w_ : merged_weights(kept);
+    if (!y || y->rows() != x.rows() || y->quanta().rows != x.quanta().rows)
+    {
+      const ProductSize size{.m = x.rows(), .n = n, .k = in_};
+      product.emplace(mesh_, size, options_.gathered, options_.method,
+                      ProductQuanta{.m = x.quanta().rows, .n = 0, .k = options_.in_quantum});
+      y.emplace(mesh_, Shape{x.rows(), n}, Quanta{x.quanta().rows, mesh_.quantum()});
+      kept.dy.reset();
+    }
+    if (!options_.bias)
+      product->forward(x, w, *y);
+    else
+    {
+      copy_parts(&Part::b, fit_bias(kept.b), false);
+      product->forward(x, w, *y, detail::Epilogue<T>{std::as_const(*kept.b).valid()});
+    }
+    return *y;
+  }
+
+  /// A matrix like Y for its gradient. The caller writes the columns of every `columns(i)`; all
+  /// others are 0 and stay 0.
+  /// @pre a forward has filled `kept`
+  [[nodiscard]] Output& output_gradient(Kept& kept) const
+  {
+    if (!kept.dy) kept.dy.emplace(mesh_, kept.y->shape(), kept.y->quanta());
+    return *kept.dy;
+  }
+
+  /// The gradients for `output_gradient(kept)`, which `gradients` takes, and dX where it is wanted.
+  /// @pre X is the same as in the forward of `kept`
+  void backward(const Input& x, GradientReducer<T, Mesh>& gradients, Kept& kept,
+                Input* dx = nullptr)
+  {
+    using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
+    require_gradients();
+    const Output& dy = output_gradient(kept);
+    const Weight& w = *kept.w;
+    const auto all_have = [&](bool Part::*frozen) {
+      return std::all_of(parts_.begin(), parts_.end(), std::mem_fn(frozen));
+    };
+    if (options_.bias && !all_have(&Part::bias_is_frozen))
+    {
+      Bias& db = fit_bias(kept.db);
+      mesh_.engine().column_sums(dy.valid(), db.valid());
+      copy_parts(&Part::db, db, true);
+      for (auto& part : parts_)
+        if (!part.bias_is_frozen) gradients.sum(mesh_, Pending{}, part.db.padded());
+    }
+    if (all_have(&Part::weight_is_frozen))
+    {
+      if (dx) kept.product->backward_input(w, dy, *dx);
+      return;
+    }
+    Weight& dw = fit_like(kept.dw, w);
+    auto* const replicas = dx ? kept.product->backward_parts(x, w, dy, *dx, dw)
+                              : kept.product->backward_parts(x, dy, dw);
+    copy_parts(&Part::dw, dw, true);
+    for (auto& part : parts_)
+      if (!part.weight_is_frozen) gradients.reduce(part.dw.padded(), replicas);
+  }
+
+  /// Appends the parameters of all outputs, with names that begin with `prefix`.
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    for (auto& part : parts_)
+    {
+      list.push_back(freezable_parameter(prefix + part.name + ".weight", part.w, part.dw,
+                                         part.weight_is_frozen));
+      list.back().value = weight_of(part);
+      if (options_.bias)
+        list.push_back(freezable_parameter(prefix + part.name + ".bias", part.b, part.db,
+                                           part.bias_is_frozen));
+    }
+  }
+
+ private:
+  struct Part
+  {
+    std::string name;
+    std::size_t features;
+    std::size_t width;  // the width of a piece
+    std::size_t first;  // its first column in a piece of all outputs
+    Weight w;
+    Weight dw;
+    Bias b;
+    Bias db;
+    bool weight_is_frozen = false;
+    bool bias_is_frozen = false;
+  };
+
+  void add_output(const MergedOutput& output)
+  {
+    require<ShapeError>(output.features > 0, "got no features for ", output.name,
+                        ", which then has no weights; give it at least one");
+    const std::size_t quantum = output.quantum == 0 ? mesh_.quantum() : output.quantum;
+    // Its elements are made when all outputs are known.
+    const Weight w{
+        mesh_, {in_, output.features}, {options_.in_quantum, quantum}, WithoutElements{}};
+    const Bias b{mesh_, {1, output.features}, {mesh_.quantum(), quantum}};
+    const std::size_t width =
+        pieces_ == 1 ? output.features : pad(output.features, std::lcm(quantum, pieces_)) / pieces_;
+    parts_.emplace_back(Part{output.name, output.features, width, group_, w,
+                             gradient_like(w, options_.gradients), b,
+                             gradient_like(b, options_.gradients)});
+    group_ += width;
+  }
+  /// Makes the weights of output i, and draws them and its bias.
+  void initialize(std::size_t i)
+  {
+    Part& part = parts_[i];
+    const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index + i); };
+    Weight drawn{mesh_, part.w.shape(), part.w.quanta()};
+    detail::initialize(drawn, options_.initial_weights, draw(Draw::weight), in_);
+    if (w_)
+      mesh_.engine().copy(std::as_const(drawn).padded(), weight_of(part).padded);
+    else
+      part.w = std::move(drawn);
+    if (options_.bias) detail::initialize(part.b, options_.initial_bias, draw(Draw::bias), in_);
+  }
+
+  /// Whether the block of W on each rank is one piece that contains a whole block of each W_i.
+  [[nodiscard]] bool has_one_piece() const
+  {
+    return S::Weight::template col_parts<typename S::Axes>(mesh_.extents()) == pieces_ &&
+           std::all_of(parts_.begin(), parts_.end(),
+                       [](const Part& part) { return part.w.block().padded().cols == part.width; });
+  }
+  /// W_i, which is part of W or has memory of its own.
+  [[nodiscard]] DistView<T, Mesh> weight_of(Part& part)
+  {
+    auto view = part.w.view();
+    if (w_) view.padded = w_->padded().block(0, part.first, part.w.block().padded());
+    return view;
+  }
+  [[nodiscard]] const Weight& merged_weights(Kept& kept)
+  {
+    Weight& w = fit(kept.w, mesh_, {in_, pieces_ * group_}, {options_.in_quantum, mesh_.quantum()});
+    copy_parts(&Part::w, w, false);
+    return w;
+  }
+
+  [[nodiscard]] Bias& fit_bias(std::optional<Bias>& kept) const
+  {
+    return fit(kept, mesh_, b_->shape(), b_->quanta());
+  }
+  void require_gradients() const
+  {
+    for (const auto& part : parts_)
+      if (!part.weight_is_frozen) detail::require_gradient(part.dw);
+  }
+
+  /// Copies the matrix `of` of each part into `merged`, or, `apart`, from there.
+  template <class Matrix>
+  void copy_parts(Matrix Part::*of, Matrix& merged, bool apart)
+  {
+    const Span span{mesh_.engine(), {"weights", apart ? "taken apart" : "merged"}};
+    const Block all = merged.block();
+    for (auto& part : parts_)
+    {
+      Matrix& mine = part.*of;
+      if (mine.shape().size() == 0) continue;  // the gradient of a frozen parameter
+      const Range cols = mine.block().cols;
+      for (std::size_t at = 0; at < all.cols.size; at += group_)
+      {
+        const std::size_t begin = (all.cols.offset + at) / group_ * part.width;
+        const std::size_t end = std::min(begin + part.width, cols.offset + cols.valid);
+        if (begin >= end) break;
+        const Shape shape{mine.block().rows.valid, end - begin};
+        const auto here = merged.valid().block(0, at + part.first, shape);
+        const auto there = mine.valid().block(0, begin - cols.offset, shape);
+        if (apart)
+          mesh_.engine().copy(MatrixView<const T>{here}, there);
+        else
+          mesh_.engine().copy(MatrixView<const T>{there}, here);
+      }
+    }
+  }
+
+  Mesh mesh_;
+  LinearOptions options_;
+  std::size_t in_;
+  std::size_t pieces_;
+  std::size_t group_ = 0;  // columns of a piece of all
+  std::vector<Part> parts_;
+  std::optional<Weight> w_;  // all of them, interleaved, if the parts have no elements
+  std::optional<Bias> b_;    // all of them, interleaved, without elements
+};
+
+}  // namespace cubist::CUBIST_ABI

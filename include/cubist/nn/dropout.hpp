@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Dropout: each element is zero with probability p, and 1/(1-p) times itself otherwise. The mask is
+// never stored: forward and backward draw the same random numbers, which depend only on the seed,
+// the layer, the step and the element's global position.
+//
+// Source: Srivastava et al., "Dropout", JMLR 2014 (here scaled while training, not after).
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/philox.hpp"
+#include "cubist/core/random_stream.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/sequence_cut.hpp"
+#include "cubist/nn/training_step.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+/// The scaled element, or 0, by its index in its global matrix of `cols` columns.
+/// @tparam Random a Philox, or what converts to it on the device
+template <RealScalar T, class Random>
+struct DropoutMask
+{
+  Random random;
+  double p;
+  T scale;
+  std::size_t i0;
+  std::size_t j0;
+  std::size_t cols;
+  SequenceCut cut;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x) const
+  {
+    const std::size_t row = cut.is_cut() ? cut.token(i0 + i) : i0 + i;
+    const auto index = row * cols + j0 + j;
+    const Philox& numbers = random;
+    return numbers.template uniform<double>(index) < p ? T{} : x * scale;
+  }
+};
+
+/// x + mask y
+template <RealScalar T, class Random>
+struct AddDropped
+{
+  DropoutMask<T, Random> mask;
+
+  CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T x, T y) const
+  {
+    return x + mask(i, j, y);
+  }
+};
+
+}  // namespace detail
+
+class Dropout
+{
+ public:
+  /// @throws ArgumentError unless 0 <= p < 1 and layer < 2^16
+  explicit Dropout(double p, std::uint64_t seed = 0, std::size_t layer = 0)
+      : p_{p}, seed_{seed}, layer_{layer}
+  {
+    require<ArgumentError>(
+        p >= 0 && p < 1, "got a dropout probability of ", p,
+        ", which is not a probability or drops everything; use a number in [0, 1)");
+    static_cast<void>(stream(seed, Draw::dropout, layer));
+  }
+
+  /// The probability of setting an element to 0.
+  [[nodiscard]] double probability() const { return p_; }
+
+  /// x = mask(step) * x, in forward as in backward.
+  /// @param cut  the order of rows: the mask is that of their tokens
+  /// @throws ArgumentError unless step < 2^40
+  template <RealScalar T, class L, class M>
+  void apply(DistMatrix<T, L, M>& x, const TrainingStep& step, const SequenceCut& cut = {}) const
+  {
+    if (p_ > 0) apply(x, x, step, cut);
+  }
+
+  /// Y = mask(step) * X; Y may be X.
+  /// @throws ShapeError, MeshError unless both agree in shape and mesh, ArgumentError unless step <
+  /// 2^40
+  template <RealScalar T, class L, class M>
+  void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, const TrainingStep& step,
+             const SequenceCut& cut = {}) const
+  {
+    check(x, y);
+    x.mesh().engine().map_indexed(y.valid(), mask(x, step, cut), x.valid());
+  }
+
+  /// Z = X + mask(step) * Y, in one pass; Z may be X or Y.
+  /// @throws as `apply`
+  template <RealScalar T, class L, class M>
+  void add(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y, DistMatrix<T, L, M>& z,
+           const TrainingStep& step, const SequenceCut& cut = {}) const
+  {
+    check(x, z), check(y, z);
+    const auto dropped = mask(y, step, cut);
+    x.mesh().engine().map_indexed(z.valid(), sum_with(dropped), x.valid(), y.valid());
+  }
+
+ private:
+  template <class T, class L, class M>
+  static void check(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y)
+  {
+    require<ShapeError>(
+        x.shape() == y.shape(), "got a matrix of ", x.shape(), " and one of ", y.shape(),
+        " for the result of dropout, so their elements do not correspond; make the one like the "
+        "other");
+    require<MeshError>(
+        x.mesh() == y.mesh(),
+        "got a matrix and a result of dropout that are on different meshes, so their blocks are on "
+        "different ranks; make the result by zeros_like(x)");
+  }
+
+  template <class T, class Random>
+  [[nodiscard]] static detail::AddDropped<T, Random>
+  sum_with(const detail::DropoutMask<T, Random>& mask)
+  {
+    return {mask};
+  }
+
+  template <class T, class L, class M>
+  [[nodiscard]] auto mask(const DistMatrix<T, L, M>& x, const TrainingStep& step,
+                          const SequenceCut& cut) const
+  {
+    using A = Accumulator<T>;
+    const auto with = [&]<class Random>(const Random& random) {
+      return detail::DropoutMask<A, Random>{
+          random,   p_, static_cast<A>(1 / (1 - p_)), x.block().rows.offset, x.block().cols.offset,
+          x.cols(), cut};
+    };
+    const std::uint64_t* const in_memory = step.in_memory();
+    const std::uint64_t number = in_memory != nullptr ? 0 : std::uint64_t{step};
+    const Philox random = stream(seed_, Draw::dropout, layer_, number);
+    if constexpr (detail::Captures<typename M::Engine>)
+      return with(detail::StepRandom{seed_, detail::stream_number(Draw::dropout, layer_, 0), number,
+                                     in_memory});
+    else
+      return with(random);
+  }
+
+  double p_;
+  std::uint64_t seed_;
+  std::size_t layer_;
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Looks up rows of a table by their numbers, and adds up rows of gradients by them: an embedding,
+// or a selection of rows.
+//
+//   table E (V, d), matrix H (M, d): any layouts    ids: M numbers, the same on every rank
+//
+//   look_up    H(i, :) = E(ids[i], :)
+//   add_sums   E(v, :) += the sum of H(i, :) over all i with ids[i] = v
+//
+// Rows go from the blocks of one matrix to the blocks of the other along routes, in one message a
+// route. A receiver gets each distinct id of a block once, from one of the ranks that hold the
+// block. It reads a block that it holds itself; the replicas of a block share the other receivers
+// evenly, in the order of the ranks.
+//
+// Every rank knows all ids, and so it knows what each message holds: a row for each distinct id of
+// the route, in the order in which the ids first occur. The sender packs the message (it copies
+// rows of E, or adds up the rows of H with the same id). The receiver unpacks it (it copies a row
+// to all rows of H with its id, or adds it to a row of E). A rank that holds both blocks does both
+// at once, without a message. Each of these is one call of the engine's sum_rows, with lists that
+// say which rows are added up.
+//
+// The replicas of a block of E stay equal bit by bit, because each adds the same sums in the order
+// of the blocks of H. The rows of an id in a block of H are therefore summed and rounded first,
+// even where this rank holds them itself.
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/placement.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// A route of rows from the holder of one block to the holder of another, in the columns that both
+/// have.
+struct LookupRoute
+{
+  int from = 0;
+  int to = 0;
+  Range rows;                ///< the rows of H in its block
+  Range vocab;               ///< the rows of E in its block
+  std::size_t cols = 0;      ///< the number of common columns
+  std::size_t from_col = 0;  ///< the first of them in the sender's block
+  std::size_t to_col = 0;    ///< and in the receiver's
+
+  /// Whether one rank holds both blocks, so that nothing is sent.
+  [[nodiscard]] bool is_local() const { return from == to; }
+  /// The most elements that a message on this route can have, which is the case if each id occurs
+  /// once.
+  [[nodiscard]] std::size_t most_elements() const
+  {
+    return is_local() ? 0 : std::min(rows.valid, vocab.valid) * cols;
+  }
+};
+
+/// The routes of one rank.
+struct LookupRoutes
+{
+  std::vector<LookupRoute> sends;     // to other ranks; no two ranks send in the same order
+  std::vector<LookupRoute> receives;  // from others and itself, in the order of the senders' blocks
+};
+
+/// Calls visit(sender, receiver) for each receiver of a block.
+/// @param holders the ranks that hold the block, in ascending order
+template <class F>
+void for_each_message(const std::vector<int>& holders, const std::vector<int>& receivers, F visit)
+{
+  std::vector<int> others;
+  for (const int receiver : receivers)
+    if (std::binary_search(holders.begin(), holders.end(), receiver))
+      visit(receiver, receiver);
+    else
+      others.push_back(receiver);
+  for (std::size_t k = 0; k < others.size(); ++k)
+    visit(holders[k * holders.size() / others.size()], others[k]);
+}
+
+/// The routes of a rank from blocks of one matrix to those of the other.
+/// @param from, to (rank) its block  @param to_h whether `to` is H, and `from` E
+template <class From, class To>
+[[nodiscard]] LookupRoutes lookup_routes(int ranks, int rank, From from, To to, bool to_h)
+{
+  std::vector<Block> targets;
+  for (int r = 0; r < ranks; ++r) targets.push_back(to(r));
+  // Many blocks of `from` have the same columns, and so the same receivers.
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<int>> receivers_of;
+  const auto has = [](const std::vector<int>& some, int r) {
+    return std::binary_search(some.begin(), some.end(), r);
+  };
+
+  LookupRoutes mine;
+  for (const auto& [corner, holders] : replica_map(ranks, from))
+  {
+    const Block source = from(holders.front());
+    const auto [entry, is_new] = receivers_of.try_emplace({source.cols.offset, source.cols.valid});
+    std::vector<int>& receivers = entry->second;
+    for (int r = 0; is_new && r < ranks; ++r)
+    {
+      const Block& target = targets[static_cast<std::size_t>(r)];
+      if (target.valid().size() > 0 && intersection(source.cols, target.cols).size > 0)
+        receivers.push_back(r);
+    }
+    if (!has(holders, rank) && !has(receivers, rank)) continue;
+    for_each_message(holders, receivers, [&](int sender, int receiver) {
+      if (sender != rank && receiver != rank) return;
+      const Block& target = targets[static_cast<std::size_t>(receiver)];
+      const Range cols = intersection(source.cols, target.cols);
+      (receiver == rank ? mine.receives : mine.sends)
+          .push_back({sender, receiver, to_h ? target.rows : source.rows,
+                      to_h ? source.rows : target.rows, cols.size, cols.offset - source.cols.offset,
+                      cols.offset - target.cols.offset});
+    });
+  }
+  const auto distance = [&](const LookupRoute& route) { return (route.to - rank + ranks) % ranks; };
+  std::sort(mine.sends.begin(), mine.sends.end(),
+            [&](const LookupRoute& a, const LookupRoute& b) { return distance(a) < distance(b); });
+  return mine;
+}
+
+/// The distinct ids of some rows within a range of the vocabulary, numbered in the order of their
+/// first rows.
+class DistinctIds
+{
+ public:
+  /// Reserves memory for a vocabulary, and for the ids of `rows` rows.
+  void reserve(std::size_t vocabulary, std::size_t rows)
+  {
+    stamps_.assign(vocabulary, 0);
+    numbers_.resize(vocabulary);
+    list_.reserve(std::min(vocabulary, rows));
+    stamp_ = 0;
+  }
+
+  /// @pre the ids are in the vocabulary, and memory is reserved
+  void find(std::span<const int> ids, const Range& rows, const Range& vocab)
+  {
+    if (++stamp_ == 0)  // after 2^32 searches
+    {
+      std::fill(stamps_.begin(), stamps_.end(), 0U);
+      stamp_ = 1;
+    }
+    list_.clear();
+    for (std::size_t i = rows.offset; i < rows.offset + rows.valid; ++i)
+    {
+      const auto id = static_cast<std::size_t>(ids[i]);
+      if (id - vocab.offset >= vocab.valid || stamps_[id] == stamp_) continue;
+      stamps_[id] = stamp_;
+      numbers_[id] = static_cast<unsigned>(list_.size());
+      list_.push_back(static_cast<unsigned>(id));
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const { return list_.size(); }
+  /// The id with a number.
+  [[nodiscard]] std::size_t operator[](std::size_t number) const { return list_[number]; }
+  /// The number of an id; empty if the id is not among them.
+  [[nodiscard]] std::optional<std::size_t> number(int id) const
+  {
+    const auto i = static_cast<std::size_t>(id);
+    if (stamps_[i] != stamp_) return std::nullopt;
+    return numbers_[i];
+  }
+
+ private:
+  std::vector<unsigned> stamps_;  // for each id, the number of the search that last found it
+  std::vector<unsigned> numbers_;
+  std::vector<unsigned> list_;
+  unsigned stamp_ = 0;
+};
+
+/// Lists of rows, made on the host one after the other, and uploaded all at once.
+class HostRowLists
+{
+ public:
+  void reserve(std::size_t lists, std::size_t rows)
+  {
+    starts_.reserve(lists + 2);  // add_grouped needs one more
+    targets_.reserve(lists);
+    rows_.reserve(rows);
+  }
+  void clear()
+  {
+    starts_.assign(1, 0);
+    targets_.clear();
+    rows_.clear();
+  }
+  /// The number of lists.
+  [[nodiscard]] std::size_t size() const { return targets_.size(); }
+
+  /// Adds a list of one row.
+  void add(std::size_t target, std::size_t row)
+  {
+    targets_.push_back(static_cast<int>(target));
+    rows_.push_back(static_cast<int>(row));
+    starts_.push_back(static_cast<int>(rows_.size()));
+  }
+
+  /// Adds `count` lists. Row i goes to list number(i), unless number(i) is empty, for i in [0, n)
+  /// in this order; list l is for row target(l).
+  template <class Number, class Target>
+  void add_grouped(std::size_t count, std::size_t n, Number number, Target target)
+  {
+    // A counting sort: next[l + 1] counts the rows of list l; then next[l] is where its next row
+    // goes, and in the end where it ends.
+    starts_.resize(starts_.size() + count + 1, 0);
+    int* const next = &starts_[size() + 1];
+    for (std::size_t i = 0; i < n; ++i)
+      if (const auto l = number(i)) ++next[*l + 1];
+    next[0] = static_cast<int>(rows_.size());
+    for (std::size_t l = 0; l < count; ++l) next[l + 1] += next[l];
+    rows_.resize(static_cast<std::size_t>(next[count]));
+    for (std::size_t i = 0; i < n; ++i)
+      if (const auto l = number(i))
+        rows_[static_cast<std::size_t>(next[*l]++)] = static_cast<int>(i);
+    starts_.pop_back();
+    for (std::size_t l = 0; l < count; ++l) targets_.push_back(static_cast<int>(target(l)));
+  }
+
+  /// Lists [first, first + count) of those that `upload` has copied to `memory`.
+  [[nodiscard]] RowLists part(std::size_t first, std::size_t count, const int* memory) const
+  {
+    const int* const targets = memory + starts_.size();
+    return {count, memory + first, targets + targets_.size(), targets + first};
+  }
+  /// The number of integers that `upload` copies for this many lists and rows.
+  [[nodiscard]] static std::size_t numbers(std::size_t lists, std::size_t rows)
+  {
+    return 2 * lists + 1 + rows;
+  }
+  template <Engine E>
+  void upload(const E& engine, int* memory) const
+  {
+    for (const auto* v : {&starts_, &targets_, &rows_})
+    {
+      const Shape shape{1, v->size()};
+      engine.upload(MatrixView<const int>{v->data(), shape}, MatrixView<int>{memory, shape});
+      memory += v->size();
+    }
+  }
+
+ private:
+  std::vector<int> starts_{0};
+  std::vector<int> targets_;
+  std::vector<int> rows_;
+};
+
+/// The matrices must have the blocks of the last `plan`. Calls for other ids allocate nothing.
+/// @pre the ids are rows of E
+template <RealScalar T, class M>
+class RowLookup
+{
+ public:
+  explicit RowLookup(const M& mesh) : mesh_{mesh} {}
+
+  void plan(const DistView<const T, M>& e, const DistView<const T, M>& h)
+  {
+    const int rank = mesh_.rank();
+    const auto table = [&](int r) { return e.block(r); };
+    const auto matrix = [&](int r) { return h.block(r); };
+    to_h_ = lookup_routes(mesh_.size(), rank, table, matrix, true);
+    to_e_ = lookup_routes(mesh_.size(), rank, matrix, table, false);
+    distinct_.reserve(e.shape.rows, h.shape.rows);
+    // Each row of H is looked up once.
+    reserve(to_h_, std::min(h.valid().size(), most_elements(to_h_.receives)));
+    reserve(to_e_, most_elements(to_e_.receives));
+  }
+
+  /// H(i, :) = E(ids[i], :) on this rank's blocks.
+  void look_up(std::span<const int> ids, MatrixView<const T> e, MatrixView<T> h)
+  {
+    list_steps(to_h_, ids, [&](const LookupRoute& route) {
+      if (route.to != mesh_.rank())
+        for (std::size_t n = 0; n < distinct_.size(); ++n) lists_.add(n, entry(route, n));
+      else
+        for (std::size_t i = 0; i < route.rows.valid; ++i)
+          if (const auto n = distinct_.number(ids[route.rows.offset + i]))
+            lists_.add(i, route.is_local() ? entry(route, *n) : *n);
+    });
+    exchange(e, h, false);
+  }
+
+  /// E(v, :) += the sum of H(i, :) over all i with ids[i] = v, on this rank's blocks.
+  void add_sums(std::span<const int> ids, MatrixView<const T> h, MatrixView<T> e)
+  {
+    list_steps(to_e_, ids, [&](const LookupRoute& route) {
+      const auto number = [&](std::size_t i) {
+        return distinct_.number(ids[route.rows.offset + i]);
+      };
+      const auto target = [&](std::size_t n) { return route.is_local() ? entry(route, n) : n; };
+      if (route.from == mesh_.rank())
+        lists_.add_grouped(distinct_.size(), route.rows.valid, number, target);
+      else
+        for (std::size_t n = 0; n < distinct_.size(); ++n) lists_.add(entry(route, n), n);
+    });
+    exchange(h, e, true);
+  }
+
+ private:
+  template <class V>
+  using Buffer = typename M::Engine::template Buffer<V>;
+  using Request = decltype(std::declval<typename M::Communicator&>().async_barrier());
+
+  /// A step for one route: its message, which is empty if the route is local, and its lists.
+  struct Step
+  {
+    const LookupRoute* route;
+    MatrixView<T> message;
+    std::size_t first_list;
+    std::size_t lists;
+  };
+
+  [[nodiscard]] static std::size_t most_elements(const std::vector<LookupRoute>& routes)
+  {
+    std::size_t n = 0;
+    for (const auto& route : routes) n += route.most_elements();
+    return n;
+  }
+
+  /// Reserves memory for the worst case of a direction.
+  /// @param received the most elements that this rank receives
+  void reserve(const LookupRoutes& routes, std::size_t received)
+  {
+    std::size_t rows = 0;
+    for (const auto* some : {&routes.sends, &routes.receives})
+      for (const auto& route : *some) rows += route.rows.valid;
+    const auto enlarge = [](auto& buffer, std::size_t n) {
+      if (buffer.size() < n) buffer = std::remove_reference_t<decltype(buffer)>(n);
+    };
+    lists_.reserve(rows, rows);
+    enlarge(index_, HostRowLists::numbers(rows, rows));
+    enlarge(sent_, most_elements(routes.sends));
+    enlarge(received_, received);
+    receives_.reserve(routes.receives.size());
+    sends_.reserve(routes.sends.size());
+    requests_.reserve(routes.sends.size() + routes.receives.size());
+  }
+
+  /// The row with distinct id `number` in the block of E of a route.
+  [[nodiscard]] std::size_t entry(const LookupRoute& route, std::size_t number) const
+  {
+    return distinct_[number] - route.vocab.offset;
+  }
+
+  /// The steps for the routes on which there are ids.
+  /// @param add_lists (route) adds the lists of a route's distinct ids
+  template <class F>
+  void list_steps(const LookupRoutes& routes, std::span<const int> ids, F add_lists)
+  {
+    lists_.clear();
+    const auto list = [&](const std::vector<LookupRoute>& some, T* message,
+                          std::vector<Step>& steps) {
+      steps.clear();
+      for (const auto& route : some)
+      {
+        distinct_.find(ids, route.rows, route.vocab);
+        if (distinct_.size() == 0) continue;
+        const std::size_t first = lists_.size();
+        add_lists(route);
+        const Shape shape{route.is_local() ? 0 : distinct_.size(), route.cols};
+        steps.push_back({&route, {message, shape}, first, lists_.size() - first});
+        message += shape.size();
+      }
+    };
+    list(routes.receives, received_.data(), receives_);
+    list(routes.sends, sent_.data(), sends_);
+    lists_.upload(mesh_.engine(), index_.data());
+  }
+
+  /// Executes the steps: from this rank's block of one matrix to its block of the other.
+  void exchange(MatrixView<const T> from, MatrixView<T> to, bool adds)
+  {
+    requests_.clear();  // an earlier call may have failed
+    auto& world = mesh_.world();
+    for (const Step& step : receives_)
+      if (!step.route->is_local())
+        requests_.push_back(world.async_receive(step.message.elements(), step.route->from));
+    for (const Step& step : sends_)
+    {
+      sum(step, source(step, from), step.message, false);
+      requests_.push_back(world.async_send(step.message.elements(), step.route->to));
+    }
+    auto request = requests_.begin();
+    for (const Step& step : receives_)
+    {
+      if (!step.route->is_local()) (request++)->wait();
+      sum(step, step.route->is_local() ? source(step, from) : step.message, target(step, to), adds);
+    }
+    for (; request != requests_.end(); ++request) request->wait();
+    requests_.clear();
+  }
+
+  /// The columns of a step in this rank's block of the matrix that rows are read from.
+  [[nodiscard]] static MatrixView<const T> source(const Step& step, MatrixView<const T> m)
+  {
+    return m.block(0, step.route->from_col, {m.rows(), step.route->cols});
+  }
+  /// The columns of a step in this rank's block of the matrix that rows are written to.
+  [[nodiscard]] static MatrixView<T> target(const Step& step, MatrixView<T> m)
+  {
+    return m.block(0, step.route->to_col, {m.rows(), step.route->cols});
+  }
+  void sum(const Step& step, MatrixView<const T> from, MatrixView<T> to, bool adds) const
+  {
+    const RowLists lists = lists_.part(step.first_list, step.lists, index_.data());
+    mesh_.engine().sum_rows(from, lists, to, adds);
+  }
+
+  M mesh_;
+  LookupRoutes to_h_;
+  LookupRoutes to_e_;
+  DistinctIds distinct_;
+  HostRowLists lists_;
+  std::vector<Step> receives_;
+  std::vector<Step> sends_;
+  std::vector<Request> requests_;
+  Buffer<int> index_ = Buffer<int>(0);
+  Buffer<T> sent_ = Buffer<T>(0);
+  Buffer<T> received_ = Buffer<T>(0);
+};
+
+}  // namespace cubist::CUBIST_ABI::detail

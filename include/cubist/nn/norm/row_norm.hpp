@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// LayerNorm and RmsNorm. Each row of X is scaled, after it has been centred in LayerNorm; then
+// columns are weighted.
+//
+//   X, Y (M, d) S::Input    w, b (1, d) cut as X's columns, at first 1 and 0
+//
+//   xhat = (X - mean) rstd    Y = xhat w + b    rstd = 1 / sqrt(mean of squares + epsilon)
+//
+//   G = dY w    dX = rstd (G - mean(G) - xhat mean(G xhat))    dw = sums of dY xhat    db = of dY
+//
+// If rows are not centred, mean and mean(G) are 0, and there is no b. Sums over a row are computed
+// in double. The mean is summed over all ranks before the differences from it are squared, because
+// mean(X^2) - mean(X)^2 would lose the variance of a row whose mean is much larger.
+//
+// A NaN or an infinity makes its whole row NaN, and so do elements whose squares double cannot
+// hold.
+//
+// Where replicas of X share memory, each computes a part of the rows, and a part of the columns of
+// dw and db (nn/replica_split.hpp).
+//
+// An engine that passes over rows (PassesRows) computes a rank's whole rows by one kernel in
+// forward and one for dX in backward.
+//
+// Words: forward and backward send 2(p-1)/p times 2 doubles a row, or 1 if rows are not centred,
+// with p ranks along the axes that cut columns. Backward sends them in one message, and forward in
+// one for each double. dw and db add 2(p-1)/p d' each, with p ranks along the axes that cut rows,
+// and d' columns on a rank.
+// Source: Ba, Kiros, Hinton, "Layer Normalization", arXiv 1607.06450; Zhang, Sennrich, "Root Mean
+// Square Layer Normalization", arXiv 1910.07467.
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/functions.hpp"
+#include "cubist/engine/span.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/layout.hpp"
+#include "cubist/nn/layer.hpp"
+#include "cubist/nn/norm/norm_functions.hpp"
+#include "cubist/nn/replica_split.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The options of a norm: what is added to the variance, and the weights.
+struct NormOptions
+{
+  double epsilon = 1e-5;
+  bool gradients = true;  ///< whether there is memory for gradients, and a backward
+};
+
+namespace detail
+{
+
+/// @tparam centred whether it is LayerNorm
+template <SchemeType S, class B, RealScalar T, bool centred>
+class RowNorm
+{
+  using L = typename S::Input;
+  using A = Accumulator<T>;
+  using Engine = typename B::Engine;
+  using Buffer = typename Engine::template Buffer<double>;
+
+ public:
+  using Value = T;
+  using Mesh = AxisMesh<typename S::Axes, B>;
+  using Input = DistMatrix<T, L, Mesh>;
+  using Output = Input;
+  using Weight = DistMatrix<T, RowVector<L>, Mesh>;
+
+  /// A norm of rows of `features` elements.
+  /// @throws ShapeError for rows of other features, ArgumentError for an epsilon out of range
+  RowNorm(const Mesh& mesh, std::size_t features,
+          const NormOptions& options = {.epsilon = centred ? 1e-5 : 1e-6})
+      : mesh_{mesh}, options_{options}, w_{mesh, {1, features}},
+        dw_{gradient_like(w_, options.gradients)}, b_{w_}, db_{gradient_like(w_, options.gradients)}
+  {
+    require<ShapeError>(features > 0, "got a norm of rows without features, which have no mean; "
+                                      "give it at least one");
+    require<ArgumentError>(options.epsilon >= 0 && is_finite(options.epsilon), "got an epsilon of ",
+                           options.epsilon,
+                           ", with which a row may have no norm; use a small positive number");
+    mesh.engine().fill(w_.valid(), T{1});
+  }
+
+  /// What a forward leaves for its backward.
+  struct Kept
+  {
+    std::size_t rows = 0;           // the number of rows that this rank computes
+    bool is_shared = false;         // whether replicas compute others
+    Buffer statistics = Buffer(0);  // 1 / sqrt(variance + epsilon) of each row, and its mean
+    Buffer sums = Buffer(0);
+    std::optional<Output> y;
+    std::optional<Input> dx;
+    std::shared_ptr<T> column_sums;  // where work is shared, dw and db
+  };
+
+  /// Y, in `kept`.
+  const Output& forward(const Input& x, const Pass&, Kept& kept) const
+  {
+    const auto& engine = mesh_.engine();
+    const Span span{engine, {"norm", "forward"}};
+    check(x, "X");
+    ReplicaSplit shared{x};
+    Output& y = shared.fit(kept.y, x);
+    shared.begin();
+    const auto in = shared.mine(x.valid());
+    const std::size_t rows = in.rows();
+    if (kept.statistics.size() < 2 * rows) kept.statistics = Buffer(2 * rows);
+    kept.rows = rows;
+    kept.is_shared = shared.is_shared();
+    const MatrixView<double> rstd = statistic(kept, 0), mean = statistic(kept, 1);
+    const MatrixView<T> out = shared.mine(y.valid());
+    if constexpr (PassesRows<Engine>)
+      if (has_whole_rows())
+      {
+        engine.for_each_row(in.shape(), NormForward<T, A, centred>{
+                                            in, repeated(w_, kept), repeated(b_, kept), out,
+                                            rstd.data(), mean.data(), columns(), options_.epsilon});
+        shared.complete();
+        return y;
+      }
+    compute_statistics(in, kept);
+    const Normalize<A> normalize{rstd.data(), mean.data()};
+    if constexpr (centred)
+      engine.map_rows(out, normalize, in, repeated(w_, kept), repeated(b_, kept));
+    else
+      engine.map_rows(out, normalize, in, repeated(w_, kept));
+    shared.complete();
+    return y;
+  }
+
+  /// dX, in `kept`, or null if it is not wanted.
+  const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
+                        Kept& kept, bool wants_dx)
+  {
+    check(dy, "dY");
+    if (!weight_is_frozen_) require_gradient(dw_);
+    const auto& engine = mesh_.engine();
+    const Span span{engine, {"norm", "backward"}};
+    ReplicaSplit shared{x, kept.is_shared};
+    Input& dx = fit_gradients(shared, x, kept);
+    shared.begin();
+    const MatrixView<const T> in = shared.mine(x.valid()), slopes = shared.mine(dy.valid());
+    if constexpr (PassesRows<Engine>)
+      if (has_whole_rows() && !kept.is_shared)
+      {
+        pass_over_rows(in, slopes, dx.valid(), pass, kept, wants_dx);
+        return wants_dx ? &dx : nullptr;
+      }
+    // dX has dY xhat until its columns and rows are summed.
+    const MatrixView<T> product = shared.mine(dx.valid());
+    engine.map_rows(product, times_normalized(kept), slopes, in);
+    shared.complete();
+    compute_weight_gradients(shared, dx, dy, kept);
+    sum_gradients(pass);
+    if (!wants_dx) return nullptr;
+    write_input_gradient(in, slopes, product, kept);
+    shared.complete();
+    return &dx;
+  }
+
+  /// Appends the weight and, for LayerNorm, the bias, each (1, d).
+  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  {
+    list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
+    if (centred) list.push_back(freezable_parameter(prefix + "bias", b_, db_, bias_is_frozen_));
+  }
+
+ private:
+  void check(const Input& m, const char* what) const
+  {
+    require<ShapeError>(m.cols() == w_.cols() && m.mesh() == mesh_, "got ", what, " of ", m.shape(),
+                        " for a norm of ", w_.cols(),
+                        " features, or on another mesh, so they have no weights; give it as many "
+                        "columns, on the norm's mesh");
+  }
+
+  /// The mean of each row and 1 / sqrt(variance + epsilon), from sums over all columns.
+  void compute_statistics(MatrixView<const T> in, Kept& kept) const
+  {
+    const auto& engine = mesh_.engine();
+    const MatrixView<double> rstd = statistic(kept, 0), mean = statistic(kept, 1);
+    if constexpr (centred)
+    {
+      sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, DoubleOf{}, in); });
+      engine.map(mean, MeanOf{columns()}, sums(kept, 0));
+      sum_rows<1>(kept, [&](auto sum) {
+        engine.row_fold(sum, 0.0, Sum{}, CentredSquareOf{mean.data()}, in);
+      });
+    }
+    else
+    {
+      engine.fill(mean, 0.0);
+      sum_rows<1>(kept, [&](auto sum) { engine.row_fold(sum, 0.0, Sum{}, SquareOf{}, in); });
+    }
+    engine.map(rstd, ReciprocalRootOf<A>{columns(), options_.epsilon}, sums(kept, 0), mean);
+  }
+
+  /// The whole backward on an engine that passes over rows, for rows that this rank alone has.
+  void pass_over_rows(MatrixView<const T> in, MatrixView<const T> slopes, MatrixView<T> dx,
+                      const BackwardPass<T, Mesh>& pass, Kept& kept,
+                      bool wants_dx) requires(PassesRows<Engine>)
+  {
+    const auto& engine = mesh_.engine();
+    if (!weight_is_frozen_) engine.column_sums_of(times_normalized(kept), dw_.valid(), slopes, in);
+    if (centred && !bias_is_frozen_) engine.column_sums(slopes, db_.valid());
+    sum_gradients(pass);
+    if (!wants_dx) return;
+    engine.for_each_row(in.shape(),
+                        NormBackward<T, A, centred>{slopes, in, repeated(w_, kept), dx,
+                                                    statistic(kept, 0).data(),
+                                                    statistic(kept, 1).data(), columns()});
+  }
+
+  /// dw and db of this rank's rows: the sums of the columns of `product`, dY xhat, and of dY. Where
+  /// replicas share the work, each sums its columns over the rows of all.
+  void compute_weight_gradients(ReplicaSplit<T, L, Mesh>& shared, const Input& product,
+                                const Output& dy, Kept& kept)
+  {
+    const auto& engine = mesh_.engine();
+    const bool has_db = centred && !bias_is_frozen_;
+    const MatrixView<T> dw = kept.is_shared ? column_sums(kept, 0) : dw_.valid();
+    const MatrixView<T> db = kept.is_shared ? column_sums(kept, 1) : db_.valid();
+    if (!weight_is_frozen_)
+      engine.column_sums(shared.my_columns(product.valid()), shared.my_columns(dw));
+    if (has_db) engine.column_sums(shared.my_columns(dy.valid()), shared.my_columns(db));
+    shared.complete();
+    if (!kept.is_shared) return;
+    if (!weight_is_frozen_) engine.copy(MatrixView<const T>{dw}, dw_.valid());
+    if (has_db) engine.copy(MatrixView<const T>{db}, db_.valid());
+  }
+
+  /// dX, in place of `product`, dY xhat, from the sums of the rows of g xhat and of g, g = w dY.
+  void write_input_gradient(MatrixView<const T> in, MatrixView<const T> slopes,
+                            MatrixView<T> product, Kept& kept) const
+  {
+    const auto& engine = mesh_.engine();
+    const auto fold_g_xhat = [&](auto sum) {
+      engine.row_fold(sum, 0.0, Sum{}, Weighted{}, MatrixView<const T>{product},
+                      repeated(w_, kept));
+    };
+    if constexpr (centred)
+      sum_rows<2>(kept, [&](auto g_xhat, auto g) {
+        fold_g_xhat(g_xhat);
+        engine.row_fold(g, 0.0, Sum{}, Weighted{}, slopes, repeated(w_, kept));
+      });
+    else
+      sum_rows<1>(kept, fold_g_xhat);
+    // If rows are not centred, their means are 0, and so is mean(G).
+    const double* sum_g = centred ? sums(kept, 1).data() : statistic(kept, 1).data();
+    engine.map_rows(product,
+                    NormSlope<A>{statistic(kept, 0).data(), statistic(kept, 1).data(),
+                                 sums(kept, 0).data(), sum_g, columns()},
+                    slopes, in, repeated(w_, kept));
+  }
+
+  /// Whether this rank has all columns of its rows.
+  [[nodiscard]] bool has_whole_rows() const
+  {
+    return along_axes(mesh_, typename L::ColAxes{}).size() == 1;
+  }
+  /// Sums dw and db over the ranks that have other rows.
+  void sum_gradients(const BackwardPass<T, Mesh>& pass)
+  {
+    using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
+    if (!weight_is_frozen_) pass.gradients.sum(mesh_, Pending{}, dw_.padded());
+    if (centred && !bias_is_frozen_) pass.gradients.sum(mesh_, Pending{}, db_.padded());
+  }
+
+  /// dX, and the memory of dw and db where work is shared. Statistics are of the rows that forward
+  /// shared out, so backward cannot have others.
+  Input& fit_gradients(ReplicaSplit<T, L, Mesh>& shared, const Input& x, Kept& kept) const
+  {
+    Input& dx = shared.fit(kept.dx, x);
+    if (!kept.is_shared) return dx;
+    if (!kept.column_sums) kept.column_sums = shared.memory(2 * w_.valid().cols());
+    if (!shared.is_shared() || !kept.column_sums) throw std::bad_alloc{};
+    return dx;
+  }
+  /// dw or db before it is copied.
+  [[nodiscard]] MatrixView<T> column_sums(const Kept& kept, std::size_t i) const
+  {
+    const std::size_t cols = w_.valid().cols();
+    return {kept.column_sums.get() + i * cols, {1, cols}};
+  }
+
+  [[nodiscard]] double columns() const { return static_cast<double>(w_.cols()); }
+  [[nodiscard]] static MatrixView<const T> repeated(const Weight& w, const Kept& kept)
+  {
+    return w.valid().repeated(kept.rows);
+  }
+
+  /// dY xhat for elements of dY and X.
+  [[nodiscard]] static TimesNormalized<A> times_normalized(Kept& kept)
+  {
+    return {statistic(kept, 0).data(), statistic(kept, 1).data()};
+  }
+  /// A number for each row: rstd or mean.
+  [[nodiscard]] static MatrixView<double> statistic(Kept& kept, std::size_t i)
+  {
+    return {kept.statistics.data() + i * kept.rows, {1, kept.rows}};
+  }
+  /// A number for each row: a sum of `sum_rows`.
+  [[nodiscard]] static MatrixView<double> sums(Kept& kept, std::size_t i)
+  {
+    return {kept.sums.data() + i * kept.rows, {1, kept.rows}};
+  }
+  /// One or two numbers a row. f(first) or f(first, second) sums them over this rank's columns; one
+  /// message sums them over all columns.
+  template <std::size_t numbers, class F>
+  void sum_rows(Kept& kept, F f) const
+  {
+    constexpr std::size_t most = centred ? 2 : 1;
+    const std::size_t rows = kept.rows;
+    if (kept.sums.size() < most * rows) kept.sums = Buffer(most * rows);
+    const auto column = [&](std::size_t i) {
+      return MatrixView<double>{kept.sums.data() + i * rows, rows, 1, 1};
+    };
+    if constexpr (numbers == 1)
+      f(column(0));
+    else
+      f(column(0), column(1));
+    auto& ranks = along_axes(mesh_, typename L::ColAxes{});
+    if (ranks.size() > 1)  // a row of a few elements takes as long as a call
+      ranks.all_reduce(MatrixView<double>{kept.sums.data(), {1, numbers * rows}}.elements());
+  }
+
+  Mesh mesh_;
+  NormOptions options_;
+  Weight w_;
+  Weight dw_;
+  Weight b_;
+  Weight db_;
+  bool weight_is_frozen_ = false;
+  bool bias_is_frozen_ = false;
+};
+
+}  // namespace detail
+
+/// The norm of each row by its mean and variance: Y = (X - mean) / sqrt(variance + epsilon) w + b.
+template <SchemeType S, class B, RealScalar T>
+using LayerNorm = detail::RowNorm<S, B, T, true>;
+
+/// The norm of each row by its root mean square: Y = X / sqrt(mean of X^2 + epsilon) w.
+template <SchemeType S, class B, RealScalar T>
+using RmsNorm = detail::RowNorm<S, B, T, false>;
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A multi-layer perceptron in stages (scheme/pipeline.hpp): the MLP of mlp.hpp, whose layers are on
+// several meshes of scheme S, one after the other.
+//
+//   X (M, sizes[0]) S::Input    Y (M, sizes[L]): S::Input if L is even, S::Output if it is odd,
+//   both replicated along the stages
+//
+//   MLP<Pipeline<S>, B, T> mlp{mesh, sizes, {.pipeline = {.micro_batches = 8}}};
+//   const double loss = mlp.compute_gradients(x, labels);
+//   optimizer.step(parameters);
+//
+// Each micro-batch is a forward of its own, with its own dropout masks, like the batches of a
+// GradientAccumulation. Micro-batches are consecutive rows of X, and the gradient is that of the
+// mean over all rows.
+//
+// Words a rank: those of the layers of its stage, for each micro-batch, and of
+// nn/pipeline/stage_links.hpp; on the first stage those of nn/pipeline/stage_rows.hpp for X, and
+// one number for the loss.
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/scalar.hpp"
+#include "cubist/mesh/stages.hpp"
+#include "cubist/model/pipeline_options.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/pipeline/staged_layers.hpp"
+#include "cubist/scheme/pipeline.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// @tparam P Pipeline<S>, or DataParallel<Pipeline<S>>
+template <PipelineScheme P, BackendWithItsHeader B, RealScalar T>
+class MLP<P, B, T> : public detail::StagedHandle<P, B, T>
+{
+  using Base = detail::StagedHandle<P, B, T>;
+  using Layers = detail::StagedLayers<P, B, T>;
+
+ public:
+  using typename Base::Mesh;
+
+  /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on. Their
+  /// parameters are layers.0.weight, layers.0.bias, layers.1.weight, …
+  /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
+  /// range, or for more pieces than layers
+  MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
+      : Base{make(mesh, sizes, options)}
+  {
+  }
+
+ private:
+  [[nodiscard]] static std::unique_ptr<Layers>
+  make(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
+  {
+    auto widths = detail::mlp_widths(sizes);
+    std::vector<double> costs;
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+      costs.push_back(static_cast<double>(sizes[i]) * static_cast<double>(sizes[i + 1]));
+    auto begins =
+        detail::cut_in_pieces(costs, static_cast<std::size_t>(stages_of(mesh)), options.pipeline);
+    return std::make_unique<Layers>(
+        mesh, options.seed, std::move(widths), std::move(begins), options.pipeline,
+        options.recompute, options.frozen, [&](const auto& of_stage, std::size_t i) {
+          return detail::make_mlp_layer<typename P::StageScheme, B, T>(of_stage, sizes, options, i);
+        });
+  }
+};
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <numbers>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cubist/nn/dense/activation.hpp"
+
+#include "bend.hpp"
+#include "catch.hpp"
+
+namespace cubist::test::activation_test
+{
+
+TEMPLATE_TEST_CASE("activations have their known values", "", float, double)
+{
+  const struct
+  {
+    double x, sigmoid, tanh, silu, gelu, gelu_tanh;
+  } known[] = {
+      {-2.0, 0.11920292202211755, -0.9640275800758169, -0.23840584404423509, -0.045500263896358438,
+       -0.045402305912224938},
+      {-0.5, 0.37754066879814541, -0.46211715726000974, -0.1887703343990727, -0.15426876936299344,
+       -0.15428599017485606},
+      {1.0, 0.7310585786300049, 0.76159415595576485, 0.7310585786300049, 0.84134474606854293,
+       0.84119199060827676},
+      {3.0, 0.95257412682243336, 0.99505475368673046, 2.8577223804673002, 2.9959503059051098,
+       2.9963626079182268},
+      {0.0, 0.5, 0.0, 0.0, 0.0, 0.0},
+  };
+  const auto near = [](double wanted) {
+    return Approx(wanted).epsilon(0).margin(4 * double{std::numeric_limits<TestType>::epsilon()});
+  };
+  for (const auto& k : known)
+  {
+    const auto x = static_cast<TestType>(k.x);
+    CAPTURE(x);
+    CHECK(identity(x) == x);
+    CHECK(relu(x) == (x > 0 ? x : 0));
+    CHECK(sigmoid(x) == near(k.sigmoid));
+    CHECK(cubist::tanh(x) == near(k.tanh));
+    CHECK(silu(x) == near(k.silu));
+    CHECK(gelu(x) == near(k.gelu));
+    CHECK(gelu_tanh(x) == near(k.gelu_tanh));
+  }
+}
+
+namespace
+{
+
+template <class T>
+T value(const Activation& f, T x)
+{
+  return std::visit([x](auto g) { return g(x); }, f);
+}
+template <class T>
+T derivative(const Activation& f, T x)
+{
+  return std::visit([x](auto g) { return g.derivative(x); }, f);
+}
+
+// The activations by their definitions, and their derivatives, each as the sum of two terms: where
+// they cancel each other, a function can be exact to its terms, but not to their sum.
+using Wide = long double;
+struct Definition
+{
+  const char* name;
+  Activation f;
+  Wide (*value)(Wide);
+  std::pair<Wide, Wide> (*derivative)(Wide);
+};
+
+Wide logistic(Wide x) { return 1 / (1 + std::exp(-x)); }
+Wide normal(Wide x) { return std::erfc(-x / std::numbers::sqrt2_v<Wide>) / 2; }
+Wide density(Wide x)
+{
+  return std::exp(-x * x / 2) * std::numbers::inv_sqrtpi_v<Wide> / std::numbers::sqrt2_v<Wide>;
+}
+
+const std::vector<Definition> definitions{
+    {"sigmoid", sigmoid, logistic,
+     [](Wide x) {
+       return std::pair{logistic(x) * logistic(-x), Wide{}};
+     }},
+    {"tanh", cubist::tanh, [](Wide x) { return std::tanh(x); },
+     [](Wide x) {
+       return std::pair{1 / (std::cosh(x) * std::cosh(x)), Wide{}};
+     }},
+    {"silu", silu, [](Wide x) { return x * logistic(x); },
+     [](Wide x) {
+       return std::pair{logistic(x), x * logistic(x) * logistic(-x)};
+     }},
+    {"gelu", gelu, [](Wide x) { return x * normal(x); },
+     [](Wide x) {
+       return std::pair{normal(x), x * density(x)};
+     }},
+};
+
+/// The largest errors over [from, to], in units of the last place of a number near 1.
+template <class T>
+std::pair<double, double> worst_errors(const Definition& d, double from, double to)
+{
+  double of_value = 0;
+  double of_derivative = 0;
+  const int steps = 100'003;
+  for (int i = 0; i <= steps; ++i)
+  {
+    const T x = static_cast<T>(from + (to - from) * i / steps);
+    const Wide wanted = d.value(x);
+    const auto [a, b] = d.derivative(x);
+    const auto e = std::numeric_limits<T>::epsilon();
+    if (wanted != 0)
+      of_value =
+          std::max(of_value, static_cast<double>(std::abs((value(d.f, x) - wanted) / wanted) / e));
+    of_derivative =
+        std::max(of_derivative, static_cast<double>(std::abs(derivative(d.f, x) - (a + b)) /
+                                                    (std::abs(a) + std::abs(b)) / e));
+  }
+  return {of_value, of_derivative};
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("activations are exact to a few units in the last place", "", float, double)
+{
+  using T = TestType;
+  constexpr bool is_float = std::same_as<T, float>;
+  for (const auto& d : definitions)
+  {
+    CAPTURE(d.name);
+    const auto near = worst_errors<T>(d, -4, 12);
+    CHECK(near.first < (is_float ? 5 : 6));
+    CHECK(near.second < (is_float ? 5 : 6));
+    // To where GELU is near the smallest normal number. The functions of the C library, in x
+    // Phi(x), are off by 99 and 857 there: they round x^2.
+    const auto far = worst_errors<T>(d, is_float ? -13.2 : -37.6, -4);
+    CHECK(far.first < (is_float ? 6 : 14));
+    CHECK(far.second < (is_float ? 7 : 20));
+  }
+}
+
+TEMPLATE_TEST_CASE("GELU's approximation is exact to its terms", "", float, double)
+{
+  using T = TestType;
+  double worst = 0;
+  double worst_slope = 0;
+  for (T x = -8; x < 8; x += T(0x1p-12))
+  {
+    const Wide root = std::numbers::sqrt2_v<Wide> * std::numbers::inv_sqrtpi_v<Wide>;
+    const Wide t = std::tanh(root * (Wide{x} + 0.044715L * x * x * x));
+    const Wide slope = root * (1 + 3 * 0.044715L * x * x);
+    const auto e = std::numeric_limits<T>::epsilon();
+    worst = std::max(worst, static_cast<double>(std::abs(gelu_tanh(x) - x * (1 + t) / 2) / e /
+                                                std::max(Wide{1}, std::abs(Wide{x}))));
+    const Wide wanted = (1 + t) / 2 + x * (1 - t * t) * slope / 2;
+    worst_slope =
+        std::max(worst_slope, static_cast<double>(std::abs(gelu_tanh.derivative(x) - wanted) / e));
+  }
+  CHECK(worst < 4);
+  CHECK(worst_slope < 4);
+}
+
+namespace
+{
+
+const std::vector<Activation> activations{identity, relu, sigmoid,  cubist::tanh,
+                                          silu,     gelu, gelu_tanh};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("activations at zeros, infinities and NaN", "", float, double)
+{
+  using T = TestType;
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  constexpr T nan = std::numeric_limits<T>::quiet_NaN();
+  CHECK(std::isnan(identity(nan)));
+  for (const T x : {nan, -nan})
+  {
+    CHECK(std::isnan(relu(x)));
+    CHECK(std::isnan(relu.derivative(x)));
+  }
+  CHECK(relu(infinity) == infinity);
+  CHECK(relu(-infinity) == 0);
+  CHECK(relu.derivative(infinity) == 1);
+  CHECK(relu.derivative(-infinity) == 0);
+  for (std::size_t f = 2; f < activations.size(); ++f)
+  {
+    CAPTURE(f);
+    const auto& a = activations[f];
+    CHECK(std::isnan(value(a, nan)));
+    CHECK(std::isnan(derivative(a, nan)));
+    const bool linear = f > 3;
+    CHECK(value(a, infinity) == (linear ? infinity : 1));
+    CHECK(value(a, -infinity) == (f == 3 ? -1 : 0));
+    CHECK(derivative(a, infinity) == (linear ? 1 : 0));
+    CHECK(derivative(a, -infinity) == 0);
+    CHECK(derivative(a, -T{}) == derivative(a, T{}));
+    if (f > 2) CHECK(std::signbit(value(a, -T{})));
+    const T tiny = std::numeric_limits<T>::min();
+    CHECK(value(a, tiny) == (f == 2 ? T{0.5} : f == 3 ? tiny : tiny / 2));
+  }
+}
+
+TEMPLATE_TEST_CASE("derivatives at 0", "", float, double)
+{
+  constexpr TestType zero{};
+  CHECK(identity.derivative(zero) == 1);
+  CHECK(relu.derivative(zero) == 0);
+  CHECK(sigmoid.derivative(zero) == TestType{0.25});
+  CHECK(cubist::tanh.derivative(zero) == 1);
+  CHECK(silu.derivative(zero) == TestType{0.5});
+  CHECK(gelu.derivative(zero) == TestType{0.5});
+  CHECK(gelu_tanh.derivative(zero) == TestType{0.5});
+}
+
+TEMPLATE_TEST_CASE("derivatives agree with central differences", "", float, double)
+{
+  constexpr bool is_float = std::same_as<TestType, float>;
+  constexpr TestType h = is_float ? TestType(0x1p-7) : TestType(0x1p-18);
+  constexpr double tolerance = is_float ? 2e-4 : 1e-9;
+  for (std::size_t f = 0; f < activations.size(); ++f)
+    for (TestType x = TestType(-6.03125); x < 6;
+         x += TestType(0.0625))  // never within h of relu's kink
+    {
+      CAPTURE(f, x);
+      const double difference =
+          (double{value(activations[f], x + h)} - double{value(activations[f], x - h)}) /
+          (2 * double{h});
+      CHECK(double{derivative(activations[f], x)} ==
+            Approx(difference).epsilon(0).margin(tolerance));
+    }
+}
+
+TEST_CASE("a function of the program's is an activation, for float and double")
+{
+  Activation f = Bend{0.1};
+  CHECK(value(f, -3.0) == -3.0 * 0.1);
+  CHECK(value(f, -3.0F) == 0.1F * -3.0F);
+  CHECK(value(f, 2.0F) == 2);
+  CHECK(derivative(f, -3.0) == 0.1);
+  CHECK(derivative(f, -3.0F) == 0.1F);
+  CHECK(derivative(f, 2.0) == 1);
+
+  Activation other = std::move(f);
+  CHECK(value(f, -1.0) == -0.1);  // as after a copy
+  f = Bend{0.5};
+  CHECK(value(f, -1.0) == -0.5);
+  CHECK(value(other, -1.0) == -0.1);
+  CHECK(std::holds_alternative<Gelu>(Activation{gelu}));
+}
+
+namespace
+{
+
+struct WithoutDerivative
+{
+  float operator()(float x) const { return x; }
+};
+struct OfFloats : WithoutDerivative
+{
+  float derivative(float) const { return 1; }
+};
+
+}  // namespace
+
+TEST_CASE("an activation function returns the type of its argument")
+{
+  STATIC_REQUIRE(ActivationFunction<Bend>);
+  STATIC_REQUIRE(ActivationFunction<Gelu>);
+  STATIC_REQUIRE_FALSE(ActivationFunction<WithoutDerivative>);
+  STATIC_REQUIRE_FALSE(ActivationFunction<OfFloats>);
+  STATIC_REQUIRE_FALSE(ActivationFunction<const char*>);
+}
+
+TEMPLATE_TEST_CASE("large inputs make neither NaN nor infinity", "", float, double)
+{
+  // The limits of value and derivative far to the left and far to the right, by their order.
+  struct Limits
+  {
+    bool linear;  // x on the right, else `right`
+    double left, right, slope;
+  };
+  const std::vector<Limits> limits{{true, 0, 0, 1},   {true, 0, 0, 1}, {false, 0, 1, 0},
+                                   {false, -1, 1, 0}, {true, 0, 0, 1}, {true, 0, 0, 1},
+                                   {true, 0, 0, 1}};
+  std::vector<TestType> xs{1000, 1e4F, 1e10F, 1e20F, 1e38F};
+  if (std::same_as<TestType, double>) xs.push_back(static_cast<TestType>(1e300));
+  for (std::size_t f = 0; f < activations.size(); ++f)
+    for (const TestType x : xs)
+    {
+      CAPTURE(f, x);
+      CHECK(value(activations[f], x) ==
+            (limits[f].linear ? x : static_cast<TestType>(limits[f].right)));
+      CHECK(derivative(activations[f], x) == static_cast<TestType>(limits[f].slope));
+      const bool is_identity = f == 0;
+      CHECK(std::abs(value(activations[f], -x) -
+                     (is_identity ? -x : static_cast<TestType>(limits[f].left))) <=
+            std::numeric_limits<TestType>::min());
+      CHECK(std::abs(derivative(activations[f], -x) - TestType(is_identity ? 1 : 0)) <=
+            std::numeric_limits<TestType>::min());
+    }
+}
+
+}  // namespace cubist::test::activation_test
