@@ -16,6 +16,16 @@ namespace pblas_ordered_product_test
 using namespace cubist;
 using detail::OrderedProduct;
 
+TEST_CASE("by part each part has an interval")
+{
+  // Part 1 has 0 and 1 of the matrix, then 4 and 5; the sub-matrix begins at 1.
+  const auto sets =
+      detail::ordered_by_part(detail::windows(detail::cyclic_sets(9, 2, 2, 1, 2), 1, 6));
+  REQUIRE(sets.size() == 2);
+  CHECK((sets[0] == detail::IndexSet::interval(0, 3)));     // 2 3 6
+  CHECK((sets[1] == detail::IndexSet::interval(3, 3, 1)));  // 1 4 5, where 0 is in front of them
+}
+
 namespace
 {
 
@@ -49,21 +59,6 @@ Dimension some_dimension(test::Dice& dice)
   return {1 + dice(4), 1 + dice(3), dice.integer(parts), parts, dice(12)};
 }
 
-/// The elements that conversions of A, B and C send for Summa2D on r x c.
-std::array<std::size_t, 3> sent(const detail::ProductArguments& call, int r, int c)
-{
-  const auto [m, n, k] = call.size;
-  const Summa2D::Axes::Array extents{r, c};
-  const Quanta quanta{Summa2D::quantum(extents)};
-  const auto on_mesh = [&]<class L>(Shape shape) {
-    return Distribution::of<L, Summa2D::Axes>(shape, extents, quanta);
-  };
-  const OrderedProduct ordered{call};
-  return {conversion_cost(ordered.a, on_mesh.operator()<Summa2D::Input>({m, k}), call.op_a).total,
-          conversion_cost(ordered.b, on_mesh.operator()<Summa2D::Weight>({k, n}), call.op_b).total,
-          conversion_cost(on_mesh.operator()<Summa2D::Output>({m, n}), ordered.c).total};
-}
-
 }  // namespace
 
 TEST_CASE("dimensions have the same parts if each index has the same owner in both")
@@ -87,15 +82,25 @@ TEST_CASE("dimensions have the same parts if each index has the same owner in bo
   CHECK((detail::ordered_by_part(replicated) == replicated));
 }
 
-TEST_CASE("by part each part has an interval")
+namespace
 {
-  // Part 1 has 0 and 1 of the matrix, then 4 and 5; the sub-matrix begins at 1.
-  const auto sets =
-      detail::ordered_by_part(detail::windows(detail::cyclic_sets(9, 2, 2, 1, 2), 1, 6));
-  REQUIRE(sets.size() == 2);
-  CHECK((sets[0] == detail::IndexSet::interval(0, 3)));     // 2 3 6
-  CHECK((sets[1] == detail::IndexSet::interval(3, 3, 1)));  // 1 4 5, where 0 is in front of them
+
+/// The elements that conversions of A, B and C send for Summa2D on r x c.
+std::array<std::size_t, 3> sent(const detail::ProductArguments& call, int r, int c)
+{
+  const auto [m, n, k] = call.size;
+  const Summa2D::Axes::Array extents{r, c};
+  const Quanta quanta{Summa2D::quantum(extents)};
+  const auto on_mesh = [&]<class L>(Shape shape) {
+    return Distribution::of<L, Summa2D::Axes>(shape, extents, quanta);
+  };
+  const OrderedProduct ordered{call};
+  return {conversion_cost(ordered.a, on_mesh.operator()<Summa2D::Input>({m, k}), call.op_a).total,
+          conversion_cost(ordered.b, on_mesh.operator()<Summa2D::Weight>({k, n}), call.op_b).total,
+          conversion_cost(on_mesh.operator()<Summa2D::Output>({m, n}), ordered.c).total};
 }
+
+}  // namespace
 
 TEST_CASE("matrices of one layout on a square grid are not converted between ranks")
 {

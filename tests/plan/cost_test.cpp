@@ -21,8 +21,6 @@ using namespace cubist::test;
 namespace
 {
 
-const std::vector<ProductSize> sizes = {{24, 36, 48}, {37, 101, 23}, {1, 1, 1}};
-
 /// Words that a rank sends, by the published formulas.
 struct Formula
 {
@@ -30,28 +28,6 @@ struct Formula
   double backward;
   double backward_weight;
 };
-
-double area(std::size_t a, std::size_t b, std::size_t quantum)
-{
-  return static_cast<double>(pad(a, quantum) * pad(b, quantum));
-}
-
-/// d layers of r x c ranks: in each, p words are sent along rows and q along columns.
-Formula summa(double d, double r, double c, double p, double q, double kn)
-{
-  const double f = (c - 1) / (r * c) * p + (r - 1) / (r * c) * q;
-  const double sum = 2 * (d - 1) / (d * r * c) * kn;
-  return {f, 2 * f + sum, f + sum};
-}
-
-Formula grid(double x, double y, double z, double mk, double kn, double mn, Gathered policy)
-{
-  const double p = x * y * z;
-  const double operands = ((y - 1) * mk + (z - 1) * kn) / p;
-  const double f = operands + (x - 1) * mn / p;
-  if (policy == Gathered::kept) return {f, f, f - (y - 1) * mk / p};
-  return {f, f + operands, f};
-}
 
 template <class S>
 void check(const typename S::Axes::Array& extents, ProductSize size, Gathered policy, Formula f)
@@ -61,25 +37,6 @@ void check(const typename S::Axes::Array& extents, ProductSize size, Gathered po
   CHECK(c.forward.words() == Approx(f.forward).margin(1e-9));
   CHECK(c.backward.words() == Approx(f.backward).margin(1e-9));
   CHECK(c.backward_weight.words() == Approx(f.backward_weight).margin(1e-9));
-}
-
-/// Compares with the counted words of the ranks of a mesh.
-template <class S>
-void check_counted(const std::vector<TestMesh<S>>& meshes)
-{
-  for (const auto& on : those_that_fit(meshes))
-    for (const auto& size : sizes)
-      for (const auto policy : {Gathered::kept, Gathered::again})
-      {
-        const auto extents = S::extents(on.extents, on.ranks);
-        CAPTURE(S::name, S::Axes::to_string(extents), size.m, size.n, size.k);
-        const auto c = cost<S>(extents, size, policy);
-        const auto counted = counted_words<S>(on, size, policy);
-        CHECK(c.forward.words() * on.ranks == Approx(double(counted.forward)).margin(1e-6));
-        CHECK(c.backward.words() * on.ranks == Approx(double(counted.backward)).margin(1e-6));
-        CHECK(c.backward_weight.words() * on.ranks ==
-              Approx(double(counted.backward_weight)).margin(1e-6));
-      }
 }
 
 }  // namespace
@@ -100,6 +57,26 @@ TEST_CASE("A pair of Megatron1D layers sends the words of the published formulas
     check<Megatron1DSequence>({p}, up, Gathered::again, {f / 2, f, f / 2});
   }
 }
+
+namespace
+{
+
+const std::vector<ProductSize> sizes = {{24, 36, 48}, {37, 101, 23}, {1, 1, 1}};
+
+double area(std::size_t a, std::size_t b, std::size_t quantum)
+{
+  return static_cast<double>(pad(a, quantum) * pad(b, quantum));
+}
+
+/// d layers of r x c ranks: in each, p words are sent along rows and q along columns.
+Formula summa(double d, double r, double c, double p, double q, double kn)
+{
+  const double f = (c - 1) / (r * c) * p + (r - 1) / (r * c) * q;
+  const double sum = 2 * (d - 1) / (d * r * c) * kn;
+  return {f, 2 * f + sum, f + sum};
+}
+
+}  // namespace
 
 TEST_CASE("SUMMA sends the words of the published formulas, whichever matrix stays")
 {
@@ -140,6 +117,20 @@ TEST_CASE("SUMMA sends the words of the published formulas, whichever matrix sta
       on(d, r, c, size);
 }
 
+namespace
+{
+
+Formula grid(double x, double y, double z, double mk, double kn, double mn, Gathered policy)
+{
+  const double p = x * y * z;
+  const double operands = ((y - 1) * mk + (z - 1) * kn) / p;
+  const double f = operands + (x - 1) * mn / p;
+  if (policy == Gathered::kept) return {f, f, f - (y - 1) * mk / p};
+  return {f, f + operands, f};
+}
+
+}  // namespace
+
 TEST_CASE("Grids send the words of the published formulas")
 {
   const auto on = [](int x, int y, int z, ProductSize s, Gathered policy) {
@@ -164,6 +155,30 @@ TEST_CASE("Grids send the words of the published formulas")
                                     {1, 1, 1}})
         on(x, y, z, size, policy);
 }
+
+namespace
+{
+
+/// Compares with the counted words of the ranks of a mesh.
+template <class S>
+void check_counted(const std::vector<TestMesh<S>>& meshes)
+{
+  for (const auto& on : those_that_fit(meshes))
+    for (const auto& size : sizes)
+      for (const auto policy : {Gathered::kept, Gathered::again})
+      {
+        const auto extents = S::extents(on.extents, on.ranks);
+        CAPTURE(S::name, S::Axes::to_string(extents), size.m, size.n, size.k);
+        const auto c = cost<S>(extents, size, policy);
+        const auto counted = counted_words<S>(on, size, policy);
+        CHECK(c.forward.words() * on.ranks == Approx(double(counted.forward)).margin(1e-6));
+        CHECK(c.backward.words() * on.ranks == Approx(double(counted.backward)).margin(1e-6));
+        CHECK(c.backward_weight.words() * on.ranks ==
+              Approx(double(counted.backward_weight)).margin(1e-6));
+      }
+}
+
+}  // namespace
 
 // tests/scheme compares the formulas above with counted words for every scheme.
 TEST_CASE("The words of a cost are those that ranks send")

@@ -118,37 +118,6 @@ double step_memory(const typename S::Axes::Array& e, const TransformerStep& step
   });
 }
 
-/// The seconds in which simulated ranks compute gradients.
-template <SchemeType S>
-double gradient_seconds(const typename S::Axes::Array& e, const TransformerStep& step)
-{
-  const std::vector<int> ids(step.batch.tokens());
-  double begin = 0;
-  double end = 0;
-  step_memory<S, Simulated>(e, step, {}, [&](auto& net) {
-    net.mesh().world().barrier();
-    begin = Simulated::now();
-    (void)net.compute_gradients(ids, step.batch.length);
-    end = std::max(end, Simulated::now());
-  });
-  return end - begin;
-}
-
-/// Nodes of 8 GPUs, between which messages overlap with products, as those in a node do.
-Machine gpu_nodes()
-{
-  Machine machine{.name = "nodes of 8 GPUs", .cores = 8, .memory = 6.4e11};
-  machine.memory_bandwidth = 2.7e12;
-  machine.segment_bytes = 131'072;
-  machine.shared_memory = false;
-  machine.algorithms = CollectiveAlgorithms::nccl;
-  machine.links = {
-      {.name = "NVLink", .ranks = 8, .latency = 3e-6, .bandwidth = 3.6e11},
-      {.name = "InfiniBand", .latency = 5e-6, .bandwidth = 3.6e11, .rank_bandwidth = 4.5e10}};
-  machine.rates = {{"float", RateTable::constant(4e13)}};
-  return machine;
-}
-
 /// Compares, for both methods, where simulated ranks are on nodes of their own, too, and with
 /// optimizers split among replicas.
 template <SchemeType S, class B = Simulated, class... Network>
@@ -212,6 +181,42 @@ TEST_CASE("The memory planned for a transformer is that of its steps within a tw
     compare<DataParallel<Megatron1D>>({4, 2}, step);
   }
 }
+
+namespace
+{
+
+/// The seconds in which simulated ranks compute gradients.
+template <SchemeType S>
+double gradient_seconds(const typename S::Axes::Array& e, const TransformerStep& step)
+{
+  const std::vector<int> ids(step.batch.tokens());
+  double begin = 0;
+  double end = 0;
+  step_memory<S, Simulated>(e, step, {}, [&](auto& net) {
+    net.mesh().world().barrier();
+    begin = Simulated::now();
+    (void)net.compute_gradients(ids, step.batch.length);
+    end = std::max(end, Simulated::now());
+  });
+  return end - begin;
+}
+
+/// Nodes of 8 GPUs, between which messages overlap with products, as those in a node do.
+Machine gpu_nodes()
+{
+  Machine machine{.name = "nodes of 8 GPUs", .cores = 8, .memory = 6.4e11};
+  machine.memory_bandwidth = 2.7e12;
+  machine.segment_bytes = 131'072;
+  machine.shared_memory = false;
+  machine.algorithms = CollectiveAlgorithms::nccl;
+  machine.links = {
+      {.name = "NVLink", .ranks = 8, .latency = 3e-6, .bandwidth = 3.6e11},
+      {.name = "InfiniBand", .latency = 5e-6, .bandwidth = 3.6e11, .rank_bandwidth = 4.5e10}};
+  machine.rates = {{"float", RateTable::constant(4e13)}};
+  return machine;
+}
+
+}  // namespace
 
 TEST_CASE("The time planned for a transformer on GPUs is that of its steps within a twelfth")
 {

@@ -35,6 +35,21 @@ TransformerConfig small_model()
           .feed_forward = 20};
 }
 
+}  // namespace
+
+TEST_CASE("On one rank nothing is padded and nothing is sent")
+{
+  const auto model = small_model();
+  const TransformerParts<Summa25D> parts{{1, 1, 1}, {3, 5}, model};
+  CHECK(parts.products()[0].size.n == 24);
+  CHECK(parts.attention().heads == 6);
+  CHECK(parts.embedding_words() == 0);
+  CHECK(parts.norm_statistics().words == 0);
+}
+
+namespace
+{
+
 using Counted = Counting<TestBackend>;
 
 /// The elements that this rank sends in each of the products of a block, forward and backward.
@@ -109,16 +124,6 @@ void sends_as_counted(const Place<S>& place, TokenBatch batch, const Transformer
 }
 
 }  // namespace
-
-TEST_CASE("On one rank nothing is padded and nothing is sent")
-{
-  const auto model = small_model();
-  const TransformerParts<Summa25D> parts{{1, 1, 1}, {3, 5}, model};
-  CHECK(parts.products()[0].size.n == 24);
-  CHECK(parts.attention().heads == 6);
-  CHECK(parts.embedding_words() == 0);
-  CHECK(parts.norm_statistics().words == 0);
-}
 
 TEST_CASE("The products of a block send what is counted, padding included")
 {

@@ -24,17 +24,6 @@ namespace
 using Kind = Fault::Kind;
 using World = FaultyCommunicator<ThreadsCommunicator>;
 
-/// Runs `body` on ranks that have these faults.
-template <class F>
-void run(int ranks, const std::vector<Fault>& faults, F body)
-{
-  launch<Threads>({.ranks = ranks}, [&](ThreadsCommunicator& inner) {
-    const auto die = [] { throw 42; };
-    World world{inner, std::make_shared<RankFaults>(faults, inner.rank(), die)};
-    body(world);
-  });
-}
-
 }  // namespace
 
 TEST_CASE("a communicator without faults behaves as the decorated one")
@@ -55,6 +44,22 @@ TEST_CASE("a communicator without faults behaves as the decorated one")
     return found;
   }));
 }
+
+namespace
+{
+
+/// Runs `body` on ranks that have these faults.
+template <class F>
+void run(int ranks, const std::vector<Fault>& faults, F body)
+{
+  launch<Threads>({.ranks = ranks}, [&](ThreadsCommunicator& inner) {
+    const auto die = [] { throw 42; };
+    World world{inner, std::make_shared<RankFaults>(faults, inner.rank(), die)};
+    body(world);
+  });
+}
+
+}  // namespace
 
 TEST_CASE("calls are numbered for each collective, over all communicators of a rank")
 {

@@ -29,6 +29,18 @@ using Kind = Fault::Kind;
 using B = Faulty<TestBackend>;
 using World = B::Communicator;
 
+}  // namespace
+
+TEST_CASE("a faulty backend has the engine and the launch of the decorated one")
+{
+  STATIC_REQUIRE(BackendType<B>);
+  STATIC_REQUIRE(BackendType<Faulty<Counting<TestBackend>>>);
+  STATIC_REQUIRE(std::same_as<B::Engine, TestBackend::Engine>);
+}
+
+namespace
+{
+
 /// The collectives that the ranks offer.
 std::vector<CallKind> collectives()
 {
@@ -98,6 +110,36 @@ double result_of(World& world, CallKind c)
   return mine[5] + pieces[6 * ranks - 1] + pieces[5];
 }
 
+/// More processes than four would repeat the same.
+bool fits_four()
+{
+#ifdef CUBIST_TEST_MPI
+  return process_count() == 4;
+#else
+  return true;
+#endif
+}
+
+}  // namespace
+
+TEST_CASE("a delay changes only the time")
+{
+  if (!fits_four()) return;
+  for (const auto c : collectives())
+  {
+    CAPTURE(to_string(c));
+    const auto call = [&](World& world) { return result_of(world, c); };
+    const auto right = on_ranks<B>(4, call);
+    const With delay{{{.kind = Kind::delay, .rank = 1, .collective = c, .delay = 20ms}}};
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(on_ranks<B>(4, call) == right);
+    CHECK(std::chrono::steady_clock::now() - begin >= 20ms);
+  }
+}
+
+namespace
+{
+
 struct Ending
 {
   std::string type;
@@ -137,45 +179,7 @@ Ending ending(CallKind c, std::chrono::milliseconds limit)
   return {"nothing", ""};
 }
 
-/// Whether the message names rank 1.
-bool names_rank_1(const std::string& text)
-{
-  return text.find("rank 1") != std::string::npos || text.find("ranks {1}") != std::string::npos;
-}
-
-/// More processes than four would repeat the same.
-bool fits_four()
-{
-#ifdef CUBIST_TEST_MPI
-  return process_count() == 4;
-#else
-  return true;
-#endif
-}
-
 }  // namespace
-
-TEST_CASE("a faulty backend has the engine and the launch of the decorated one")
-{
-  STATIC_REQUIRE(BackendType<B>);
-  STATIC_REQUIRE(BackendType<Faulty<Counting<TestBackend>>>);
-  STATIC_REQUIRE(std::same_as<B::Engine, TestBackend::Engine>);
-}
-
-TEST_CASE("a delay changes only the time")
-{
-  if (!fits_four()) return;
-  for (const auto c : collectives())
-  {
-    CAPTURE(to_string(c));
-    const auto call = [&](World& world) { return result_of(world, c); };
-    const auto right = on_ranks<B>(4, call);
-    const With delay{{{.kind = Kind::delay, .rank = 1, .collective = c, .delay = 20ms}}};
-    const auto begin = std::chrono::steady_clock::now();
-    CHECK(on_ranks<B>(4, call) == right);
-    CHECK(std::chrono::steady_clock::now() - begin >= 20ms);
-  }
-}
 
 TEST_CASE("launch throws the error of a rank")
 {
@@ -190,6 +194,17 @@ TEST_CASE("launch throws the error of a rank")
     CHECK(mentions(text, "rank 1", to_string(c), "failed as call 0 of rank 1"));
   }
 }
+
+namespace
+{
+
+/// Whether the message names rank 1.
+bool names_rank_1(const std::string& text)
+{
+  return text.find("rank 1") != std::string::npos || text.find("ranks {1}") != std::string::npos;
+}
+
+}  // namespace
 
 TEST_CASE("a wrong size is a mismatch")
 {

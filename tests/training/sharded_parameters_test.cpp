@@ -26,17 +26,6 @@ using S = DataParallel<Summa2D>;
 using B = Faulty<TestBackend>;
 using M = Mesh<S, B>;
 
-const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
-
-/// Along which a layer sums the gradient of its bias.
-using BiasReplicas = PendingAxes<RowVector<S::Output>, S::Output::RowAxes>::type;
-
-/// A rank's gradient in a backward: an integer, so that sums are exact.
-double gradient(int backward, int rank, std::size_t i, std::size_t j)
-{
-  return static_cast<double>(backward * 1000 + (rank + 1) * 100) + static_cast<double>(10 * i + j);
-}
-
 }  // namespace
 
 TEST_CASE("each replica of a parameter has a part of the sum of their gradients")
@@ -60,6 +49,22 @@ TEST_CASE("each replica of a parameter has a part of the sum of their gradients"
     return found;
   }));
 }
+
+namespace
+{
+
+const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
+
+/// Along which a layer sums the gradient of its bias.
+using BiasReplicas = PendingAxes<RowVector<S::Output>, S::Output::RowAxes>::type;
+
+/// A rank's gradient in a backward: an integer, so that sums are exact.
+double gradient(int backward, int rank, std::size_t i, std::size_t j)
+{
+  return static_cast<double>(backward * 1000 + (rank + 1) * 100) + static_cast<double>(10 * i + j);
+}
+
+}  // namespace
 
 TEST_CASE("of several backwards the last one counts, however late a rank is, and after an error")
 {

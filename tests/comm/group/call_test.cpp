@@ -35,6 +35,35 @@ struct OneCall : GroupCall<OneMember>
 {
 };
 
+}  // namespace
+
+TEST_CASE("shares of a reduction cover it once")
+{
+  for (std::size_t ranks = 1; ranks <= 9; ++ranks)
+    for (std::size_t n = 0; n <= 40; ++n)
+    {
+      OneCall call;
+      call.members.resize(ranks);
+      call.signature.count = n;
+      std::size_t next = 0;
+      std::size_t least = none;
+      std::size_t most = 0;
+      for (std::size_t r = 0; r < ranks; ++r)
+      {
+        const auto [begin, size] = call.share(r);
+        REQUIRE(begin == next);
+        next += size;
+        least = std::min(least, size);
+        most = std::max(most, size);
+      }
+      REQUIRE(next == n);
+      REQUIRE(most - least <= 1);
+    }
+}
+
+namespace
+{
+
 /// A call of several members, which one thread takes through their stages, in a given order.
 template <class T>
 struct OneThread
@@ -163,30 +192,6 @@ TEST_CASE("no stage begins before its gate is open")
     CHECK_FALSE(one.run(0));
     CHECK_FALSE(one.call.open(Gate::posted));
   }
-}
-
-TEST_CASE("shares of a reduction cover it once")
-{
-  for (std::size_t ranks = 1; ranks <= 9; ++ranks)
-    for (std::size_t n = 0; n <= 40; ++n)
-    {
-      OneCall call;
-      call.members.resize(ranks);
-      call.signature.count = n;
-      std::size_t next = 0;
-      std::size_t least = none;
-      std::size_t most = 0;
-      for (std::size_t r = 0; r < ranks; ++r)
-      {
-        const auto [begin, size] = call.share(r);
-        REQUIRE(begin == next);
-        next += size;
-        least = std::min(least, size);
-        most = std::max(most, size);
-      }
-      REQUIRE(next == n);
-      REQUIRE(most - least <= 1);
-    }
 }
 
 TEST_CASE("messages name the ranks of a call, or the two ends of a message")
