@@ -68,7 +68,7 @@ TEST_CASE("a copy of activations is independent")
   CHECK(identical(copied, global));
 }
 
-TEST_CASE("activations may refer to a matrix; a copy, or a change, has elements")
+TEST_CASE("activations may refer to a matrix, but a copy, or a change, has elements")
 {
   if (!fits(cube)) return;
   const auto found = on_root(cube, [&](const auto& mesh) {
