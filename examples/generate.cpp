@@ -42,7 +42,10 @@ struct Settings
 class Printer
 {
  public:
-  explicit Printer(const Settings& s) : s_{s} {}
+  explicit Printer(const Settings& s)
+      : s_{s}
+  {
+  }
 
   void add(int token)
   {

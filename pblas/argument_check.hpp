@@ -94,7 +94,8 @@ struct SizeArgument
 class ArgumentCheck
 {
  public:
-  explicit ArgumentCheck(const ContextGrid& grid, int descriptor_of_context) : grid_{grid}
+  explicit ArgumentCheck(const ContextGrid& grid, int descriptor_of_context)
+      : grid_{grid}
   {
     if (grid.rows == -1) lowest_ = entry(descriptor_of_context, 2);  // ScaLAPACK prints nothing
   }

@@ -72,7 +72,11 @@ class SchemeProduct final : public ConvertedProduct<T>
 
  public:
   SchemeProduct(const Mesh& mesh, const ProductArguments& call, Method method)
-      : op_a_{call.op_a}, op_b_{call.op_b}, size_{call.size}, matrices_{call}, mesh_{mesh}
+      : op_a_{call.op_a},
+        op_b_{call.op_b},
+        size_{call.size},
+        matrices_{call},
+        mesh_{mesh}
   {
     if (!mesh.active()) return;
     product_.emplace(mesh, call.size, Gathered::again, method);

@@ -95,9 +95,11 @@ struct OrderedProduct
     std::vector<IndexSet> cols;
 
     OpOfMatrix(Op o, const SubMatrixPlace& x, Shape of_op)
-        : op{o}, layout{x.layout}, shape{op_shape(o, of_op)},
-          rows{windows(row_sets(layout), x.i, shape.rows)}, cols{windows(col_sets(layout), x.j,
-                                                                         shape.cols)}
+        : op{o},
+          layout{x.layout},
+          shape{op_shape(o, of_op)},
+          rows{windows(row_sets(layout), x.i, shape.rows)},
+          cols{windows(col_sets(layout), x.j, shape.cols)}
     {
       if (op != Op::none) rows.swap(cols);
     }

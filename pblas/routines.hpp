@@ -36,7 +36,10 @@ template <class T>
 struct MatrixArgument
 {
   MatrixArgument(T* data, const int* i, const int* j, const int* d)
-      : array{data}, row{*i - 1}, col{*j - 1}, descriptor{ArrayDescriptor::read(d)}
+      : array{data},
+        row{*i - 1},
+        col{*j - 1},
+        descriptor{ArrayDescriptor::read(d)}
   {
   }
 
@@ -219,7 +222,10 @@ template <class F>
 class OwnRoutine
 {
  public:
-  explicit OwnRoutine(const char* name) : name_{name} {}
+  explicit OwnRoutine(const char* name)
+      : name_{name}
+  {
+  }
 
   /// The routine, or null if this library computes the call.
   /// @param descriptor of a matrix of the call

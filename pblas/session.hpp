@@ -37,7 +37,11 @@ namespace cubist::CUBIST_ABI::detail
 class ShortSleeps
 {
  public:
-  ShortSleeps() : before_{prctl(PR_GET_TIMERSLACK)} { prctl(PR_SET_TIMERSLACK, 1'000UL); }
+  ShortSleeps()
+      : before_{prctl(PR_GET_TIMERSLACK)}
+  {
+    prctl(PR_SET_TIMERSLACK, 1'000UL);
+  }
   ShortSleeps(const ShortSleeps&) = delete;
   ShortSleeps& operator=(const ShortSleeps&) = delete;
   ~ShortSleeps()
@@ -117,7 +121,8 @@ class PblasSession
   }
 
  private:
-  explicit PblasSession(MPI_Comm comm) : control_{comm, boost::mpi::comm_duplicate}
+  explicit PblasSession(MPI_Comm comm)
+      : control_{comm, boost::mpi::comm_duplicate}
   {
     MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
     // There is no helper thread, because the program may have initialised MPI for one thread.

@@ -117,7 +117,10 @@ class SharedProduct final : public PlannedProduct
   /// @param ranks of the communicator  @param cores that they share
   /// @param limit bytes of the panels, on all ranks together
   SharedProduct(const ProductArguments& call, int rank, int ranks, int cores, std::size_t limit)
-      : op_a_{call.op_a}, op_b_{call.op_b}, size_{call.size}, rank_{rank}
+      : op_a_{call.op_a},
+        op_b_{call.op_b},
+        size_{call.size},
+        rank_{rank}
   {
     const auto& grid = call.c.layout.grid;
     choose_way(groups_by_part(row_sets(call.c.layout), call.c.i, size_.m),

@@ -23,8 +23,10 @@ class Collectives
 {
  public:
   Collectives(World& world, std::size_t words)
-      : world_{world}, piece_(words, 1.0),
-        pieces_(words * static_cast<std::size_t>(world.size()), 1.0), result_(piece_),
+      : world_{world},
+        piece_(words, 1.0),
+        pieces_(words * static_cast<std::size_t>(world.size()), 1.0),
+        result_(piece_),
         results_(pieces_)
   {
   }

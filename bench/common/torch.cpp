@@ -52,7 +52,8 @@ std::unique_ptr<Torch> Torch::start(const std::string& program, const std::strin
   return torch;
 }
 
-Torch::Torch(const std::string& command) : command_{command}
+Torch::Torch(const std::string& command)
+    : command_{command}
 {
   // One socket is the script's standard input and output: unlike a pipe it reports the end of the
   // script as an error, without a signal.

@@ -28,7 +28,8 @@ class StreamStopwatch
 {
  public:
   explicit StreamStopwatch(double& seconds)
-      : seconds_{&seconds}, begin_{runs() ? record() : nullptr}
+      : seconds_{&seconds},
+        begin_{runs() ? record() : nullptr}
   {
   }
   StreamStopwatch(const StreamStopwatch&) = delete;

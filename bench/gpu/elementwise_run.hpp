@@ -38,7 +38,9 @@ class DevicePasses
   using Layer = cubist::Linear<cubist::Summa25D, B, T>;
 
   DevicePasses(World& world, const DeviceElementwiseTask& task)
-      : world_{world}, calls_{task.calls}, shape_{task.rows, task.cols}
+      : world_{world},
+        calls_{task.calls},
+        shape_{task.rows, task.cols}
   {
   }
 
@@ -56,7 +58,11 @@ class DevicePasses
 
   struct Matrix
   {
-    explicit Matrix(cubist::Shape s) : buffer(s.size()), shape{s} {}
+    explicit Matrix(cubist::Shape s)
+        : buffer(s.size()),
+          shape{s}
+    {
+    }
     [[nodiscard]] cubist::MatrixView<T> view() { return {buffer.data(), shape}; }
     [[nodiscard]] In in() { return view(); }
     cubist::CudaBuffer<T> buffer;

@@ -40,7 +40,12 @@ class Alone
 {
  public:
   /// @param slots how many calls run at a time  @param threads of BLAS for each
-  explicit Alone(int slots, int threads = 1) : slots_{slots}, threads_{threads}, blas_{threads} {}
+  explicit Alone(int slots, int threads = 1)
+      : slots_{slots},
+        threads_{threads},
+        blas_{threads}
+  {
+  }
 
   /// Seconds of a product, of one slot.
   [[nodiscard]] double product(const BlasCall& call);

@@ -88,7 +88,9 @@ class RankReader
 {
  public:
   RankReader(StepProfile& profile, std::size_t rank, std::vector<Event> events)
-      : profile_{profile}, rank_{rank}, events_{std::move(events)}
+      : profile_{profile},
+        rank_{rank},
+        events_{std::move(events)}
   {
     std::sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
       return a.begin < b.begin || (a.begin == b.begin && a.end > b.end);
@@ -218,8 +220,10 @@ class Report
 {
  public:
   Report(const StepProfile& profile, const StepContext& context, bool prints)
-      : profile_{profile}, context_{context}, prints_{prints}, slots_{std::min(profile.ranks,
-                                                                               context.cores)},
+      : profile_{profile},
+        context_{context},
+        prints_{prints},
+        slots_{std::min(profile.ranks, context.cores)},
         alone_{slots_, std::max(1, context.cores / std::max(1, profile.ranks))}
   {
   }

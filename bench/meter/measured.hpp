@@ -40,7 +40,9 @@ template <class E>
 class InCommunication
 {
  public:
-  explicit InCommunication(Ledger& ledger) : ledger_{ledger}, running_{ledger.seconds}
+  explicit InCommunication(Ledger& ledger)
+      : ledger_{ledger},
+        running_{ledger.seconds}
   {
     if (ledger_.tells_waiting) ledger_.busy -= processor_seconds();
   }
@@ -62,7 +64,8 @@ class MeasuredWait
 {
  public:
   MeasuredWait(W inner, std::shared_ptr<Ledger> ledger)
-      : inner_{std::move(inner)}, ledger_{std::move(ledger)}
+      : inner_{std::move(inner)},
+        ledger_{std::move(ledger)}
   {
   }
 

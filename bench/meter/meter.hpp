@@ -30,7 +30,8 @@ class Meter
  public:
   /// With `tells_shares` it also measures the shares of the time, which costs little.
   explicit Meter(World& world, bool tells_shares = false)
-      : world_{&world}, tells_shares_{tells_shares}
+      : world_{&world},
+        tells_shares_{tells_shares}
   {
   }
 

@@ -20,7 +20,10 @@ namespace bench
 class Stopwatch
 {
  public:
-  explicit Stopwatch(double& seconds) : seconds_{seconds} {}
+  explicit Stopwatch(double& seconds)
+      : seconds_{seconds}
+  {
+  }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
   ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }

@@ -116,7 +116,9 @@ class Table
 {
  public:
   Table(const Job& job, const ElementwiseOptions& options)
-      : options_{options}, print_{options.json != "-"}, json_(describe(job, "elementwise"))
+      : options_{options},
+        print_{options.json != "-"},
+        json_(describe(job, "elementwise"))
   {
     if (print_)
       std::printf("%zu x %zu elements, one core, medians of %d\n%-10s %-10s %-7s %10s %10s %7s\n",

@@ -67,7 +67,11 @@ class Gemms
 {
  public:
   Gemms(World& world, const Engine& engine, std::size_t most)
-      : world_{world}, engine_{engine}, a_(most, T{1}), b_(most, T{1}), c_(most)
+      : world_{world},
+        engine_{engine},
+        a_(most, T{1}),
+        b_(most, T{1}),
+        c_(most)
   {
   }
 
@@ -224,8 +228,10 @@ class Exchange
 {
  public:
   Exchange(World& world, std::size_t words, int calls)
-      : world_{world}, piece_(words, 1.0),
-        all_(words * static_cast<std::size_t>(world.size() * calls)), calls_{calls}
+      : world_{world},
+        piece_(words, 1.0),
+        all_(words * static_cast<std::size_t>(world.size() * calls)),
+        calls_{calls}
   {
   }
 

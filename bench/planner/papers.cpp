@@ -79,7 +79,10 @@ cubist::Machine with_own_links(cubist::Machine machine)
 class Machines
 {
  public:
-  explicit Machines(const PapersOptions& options) : options_{options} {}
+  explicit Machines(const PapersOptions& options)
+      : options_{options}
+  {
+  }
 
   [[nodiscard]] std::filesystem::path file(const PaperRow& row) const
   {

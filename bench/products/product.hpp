@@ -86,8 +86,11 @@ class SchemeProduct final : public Product<B, T>
   using Mesh = cubist::Mesh<S, B>;
 
   SchemeProduct(const Mesh& mesh, const ProductSetting& p)
-      : product_{mesh, p.size, p.gathered, p.method}, size_{p.size}, x_{mesh, {size_.m, size_.k}},
-        w_{mesh, {size_.k, size_.n}}, y_{mesh, {size_.m, size_.n}}
+      : product_{mesh, p.size, p.gathered, p.method},
+        size_{p.size},
+        x_{mesh, {size_.m, size_.k}},
+        w_{mesh, {size_.k, size_.n}},
+        y_{mesh, {size_.m, size_.n}}
   {
     x_.generate(XAt<T>{});
     w_.generate(WAt<T>{});

@@ -116,7 +116,10 @@ class Scaling
 {
  public:
   Scaling(const Job& job, const ScalingOptions& options, const MachineToSimulate& machine)
-      : job_{job}, options_{options}, machine_{machine}, table_{job.first && options.json != "-"},
+      : job_{job},
+        options_{options},
+        machine_{machine},
+        table_{job.first && options.json != "-"},
         result_(describe(job, "scaling"))
   {
     if (machine_) result_["machine"] = cubist::to_json(*machine_);

@@ -8,7 +8,10 @@ namespace bench
 
 bool has_scalapack() { return false; }
 
-BlacsGrid::BlacsGrid(int ranks) : shape_{ranks} {}
+BlacsGrid::BlacsGrid(int ranks)
+    : shape_{ranks}
+{
+}
 BlacsGrid::~BlacsGrid() = default;
 
 template <class T>

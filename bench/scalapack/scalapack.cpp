@@ -55,7 +55,8 @@ Descriptor describe(const BlacsGrid& grid, std::size_t rows, std::size_t cols, s
 
 bool has_scalapack() { return true; }
 
-BlacsGrid::BlacsGrid(int ranks) : shape_{ranks}
+BlacsGrid::BlacsGrid(int ranks)
+    : shape_{ranks}
 {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -108,7 +108,8 @@ template <class T>
 class Scalapack
 {
  public:
-  explicit Scalapack(const MatmulTask& task) : size_{task.size}
+  explicit Scalapack(const MatmulTask& task)
+      : size_{task.size}
   {
     if (!task.scalapack || !has_scalapack()) return;
     grid_ = std::make_unique<BlacsGrid>(task.on.ranks);

@@ -38,8 +38,8 @@ struct Foreign
 {
   explicit Foreign(const NcclCommunicator& world, T fill)
       : held{Distribution{layout}.local_shape(world.rank())},
-        array(held.size(), fill), matrix{world, layout, array.data(),
-                                         std::max<std::size_t>(1, held.rows)}
+        array(held.size(), fill),
+        matrix{world, layout, array.data(), std::max<std::size_t>(1, held.rows)}
   {
   }
 

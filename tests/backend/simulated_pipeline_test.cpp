@@ -38,7 +38,10 @@ namespace
 class MachineScope
 {
  public:
-  explicit MachineScope(Machine machine) : former_{std::exchange(Simulated::machine, machine)} {}
+  explicit MachineScope(Machine machine)
+      : former_{std::exchange(Simulated::machine, machine)}
+  {
+  }
   MachineScope(const MachineScope&) = delete;
   MachineScope& operator=(const MachineScope&) = delete;
   ~MachineScope() { Simulated::machine = former_; }

@@ -382,7 +382,10 @@ namespace
 template <class F>
 struct OnExit
 {
-  explicit OnExit(F f) : at_exit{f} {}
+  explicit OnExit(F f)
+      : at_exit{f}
+  {
+  }
   OnExit(const OnExit&) = delete;
   OnExit& operator=(const OnExit&) = delete;
   ~OnExit() { at_exit(); }

@@ -24,7 +24,8 @@ class OnDevice
  public:
   explicit OnDevice(MatrixView<const T> host)
       : host_{host},
-        buffer_(host.rows() * host.ld()), view_{buffer_.data(), host.rows(), host.cols(), host.ld()}
+        buffer_(host.rows() * host.ld()),
+        view_{buffer_.data(), host.rows(), host.cols(), host.ld()}
   {
     CudaEngine{}.upload(host, view_);
   }

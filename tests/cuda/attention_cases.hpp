@@ -54,9 +54,13 @@ class AttentionProblem
         q_{numbers(c.sequences * c.queries, c.heads * head_size, 1)},
         k_{numbers(c.sequences * c.keys, c.heads / c.group * head_size, 2)},
         v_{numbers(c.sequences * c.keys, c.heads / c.group * head_size, 3)},
-        d_o_{numbers(c.sequences * c.queries, c.heads * head_size, 4)}, o_{q_.rows, q_.cols},
-        dq_{q_.rows, q_.cols}, dk_{k_.rows, k_.cols}, dv_{k_.rows, k_.cols},
-        l_(c.sequences * c.heads * c.queries), d_(l_.size())
+        d_o_{numbers(c.sequences * c.queries, c.heads * head_size, 4)},
+        o_{q_.rows, q_.cols},
+        dq_{q_.rows, q_.cols},
+        dk_{k_.rows, k_.cols},
+        dv_{k_.rows, k_.cols},
+        l_(c.sequences * c.heads * c.queries),
+        d_(l_.size())
   {
   }
 
@@ -107,7 +111,13 @@ class AttentionProblem
   template <class V>
   struct Matrix
   {
-    Matrix(std::size_t r, std::size_t c) : rows{r}, cols{c}, ld{c + 16}, elements(r * (c + 16)) {}
+    Matrix(std::size_t r, std::size_t c)
+        : rows{r},
+          cols{c},
+          ld{c + 16},
+          elements(r * (c + 16))
+    {
+    }
     [[nodiscard]] MatrixView<V> view() { return {elements.data(), rows, cols, ld}; }
     std::size_t rows, cols, ld;
     std::vector<V> elements;

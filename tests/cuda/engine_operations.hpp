@@ -39,7 +39,9 @@ class Strided
 {
  public:
   Strided(Shape shape, std::size_t gap, int seed)
-      : all_{shape.rows + 2, shape.cols + gap}, shape_{shape}, buffer_(all_.size())
+      : all_{shape.rows + 2, shape.cols + gap},
+        shape_{shape},
+        buffer_(all_.size())
   {
     std::vector<T> host(all_.size());
     int x = seed;

@@ -34,7 +34,10 @@ template <RealScalar T>
 class Twin
 {
  public:
-  Twin(Shape shape, std::uint64_t seed) : shape_{shape}, host_(shape.size()), device_(shape.size())
+  Twin(Shape shape, std::uint64_t seed)
+      : shape_{shape},
+        host_(shape.size()),
+        device_(shape.size())
   {
     for (std::size_t i = 0; i < host_.size(); ++i)
       host_[i] = Philox{seed, 1}.symmetric<Accumulator<T>>(i, 1);

@@ -26,7 +26,8 @@ namespace
 class MemoryFile
 {
  public:
-  MemoryFile(const std::uint8_t* data, std::size_t size) : descriptor_{::memfd_create("tokens", 0)}
+  MemoryFile(const std::uint8_t* data, std::size_t size)
+      : descriptor_{::memfd_create("tokens", 0)}
   {
     demand(descriptor_ >= 0 && ::write(descriptor_, data, size) == static_cast<ssize_t>(size),
            "the system has memory");

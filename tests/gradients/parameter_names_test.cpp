@@ -36,7 +36,13 @@ struct Half
   using Mesh = AxisMesh<Summa2D::Axes, Threads>;
   using Matrix = DistMatrix<double, Summa2D::Weight, Mesh>;
 
-  explicit Half(const Mesh& mesh) : w{mesh, {2, 3}}, dw{w}, v{w}, dv{w} {}
+  explicit Half(const Mesh& mesh)
+      : w{mesh, {2, 3}},
+        dw{w},
+        v{w},
+        dv{w}
+  {
+  }
   void append_parameters(Parameters<double, Mesh>& list, const std::string& prefix)
   {
     list.push_back(freezable_parameter(prefix + "w", w, dw, is_frozen));

@@ -74,7 +74,8 @@ struct BySgd
   template <class T, class M>
   struct On : Sgd<T, M>
   {
-    explicit On(const Parameters<T, M>& p) : Sgd<T, M>{p, {.learning_rate = 0.05, .momentum = 0.9}}
+    explicit On(const Parameters<T, M>& p)
+        : Sgd<T, M>{p, {.learning_rate = 0.05, .momentum = 0.9}}
     {
     }
   };
@@ -215,7 +216,9 @@ struct SmallState
   std::uint64_t steps, seed = 3;
 
   SmallState(const M& mesh, double value, std::uint64_t n, Shape shape = {2, 3})
-      : matrix{mesh, {2, 3}}, accumulator{mesh, shape}, steps{n}
+      : matrix{mesh, {2, 3}},
+        accumulator{mesh, shape},
+        steps{n}
   {
     const auto fill = [value](std::size_t i, std::size_t j) {
       return value + static_cast<double>(10 * i + j);

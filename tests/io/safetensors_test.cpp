@@ -45,7 +45,9 @@ struct Three
   DistMatrix<double, typename S::Input, M> x;
 
   explicit Three(const M& mesh, Sizes n = {})
-      : weight{mesh, {n.in, n.out}}, bias{mesh, {1, n.out}}, x{mesh, {n.rows, n.in}}
+      : weight{mesh, {n.in, n.out}},
+        bias{mesh, {1, n.out}},
+        x{mesh, {n.rows, n.in}}
   {
   }
   std::vector<NamedMatrix<double, M>> all()

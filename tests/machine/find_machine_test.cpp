@@ -24,7 +24,8 @@ namespace
 class CurrentFolder
 {
  public:
-  explicit CurrentFolder(const fs::path& folder) : before_{fs::current_path()}
+  explicit CurrentFolder(const fs::path& folder)
+      : before_{fs::current_path()}
   {
     fs::current_path(folder);
   }

@@ -120,7 +120,11 @@ namespace
 struct Matrices
 {
   explicit Matrices(const Product::Mesh& mesh)
-      : x{mesh, {4, 6}}, w{mesh, {6, 8}}, y{mesh, {4, 8}}, dx{x}, dw{w}
+      : x{mesh, {4, 6}},
+        w{mesh, {6, 8}},
+        y{mesh, {4, 8}},
+        dx{x},
+        dw{w}
   {
   }
   Product::Input x;

@@ -95,7 +95,10 @@ AnyMatrix matrix(const On<A>& mesh, Shape shape)
 class Random
 {
  public:
-  explicit Random(std::uint64_t seed) : seed_{seed} {}
+  explicit Random(std::uint64_t seed)
+      : seed_{seed}
+  {
+  }
   /// In [0, n).
   std::size_t operator()(std::size_t n) { return hash(seed_, 0, rolls_++) % n; }
 

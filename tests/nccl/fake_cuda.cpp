@@ -65,7 +65,8 @@ void fake::enqueue(cudaStream_t stream, std::function<void()> work)
   resolved(stream)->enqueue(std::move(work));
 }
 
-fake::Gate::Gate(cudaStream_t stream) : point_{std::make_shared<Point>()}
+fake::Gate::Gate(cudaStream_t stream)
+    : point_{std::make_shared<Point>()}
 {
   resolved(stream)->enqueue([point = point_] { point->wait(); });
 }
@@ -82,7 +83,10 @@ bool fake::on_device(const void* data, std::size_t bytes)
   return p + bytes <= after->first + after->second;
 }
 
-CUstream_st::CUstream_st() : worker{[this] { run(); }} {}
+CUstream_st::CUstream_st()
+    : worker{[this] { run(); }}
+{
+}
 
 CUstream_st::~CUstream_st()
 {

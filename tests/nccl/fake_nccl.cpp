@@ -89,7 +89,10 @@ struct SplitState
 /// The ranks of one communicator.
 struct Group
 {
-  explicit Group(int n) : size{n} {}
+  explicit Group(int n)
+      : size{n}
+  {
+  }
 
   int size;
   int joined = 0;

@@ -25,7 +25,9 @@ class Overlap
  public:
   /// @param n a power of two: the products are exact
   Overlap(typename B::Communicator& world, std::size_t n)
-      : world_{world}, shape_{n, n}, all_shape_{n * static_cast<std::size_t>(world.size()), n}
+      : world_{world},
+        shape_{n, n},
+        all_shape_{n * static_cast<std::size_t>(world.size()), n}
   {
     const std::vector<float> ones(shape_.size(), 1);
     engine_.upload(MatrixView<const float>{ones.data(), shape_}, view(ones_));

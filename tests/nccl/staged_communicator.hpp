@@ -28,7 +28,10 @@ class DeviceMemory
     require<CommunicationError>(cudaMalloc(&data_, std::max<std::size_t>(bytes, 1)) == cudaSuccess,
                                 "no device memory");
   }
-  DeviceMemory(DeviceMemory&& other) noexcept : data_{std::exchange(other.data_, nullptr)} {}
+  DeviceMemory(DeviceMemory&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}
+  {
+  }
   DeviceMemory& operator=(DeviceMemory&& other) noexcept
   {
     std::swap(data_, other.data_);
@@ -59,9 +62,10 @@ class Staging
 {
  public:
   Staging(const Call<T>& host, cudaStream_t stream)
-      : host_{host}, stream_{stream}, first_{first_size(host)}, second_{disjoint(host)
-                                                                            ? bytes(host.recv)
-                                                                            : 0}
+      : host_{host},
+        stream_{stream},
+        first_{first_size(host)},
+        second_{disjoint(host) ? bytes(host.recv) : 0}
   {
     device_ = host;
     const auto at = [&](const T* p) {
@@ -129,7 +133,8 @@ class StagedRequest
 {
  public:
   template <Element T>
-  StagedRequest(NcclCommunicator world, const Call<T>& call) : world_{std::move(world)}
+  StagedRequest(NcclCommunicator world, const Call<T>& call)
+      : world_{std::move(world)}
   {
     auto staging = std::make_shared<Staging<T>>(call, world_.stream());
     inner_ = world_.start(staging->call());
@@ -167,7 +172,10 @@ class StagedRequest
 class StagedCommunicator : public Collectives<StagedCommunicator>
 {
  public:
-  explicit StagedCommunicator(NcclCommunicator inner) : inner_{std::move(inner)} {}
+  explicit StagedCommunicator(NcclCommunicator inner)
+      : inner_{std::move(inner)}
+  {
+  }
 
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }

@@ -111,7 +111,10 @@ struct WithoutKept : Plain
 /// One that has a number for checkpoints, too.
 struct Counter : Plain
 {
-  explicit Counter(const Plain& plain) : Plain{plain} {}
+  explicit Counter(const Plain& plain)
+      : Plain{plain}
+  {
+  }
 
   void append_state(State<double, Mesh>& state, const std::string& prefix)
   {

@@ -65,7 +65,8 @@ T element(std::size_t i, std::size_t j, std::size_t seed)
 template <class T>
 struct LocalMatrix
 {
-  LocalMatrix(SubMatrixPlace where, std::size_t seed) : place{where}
+  LocalMatrix(SubMatrixPlace where, std::size_t seed)
+      : place{where}
   {
     const auto& layout = place.layout;
     const int rank = boost::mpi::communicator{}.rank();

@@ -77,7 +77,8 @@ class Routine
   using Function = void(A...);
 
   explicit Routine(const std::string& name)
-      : ours_{find(RTLD_DEFAULT, name)}, reference_{find(scalapack(), name)}
+      : ours_{find(RTLD_DEFAULT, name)},
+        reference_{find(scalapack(), name)}
   {
     check(ours_ != reference_, name + " is the library's");
   }
@@ -108,7 +109,9 @@ class Routine
 /// A process grid.
 struct Grid
 {
-  Grid(const char* order, int r, int c) : rows{r}, cols{c}
+  Grid(const char* order, int r, int c)
+      : rows{r},
+        cols{c}
   {
     const int system = -1;
     const int what = 0;
@@ -215,8 +218,9 @@ template <class T>
 struct Matrix
 {
   Matrix(Random& random, const Grid& g, int m, int n, bool may_replicate, int seed)
-      : grid{g}, i{1 + random.between(0, 9) * random.between(0, 1)}, j{1 + random.between(0, 9) *
-                                                                               random.between(0, 1)}
+      : grid{g},
+        i{1 + random.between(0, 9) * random.between(0, 1)},
+        j{1 + random.between(0, 9) * random.between(0, 1)}
   {
     const int sizes[] = {1, 2, 3, 5, 8, 16, 32, 64, 67};
     const auto block = [&] { return sizes[random.between(0, 8)]; };

@@ -72,7 +72,9 @@ class ParameterWords
   using Extents = typename A::Array;
 
   ParameterWords(const Extents& extents, bool sharded)
-      : extents_{extents}, ranks_{A::ranks(extents)}, sharded_{sharded}
+      : extents_{extents},
+        ranks_{A::ranks(extents)},
+        sharded_{sharded}
   {
   }
 
@@ -150,7 +152,8 @@ class TransformerParameters
   using A = typename S::Axes;
 
   TransformerParameters(const TransformerParts<S>& parts, bool sharded)
-      : parts_{parts}, words_{parts.extents(), sharded}
+      : parts_{parts},
+        words_{parts.extents(), sharded}
   {
   }
 

@@ -22,7 +22,11 @@ namespace
 
 struct Named final : ActivityOwner
 {
-  Named(std::map<char, double>& e, char n) : ends{e}, name{n} {}
+  Named(std::map<char, double>& e, char n)
+      : ends{e},
+        name{n}
+  {
+  }
   void complete(double time) override { ends[name] = time; }
 
   std::map<char, double>& ends;
@@ -133,7 +137,10 @@ namespace
 /// Tells when an activity of a list ends.
 struct Numbered final : ActivityOwner
 {
-  explicit Numbered(double& e) : end{e} {}
+  explicit Numbered(double& e)
+      : end{e}
+  {
+  }
   void complete(double time) override { end = time; }
 
   double& end;

@@ -67,7 +67,9 @@ struct Case
   Method method;
 
   explicit Case(std::uint64_t seed)
-      : ranks{4}, scheme{0}, method{seed % 2 == 0 ? Method::automatic : Method::collectives}
+      : ranks{4},
+        scheme{0},
+        method{seed % 2 == 0 ? Method::automatic : Method::collectives}
   {
 #ifndef CUBIST_TEST_MPI
     scheme = static_cast<int>(seed / 2 % 2);

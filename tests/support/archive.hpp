@@ -191,7 +191,10 @@ class Packer
 class Unpacker
 {
  public:
-  explicit Unpacker(Bytes bytes) : bytes_{std::move(bytes)} {}
+  explicit Unpacker(Bytes bytes)
+      : bytes_{std::move(bytes)}
+  {
+  }
 
   /// @throws std::out_of_range when there are too few bytes
   template <class T>

@@ -130,8 +130,14 @@ class EveryCollective
 {
  public:
   EveryCollective(C& world, std::size_t n, Form form, Findings& found)
-      : world_{world}, n_{n}, form_{form}, found_{found}, rank_{world.rank()}, size_{world.size()},
-        ranks_{static_cast<std::size_t>(size_)}, mine_{static_cast<std::size_t>(rank_)}
+      : world_{world},
+        n_{n},
+        form_{form},
+        found_{found},
+        rank_{world.rank()},
+        size_{world.size()},
+        ranks_{static_cast<std::size_t>(size_)},
+        mine_{static_cast<std::size_t>(rank_)}
   {
   }
 

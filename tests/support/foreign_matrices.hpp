@@ -29,7 +29,10 @@ namespace cubist::test
 class Dice
 {
  public:
-  explicit Dice(std::uint64_t seed) : seed_{seed} {}
+  explicit Dice(std::uint64_t seed)
+      : seed_{seed}
+  {
+  }
   /// In [0, n).
   std::size_t operator()(std::size_t n) { return hash(seed_, 0, rolls_++) % n; }
   int integer(int n) { return static_cast<int>((*this)(static_cast<std::size_t>(n))); }
@@ -74,7 +77,8 @@ class AnyDistributed
   using World = typename B::Communicator;
 
   /// A random matrix of this shape.
-  AnyDistributed(World& world, Shape shape, Dice& dice) : rank_{world.rank()}
+  AnyDistributed(World& world, Shape shape, Dice& dice)
+      : rank_{world.rank()}
   {
     const std::size_t kind = dice(3);
     if (kind == 0)

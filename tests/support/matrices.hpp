@@ -69,9 +69,14 @@ struct GlobalMatrix
   Shape shape;
   std::vector<T> data;
 
-  explicit GlobalMatrix(Shape s) : shape{s}, data(s.size()) {}
+  explicit GlobalMatrix(Shape s)
+      : shape{s},
+        data(s.size())
+  {
+  }
   template <class F>
-  GlobalMatrix(Shape s, F f) : GlobalMatrix{s}
+  GlobalMatrix(Shape s, F f)
+      : GlobalMatrix{s}
   {
     for (std::size_t i = 0; i < s.rows; ++i)
       for (std::size_t j = 0; j < s.cols; ++j) (*this)(i, j) = f(i, j);

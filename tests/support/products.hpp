@@ -38,8 +38,12 @@ struct Layer
   GlobalMatrix<T> dw;
 
   Layer(GlobalMatrix<T> x_, GlobalMatrix<T> w_, GlobalMatrix<T> dy_)
-      : x{std::move(x_)}, w{std::move(w_)}, dy{std::move(dy_)}, y{product(x, w)},
-        dx{product(dy, transposed(w))}, dw{product(transposed(x), dy)}
+      : x{std::move(x_)},
+        w{std::move(w_)},
+        dy{std::move(dy_)},
+        y{product(x, w)},
+        dx{product(dy, transposed(w))},
+        dw{product(transposed(x), dy)}
   {
   }
 };
@@ -166,7 +170,10 @@ template <class T>
 struct Products
 {
   Products(ProductSize s, Op x, Op w, const Way& way)
-      : size{s}, op_x{x}, op_w{w}, what{text(s) + ", " + way.name + ": "},
+      : size{s},
+        op_x{x},
+        op_w{w},
+        what{text(s) + ", " + way.name + ": "},
         has_gradients{!ComplexScalar<T> || (x != Op::adjoint && w != Op::adjoint)}
   {
   }

@@ -110,13 +110,16 @@ class Conformance final : public Products<typename Sub::Value>
 
  public:
   Conformance(const typename Sub::Mesh& mesh, ProductSize s, const Way& way)
-      : Products<T>{s, Sub::op_x, Sub::op_w, way}, plan_{mesh, s, way.policy, way.method,
-                                                         quanta(mesh, way)},
+      : Products<T>{s, Sub::op_x, Sub::op_w, way},
+        plan_{mesh, s, way.policy, way.method, quanta(mesh, way)},
         x_{mesh, op_shape(Sub::op_x, {s.m, s.k}),
            cubist::detail::op_quanta(Sub::op_x, {plan_.quanta().m, plan_.quanta().k})},
         w_{mesh, op_shape(Sub::op_w, {s.k, s.n}),
            cubist::detail::op_quanta(Sub::op_w, {plan_.quanta().k, plan_.quanta().n})},
-        dy_{mesh, {s.m, s.n}, {plan_.quanta().m, plan_.quanta().n}}, y_{dy_}, dx_{x_}, dw_{w_}
+        dy_{mesh, {s.m, s.n}, {plan_.quanta().m, plan_.quanta().n}},
+        y_{dy_},
+        dx_{x_},
+        dw_{w_}
   {
   }
 

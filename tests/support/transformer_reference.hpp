@@ -31,7 +31,8 @@ namespace cubist::test
 struct ReferenceModel
 {
   explicit ReferenceModel(const std::string& model)
-      : folder{std::string{CUBIST_TRANSFORMER_DATA} + "/" + model}, config{read_config(folder)},
+      : folder{std::string{CUBIST_TRANSFORMER_DATA} + "/" + model},
+        config{read_config(folder)},
         reference{reference_of(folder)}
   {
   }

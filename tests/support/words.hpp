@@ -51,7 +51,8 @@ struct Operands
   std::uint64_t mn;
 
   Operands(ProductSize s, std::size_t quantum)
-      : mk{pad(s.m, quantum) * pad(s.k, quantum)}, kn{pad(s.k, quantum) * pad(s.n, quantum)},
+      : mk{pad(s.m, quantum) * pad(s.k, quantum)},
+        kn{pad(s.k, quantum) * pad(s.n, quantum)},
         mn{pad(s.m, quantum) * pad(s.n, quantum)}
   {
   }

@@ -63,9 +63,10 @@ struct Gradients
   using Bias = RowVector<typename S::Output>;
 
   explicit Gradients(const M& mesh)
-      : w{mesh, {7, 5}}, v{mesh, {5, 3}}, b{mesh, {1, 5}}, parameters{{"w", w.view(), w.view()},
-                                                                      {"b", b.view(), b.view()},
-                                                                      {"v", v.view(), v.view()}}
+      : w{mesh, {7, 5}},
+        v{mesh, {5, 3}},
+        b{mesh, {1, 5}},
+        parameters{{"w", w.view(), w.view()}, {"b", b.view(), b.view()}, {"v", v.view(), v.view()}}
   {
   }
 

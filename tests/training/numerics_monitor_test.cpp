@@ -63,7 +63,8 @@ struct Trained
   using Network = MLP<S, Threads, double>;
   using M = typename Network::Mesh;
 
-  explicit Trained(const Mesh<S, Threads>& mesh) : mlp{mesh, {7, 11, 5}}
+  explicit Trained(const Mesh<S, Threads>& mesh)
+      : mlp{mesh, {7, 11, 5}}
   {
     const typename Network::Activations x{
         scatter<typename S::Input>(mesh, uniform<double>(rows, 7, 1))};

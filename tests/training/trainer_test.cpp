@@ -48,7 +48,11 @@ struct Task
   MLP<S, TestBackend, double> mlp;
   M mesh;
 
-  explicit Task(const M& m) : mlp{m, {6, 8, 5}, {.dropout = 0.2, .seed = 7}}, mesh{m} {}
+  explicit Task(const M& m)
+      : mlp{m, {6, 8, 5}, {.dropout = 0.2, .seed = 7}},
+        mesh{m}
+  {
+  }
 
   /// @param slope a factor of the gradient
   double operator()(const MicroBatch& batch, double slope = 1)

@@ -34,7 +34,8 @@ class Recorder final : public detail::LoopOptimizer<double, M>
 {
  public:
   Recorder(Record& record, std::optional<std::size_t> micro_batches)
-      : record_{record}, micro_batches_{micro_batches}
+      : record_{record},
+        micro_batches_{micro_batches}
   {
   }
   [[nodiscard]] std::optional<std::size_t> micro_batches() const override { return micro_batches_; }

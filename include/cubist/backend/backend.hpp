@@ -57,7 +57,10 @@ inline void check_time_limit(const LaunchOptions& options)
 class BodyScope
 {
  public:
-  BodyScope() : is_nested_{std::exchange(is_inside_, true)} {}
+  BodyScope()
+      : is_nested_{std::exchange(is_inside_, true)}
+  {
+  }
   BodyScope(BodyScope&&) = delete;
   ~BodyScope() { is_inside_ = is_nested_; }
 

@@ -144,7 +144,8 @@ class FailureProbe
 {
  public:
   explicit FailureProbe(Host& host)
-      : self_{host.split(host.rank(), 0)}, request_{self_.async_receive(received_, 0)}
+      : self_{host.split(host.rank(), 0)},
+        request_{self_.async_receive(received_, 0)}
   {
   }
   FailureProbe(FailureProbe&&) = delete;

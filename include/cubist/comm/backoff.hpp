@@ -21,7 +21,10 @@ class Backoff
 
   Backoff() = default;
   /// Only yields for as long as `yields`, too: the shortest sleep takes a system some 100 us.
-  explicit Backoff(Clock::duration yields) : yields_{yields} {}
+  explicit Backoff(Clock::duration yields)
+      : yields_{yields}
+  {
+  }
 
   /// Pauses for 2 to 500 us, and returns the time waited before, or zero after a yield.
   Clock::duration pause()

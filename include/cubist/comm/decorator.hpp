@@ -36,7 +36,10 @@ class CommunicatorDecorator : public Collectives<Derived>
   static constexpr bool has_windows = forwards_windows && ExposesMemory<C>;
 
   /// Decorates `inner`.
-  explicit CommunicatorDecorator(C inner) : inner_{std::move(inner)} {}
+  explicit CommunicatorDecorator(C inner)
+      : inner_{std::move(inner)}
+  {
+  }
 
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }

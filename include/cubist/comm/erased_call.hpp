@@ -35,10 +35,11 @@ struct ErasedCall : CallSignature
   ErasedCall() = default;
   template <Element T>
   ErasedCall(const Call<T>& call)  // NOLINT: implicit, as a parameter's type
-      : CallSignature{CallSignature::of(call)}, send{reinterpret_cast<const std::byte*>(
-                                                    call.send.data())},
+      : CallSignature{CallSignature::of(call)},
+        send{reinterpret_cast<const std::byte*>(call.send.data())},
         recv{reinterpret_cast<std::byte*>(call.recv.data())},
-        element_size{sizeof(T)}, combine{&combine_bytes<T>}
+        element_size{sizeof(T)},
+        combine{&combine_bytes<T>}
   {
   }
 

@@ -38,11 +38,13 @@ class PendingCall
   using Member = typename Group::Member;
 
   PendingCall(std::shared_ptr<Group> group, Member& member)
-      : group_{std::move(group)}, member_{&member}
+      : group_{std::move(group)},
+        member_{&member}
   {
   }
   PendingCall(PendingCall&& other) noexcept
-      : group_{std::move(other.group_)}, member_{std::exchange(other.member_, nullptr)}
+      : group_{std::move(other.group_)},
+        member_{std::exchange(other.member_, nullptr)}
   {
   }
   PendingCall& operator=(PendingCall&& other) noexcept

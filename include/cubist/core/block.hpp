@@ -63,8 +63,16 @@ struct Quanta
 
   Quanta() = default;
   /// One quantum for rows and columns.
-  constexpr Quanta(std::size_t quantum) : rows{quantum}, cols{quantum} {}
-  constexpr Quanta(std::size_t of_rows, std::size_t of_cols) : rows{of_rows}, cols{of_cols} {}
+  constexpr Quanta(std::size_t quantum)
+      : rows{quantum},
+        cols{quantum}
+  {
+  }
+  constexpr Quanta(std::size_t of_rows, std::size_t of_cols)
+      : rows{of_rows},
+        cols{of_cols}
+  {
+  }
 
   friend constexpr bool operator==(const Quanta&, const Quanta&) = default;
 };

@@ -25,9 +25,16 @@ class Complex
 {
  public:
   /// The number re + im i.
-  CUBIST_HOST_DEVICE constexpr Complex(T re = T{}, T im = T{}) : re_{re}, im_{im} {}
+  CUBIST_HOST_DEVICE constexpr Complex(T re = T{}, T im = T{})
+      : re_{re},
+        im_{im}
+  {
+  }
   /// Converts a number of the standard library.
-  CUBIST_HOST_DEVICE constexpr Complex(const std::complex<T>& z) : Complex{z.real(), z.imag()} {}
+  CUBIST_HOST_DEVICE constexpr Complex(const std::complex<T>& z)
+      : Complex{z.real(), z.imag()}
+  {
+  }
   CUBIST_HOST_DEVICE constexpr explicit operator std::complex<T>() const { return {re_, im_}; }
 
   /// The real part.

@@ -93,9 +93,15 @@ namespace detail
 /// A part of a message: a text, or a value with the function that prints it.
 struct MessagePart
 {
-  MessagePart(const char* text) : value{text}, print{&print_text} {}
+  MessagePart(const char* text)
+      : value{text},
+        print{&print_text}
+  {
+  }
   template <class T>
-  MessagePart(const T& v) : value{&v}, print{&print_value<T>}
+  MessagePart(const T& v)
+      : value{&v},
+        print{&print_value<T>}
   {
   }
 

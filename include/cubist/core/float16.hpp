@@ -132,12 +132,19 @@ class Float16
  public:
   Float16() = default;
   /// The nearest value; of two equally near ones, the one whose last bit is 0.
-  CUBIST_HOST_DEVICE constexpr Float16(float x) : bits_{round(x)} {}
+  CUBIST_HOST_DEVICE constexpr Float16(float x)
+      : bits_{round(x)}
+  {
+  }
   /// The nearest value, rounded once.
-  CUBIST_HOST_DEVICE constexpr explicit Float16(double x) : Float16{detail::round_to_odd(x)} {}
+  CUBIST_HOST_DEVICE constexpr explicit Float16(double x)
+      : Float16{detail::round_to_odd(x)}
+  {
+  }
   /// The nearest value.
   template <std::integral I>
-  CUBIST_HOST_DEVICE constexpr explicit Float16(I x) : Float16{static_cast<double>(x)}
+  CUBIST_HOST_DEVICE constexpr explicit Float16(I x)
+      : Float16{static_cast<double>(x)}
   {
   }
 

@@ -23,12 +23,18 @@ class MatrixView
 
   /// @pre ld >= cols; or ld is 0, and every row is the same memory, which is only read
   CUBIST_HOST_DEVICE MatrixView(T* data, std::size_t rows, std::size_t cols, std::size_t ld)
-      : data_{data}, rows_{rows}, cols_{cols}, ld_{ld}
+      : data_{data},
+        rows_{rows},
+        cols_{cols},
+        ld_{ld}
   {
   }
 
   /// Rows without gaps.
-  MatrixView(T* data, Shape shape) : MatrixView{data, shape.rows, shape.cols, shape.cols} {}
+  MatrixView(T* data, Shape shape)
+      : MatrixView{data, shape.rows, shape.cols, shape.cols}
+  {
+  }
 
   /// A read-only view of the same matrix.
   operator MatrixView<const T>() const requires(!std::is_const_v<T>)

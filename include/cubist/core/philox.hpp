@@ -31,7 +31,8 @@ class Philox
  public:
   /// Each weight, and each dropout mask of each step, has a `stream` of its own under one seed.
   CUBIST_HOST_DEVICE constexpr Philox(std::uint64_t seed, std::uint64_t stream)
-      : seed_{seed}, stream_{stream}
+      : seed_{seed},
+        stream_{stream}
   {
   }
 

@@ -25,7 +25,9 @@ class BatchOrder
   /// @param samples the name of the samples, for messages: "windows of train.bin"
   /// @throws ArgumentError unless 0 < batch <= count
   BatchOrder(std::uint64_t count, std::size_t batch, std::uint64_t seed, const std::string& samples)
-      : count_{count}, batch_{batch}, seed_{seed}
+      : count_{count},
+        batch_{batch},
+        seed_{seed}
   {
     require<ArgumentError>(batch > 0 && batch <= count, "got batches of ", batch, " of the ", count,
                            " ", samples,

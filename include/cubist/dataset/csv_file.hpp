@@ -29,7 +29,8 @@ class CsvFile
  public:
   /// @throws DataError for a file that cannot be read, and what `parse_csv` throws
   explicit CsvFile(const std::filesystem::path& path, const CsvOptions& options = {})
-      : file_{path}, options_{options}
+      : file_{path},
+        options_{options}
   {
     std::vector<std::uint64_t> lines;
     const auto note = [&](std::size_t offset) { lines.push_back(offset); };

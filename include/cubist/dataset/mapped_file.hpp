@@ -26,7 +26,8 @@ class MappedFile
 {
  public:
   /// @throws DataError for a file that cannot be read
-  explicit MappedFile(const std::filesystem::path& path) : path_{path.string()}
+  explicit MappedFile(const std::filesystem::path& path)
+      : path_{path.string()}
   {
     const File file{path_, File::Mode::read};
     const std::size_t size = file.bytes();

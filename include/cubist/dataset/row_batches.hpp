@@ -51,12 +51,12 @@ class RowBatches
   /// than there are training rows; DataError for features to be normalised that are all equal; and
   /// what RowReader throws
   RowBatches(CsvFile file, const RowBatchOptions& options)
-      : reader_{std::move(file), options.rows}, split_{reader_.file().rows(), options.seed, 0,
-                                                       Draw::held_out},
+      : reader_{std::move(file), options.rows},
+        split_{reader_.file().rows(), options.seed, 0, Draw::held_out},
         held_out_{count_held_out(reader_.file(), options.held_out)},
-        held_out_last_{options.held_out_last}, order_{split_.count() - held_out_, options.batch,
-                                                      options.seed,
-                                                      "training rows of " + reader_.file().path()}
+        held_out_last_{options.held_out_last},
+        order_{split_.count() - held_out_, options.batch, options.seed,
+               "training rows of " + reader_.file().path()}
   {
     if (!options.normalize) return;
     std::vector<bool> training(split_.count(), true);

@@ -69,7 +69,9 @@ class RowReader
   /// @throws DataError for a file without features, and for a label that is no class; ArgumentError
   /// for a column that the file lacks, and for a deviation that is not positive
   RowReader(CsvFile file, const RowOptions& options)
-      : file_{std::move(file)}, options_{options}, outputs_{find_outputs(file_, options)}
+      : file_{std::move(file)},
+        options_{options},
+        outputs_{find_outputs(file_, options)}
   {
     set_scaling(options.scaling);
     if (options_.targets == 0) read_labels();

@@ -29,7 +29,9 @@ class Shuffle
   /// @pre count < 2^63
   /// @throws ArgumentError unless epoch < 2^40
   Shuffle(std::uint64_t count, std::uint64_t seed, std::uint64_t epoch = 0, Draw draw = Draw::order)
-      : count_{count}, a_{std::max(root(count), std::uint64_t{1})}, b_{ceil_div(count, a_)},
+      : count_{count},
+        a_{std::max(root(count), std::uint64_t{1})},
+        b_{ceil_div(count, a_)},
         random_{stream(seed, draw, 0, epoch)}
   {
   }

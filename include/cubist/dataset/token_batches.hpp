@@ -44,10 +44,10 @@ class TokenBatches
   /// @throws ArgumentError for sequences of fewer than two tokens, and for more sequences in a
   /// batch than the file has windows; DataError for a file shorter than a window
   TokenBatches(TokenFile file, const TokenBatchOptions& options)
-      : file_{std::move(file)}, length_{options.length}, order_{
-                                                             count_windows(file_, options.length),
-                                                             options.sequences, options.seed,
-                                                             "windows of " + file_.path()}
+      : file_{std::move(file)},
+        length_{options.length},
+        order_{count_windows(file_, options.length), options.sequences, options.seed,
+               "windows of " + file_.path()}
   {
   }
 

@@ -211,7 +211,8 @@ class TokenFile
   /// an index of Megatron's), has a header that does not fit it, or a part of a token at its end,
   /// or looks like tokens of another type than uint16 where none is named
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {})
-      : file_{path}, vocabulary_{options.vocabulary}
+      : file_{path},
+        vocabulary_{options.vocabulary}
   {
     require<DataError>(!file_.bytes().empty(), "got ", file_.path(),
                        ", which is empty, so there is no text to learn from; write tokens to it");

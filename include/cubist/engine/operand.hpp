@@ -22,9 +22,9 @@ class Operand
   Operand() = default;
   /// op(`stored`) as an operand.
   Operand(MatrixView<T> stored, Op op = Op::none)
-      : stored_{stored}, transposed_{op != Op::none}, conjugated_{
-                                                          op == Op::adjoint &&
-                                                          ComplexScalar<std::remove_cv_t<T>>}
+      : stored_{stored},
+        transposed_{op != Op::none},
+        conjugated_{op == Op::adjoint && ComplexScalar<std::remove_cv_t<T>>}
   {
   }
 

@@ -31,7 +31,9 @@ struct SpanName
   /// A text and numbers.
   template <std::convertible_to<std::size_t>... N>
   requires(sizeof...(N) <= most_numbers) SpanName(const char* t, N... n)
-      : text{t}, numbers{static_cast<std::size_t>(n)...}, count{sizeof...(N)}
+      : text{t},
+        numbers{static_cast<std::size_t>(n)...},
+        count{sizeof...(N)}
   {
   }
   /// The class, a text, and numbers.
@@ -57,7 +59,8 @@ class Span
 {
  public:
   /// @param engine outlives the span
-  Span([[maybe_unused]] const E& engine, [[maybe_unused]] const SpanName& name) : engine_{engine}
+  Span([[maybe_unused]] const E& engine, [[maybe_unused]] const SpanName& name)
+      : engine_{engine}
   {
     if constexpr (detail::ShowsSpans<E>) engine_.begin_span(name);
   }

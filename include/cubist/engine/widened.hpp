@@ -43,7 +43,10 @@ template <class T>
 struct Widened
 {
   T& value;
-  CUBIST_HOST_DEVICE explicit Widened(T& x) : value{x} {}
+  CUBIST_HOST_DEVICE explicit Widened(T& x)
+      : value{x}
+  {
+  }
   CUBIST_HOST_DEVICE void store() const {}
 };
 template <ShortReal T>
@@ -51,14 +54,21 @@ struct Widened<T>
 {
   T& element;
   float value;
-  CUBIST_HOST_DEVICE explicit Widened(T& x) : element{x}, value{x} {}
+  CUBIST_HOST_DEVICE explicit Widened(T& x)
+      : element{x},
+        value{x}
+  {
+  }
   CUBIST_HOST_DEVICE void store() const { element = value; }
 };
 template <ShortReal T>
 struct Widened<const T>
 {
   const float value;
-  CUBIST_HOST_DEVICE explicit Widened(const T& x) : value{x} {}
+  CUBIST_HOST_DEVICE explicit Widened(const T& x)
+      : value{x}
+  {
+  }
   CUBIST_HOST_DEVICE void store() const {}
 };
 

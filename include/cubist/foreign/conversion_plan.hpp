@@ -47,7 +47,10 @@ class CommonElements
 {
  public:
   CommonElements(const Patches& from, const Patches& to, MatrixPart part)
-      : from_{from}, to_{to}, part_{part}, rows_{keeps(from.row_sets, to.row_sets)},
+      : from_{from},
+        to_{to},
+        part_{part},
+        rows_{keeps(from.row_sets, to.row_sets)},
         cols_{keeps(from.col_sets, to.col_sets)}
   {
   }
@@ -116,7 +119,9 @@ struct ConversionPlan
   ConversionPlan(const Distribution& source, const Distribution& target, Op op, MatrixPart p,
                  int me, int ranks)
       : from{op == Op::none ? source.patches() : source.patches().transposed()},
-        to{target.patches()}, part{p}, rank{me}
+        to{target.patches()},
+        part{p},
+        rank{me}
   {
     CommonElements common{from, to, part};
     for (std::size_t g = 0; g < from.groups.size(); ++g)

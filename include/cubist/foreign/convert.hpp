@@ -56,7 +56,8 @@ class MessageBuffer
 {
  public:
   explicit MessageBuffer(std::size_t size)
-      : size_{size}, data_{size > 0 ? Allocator{}.allocate(size) : nullptr}
+      : size_{size},
+        data_{size > 0 ? Allocator{}.allocate(size) : nullptr}
   {
   }
   MessageBuffer(const MessageBuffer&) = delete;
@@ -88,7 +89,9 @@ class Messages
 {
  public:
   Messages(const E& engine, std::size_t size)
-      : engine_{engine}, host_{size}, staged_(in_host_memory<E> ? 0 : size)
+      : engine_{engine},
+        host_{size},
+        staged_(in_host_memory<E> ? 0 : size)
   {
   }
 
@@ -130,7 +133,12 @@ class Conversion
  public:
   Conversion(C& world, const E& engine, const ConversionPlan& plan,
              const ForeignMatrix<const T>& from, const ForeignMatrix<T>& to, const A& assign)
-      : world_{world}, engine_{engine}, plan_{plan}, from_{from}, to_{to}, assign_{assign}
+      : world_{world},
+        engine_{engine},
+        plan_{plan},
+        from_{from},
+        to_{to},
+        assign_{assign}
   {
   }
 

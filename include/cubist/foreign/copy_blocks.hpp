@@ -84,7 +84,9 @@ class Combine
 
  public:
   Combine(T alpha, bool conjugates, T beta)
-      : alpha_{Number(alpha)}, beta_{Number(beta)}, sign_(conjugates ? -1.0F : 1.0F)
+      : alpha_{Number(alpha)},
+        beta_{Number(beta)},
+        sign_(conjugates ? -1.0F : 1.0F)
   {
   }
 
@@ -255,7 +257,8 @@ class CommonBlocks
   CommonBlocks() = default;
   CommonBlocks(const StoredSets& source, const StoredSets& target,
                MatrixPart part = MatrixPart::all)
-      : part_{part}, by_rows_{source.row_major == target.row_major}
+      : part_{part},
+        by_rows_{source.row_major == target.row_major}
   {
     add_common_runs(rows_, source.rows, target.rows, part == MatrixPart::all);
     add_common_runs(cols_, source.cols, target.cols, part == MatrixPart::all);
@@ -266,7 +269,8 @@ class CommonBlocks
 
   /// Of arrays that are stored in the same order: the lines, and what is in each line.
   CommonBlocks(std::vector<CommonRun> lines, std::vector<CommonRun> runs)
-      : rows_{std::move(lines)}, cols_{std::move(runs)}
+      : rows_{std::move(lines)},
+        cols_{std::move(runs)}
   {
   }
 

@@ -143,7 +143,10 @@ class Distribution
 
  public:
   /// A matrix without elements.
-  Distribution() : list_{std::make_shared<const List>()} {}
+  Distribution()
+      : list_{std::make_shared<const List>()}
+  {
+  }
 
   /// A block-cyclic matrix.
   /// @param name of the matrix, for messages
@@ -176,7 +179,8 @@ class Distribution
   /// A matrix of rectangles; the list is the same on every rank. Empty rectangles are allowed.
   /// @throws ShapeError for rectangles that overlap, leave elements without a rank, or lie outside
   /// of the matrix; ArgumentError for a negative rank
-  Distribution(Shape shape, std::vector<RankRectangle> rectangles) : window_{shape}
+  Distribution(Shape shape, std::vector<RankRectangle> rectangles)
+      : window_{shape}
   {
     detail::require_cover(shape, rectangles);
     set(std::move(rectangles));

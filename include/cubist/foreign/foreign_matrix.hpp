@@ -236,7 +236,9 @@ class ForeignMatrix
 
   template <Communicator C>
   ForeignMatrix(const C& world, Distribution distribution)
-      : distribution_{std::move(distribution)}, rank_{world.rank()}, ranks_{world.size()}
+      : distribution_{std::move(distribution)},
+        rank_{world.rank()},
+        ranks_{world.size()}
   {
     detail::require_ranks(distribution_, ranks_, "a matrix");
   }

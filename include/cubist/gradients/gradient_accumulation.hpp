@@ -78,7 +78,9 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
   /// @param next  takes the means; it outlives the accumulator
   /// @throws ArgumentError for no micro-batches
   GradientAccumulator(const M& mesh, std::size_t count, GradientReducer<T, M>& next)
-      : mesh_{mesh}, count_{count}, next_{next}
+      : mesh_{mesh},
+        count_{count},
+        next_{next}
   {
     require<ArgumentError>(count > 0, "got steps of 0 micro-batches, which have no gradients; use "
                                       "at least 1");
@@ -181,9 +183,9 @@ class GradientAccumulation
   /// @param micro_batches of a step
   /// @throws ArgumentError for 0, and for parameters that are not of one network
   GradientAccumulation(const Parameters<T, M>& parameters, std::size_t micro_batches)
-      : gradients_{of_network(parameters)}, sums_{detail::make_accumulator(
-                                                parameters.front().value.mesh, micro_batches,
-                                                gradients_->reducer())},
+      : gradients_{of_network(parameters)},
+        sums_{detail::make_accumulator(parameters.front().value.mesh, micro_batches,
+                                       gradients_->reducer())},
         scope_{gradients_, *sums_}
   {
   }

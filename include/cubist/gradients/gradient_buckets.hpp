@@ -61,7 +61,8 @@ class GradientBuckets final : public GradientReducer<T, M>
 
   /// Sums gradients of a network on this mesh.
   explicit GradientBuckets(const M& mesh, const BucketOptions& options = {})
-      : mesh_{mesh}, options_{options}
+      : mesh_{mesh},
+        options_{options}
   {
   }
 
@@ -227,7 +228,10 @@ class Gradients
 {
  public:
   /// Gradients of a network on this mesh go into buckets.
-  explicit Gradients(const M& mesh) : buckets_{mesh} {}
+  explicit Gradients(const M& mesh)
+      : buckets_{mesh}
+  {
+  }
 
   /// What takes the gradients of the next backward.
   [[nodiscard]] GradientReducer<T, M>& reducer() { return used_ ? *used_ : buckets_; }
@@ -260,7 +264,8 @@ class ReducerScope
  public:
   /// @param reducer outlives the scope
   ReducerScope(std::shared_ptr<Gradients<T, M>> gradients, GradientReducer<T, M>& reducer)
-      : gradients_{std::move(gradients)}, former_{std::exchange(gradients_->used_, &reducer)}
+      : gradients_{std::move(gradients)},
+        former_{std::exchange(gradients_->used_, &reducer)}
   {
   }
   ReducerScope(const ReducerScope&) = delete;

@@ -24,7 +24,8 @@ class AtomicFile
   /// Creates a file of `bytes` bytes that starts with `header`. Every rank of the mesh calls it.
   /// @throws DataError where the system refuses
   AtomicFile(M mesh, std::filesystem::path path, std::string_view header, std::uint64_t bytes)
-      : mesh_{std::move(mesh)}, path_{std::move(path)}
+      : mesh_{std::move(mesh)},
+        path_{std::move(path)}
   {
     part_ = path_;
     part_ += ".part";

@@ -119,7 +119,9 @@ class Checkpoints
   /// it.
   Checkpoints(const AxisMesh<A, B>& mesh, std::filesystem::path folder,
               const CheckpointOptions& options = {})
-      : mesh_{mesh}, folder_{std::move(folder)}, options_{options}
+      : mesh_{mesh},
+        folder_{std::move(folder)},
+        options_{options}
   {
   }
 

@@ -37,7 +37,8 @@ class File
   };
 
   /// Opens the file.
-  File(std::string path, Mode mode) : path_{std::move(path)}
+  File(std::string path, Mode mode)
+      : path_{std::move(path)}
   {
     const int flags = mode == Mode::read    ? O_RDONLY
                       : mode == Mode::write ? O_RDWR

@@ -54,7 +54,11 @@ inline constexpr std::array<std::string_view, 20> npy_names{
 class NpyDictionary
 {
  public:
-  NpyDictionary(std::string_view text, const std::string& file) : rest_{text}, file_{file} {}
+  NpyDictionary(std::string_view text, const std::string& file)
+      : rest_{text},
+        file_{file}
+  {
+  }
 
   [[nodiscard]] NpyHeader parse()
   {

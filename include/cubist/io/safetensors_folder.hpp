@@ -42,7 +42,8 @@ class SafetensorsFolder
   /// @param path the folder, or a safetensors file
   /// @throws DataError for files that are missing or damaged, for a folder with both a model in one
   /// file and an index of others, and for files that do not have what their index says
-  explicit SafetensorsFolder(const std::filesystem::path& path) : path_{path.string()}
+  explicit SafetensorsFolder(const std::filesystem::path& path)
+      : path_{path.string()}
   {
     open(path);
   }

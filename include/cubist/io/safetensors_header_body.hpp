@@ -55,7 +55,8 @@ class SafetensorsJson
   std::map<std::string, std::string> metadata;
   std::vector<TensorInfo> tensors;  ///< in the order of the text
 
-  SafetensorsJson(std::string_view json, const std::string& file) : file_{file}
+  SafetensorsJson(std::string_view json, const std::string& file)
+      : file_{file}
   {
     expect(json.starts_with('{'), "text that does not begin with {", "an object");
     // The parser stops at a zero byte.

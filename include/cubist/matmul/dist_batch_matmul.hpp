@@ -57,8 +57,9 @@ class DistBatchMatMul
   /// A plan for products of one size; collective.
   DistBatchMatMul(const Mesh& mesh, BatchSize size, Gathered policy = Gathered::again,
                   Method requested = Method::automatic)
-      : mesh_{mesh}, batch_{size.b}, product_{
-                                         mesh.group(), {size.m, size.n, size.k}, policy, requested}
+      : mesh_{mesh},
+        batch_{size.b},
+        product_{mesh.group(), {size.m, size.n, size.k}, policy, requested}
   {
   }
 

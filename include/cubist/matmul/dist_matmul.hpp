@@ -100,7 +100,9 @@ class DistMatMul
   /// that 64 bits do not count, MeshError for quanta that are no multiples of the mesh's
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again,
                       Method requested = Method::automatic, ProductQuanta quanta = {})
-      : mesh_{mesh}, size_{size}, quanta_{detail::or_of_mesh(quanta, mesh.quantum())}
+      : mesh_{mesh},
+        size_{size},
+        quanta_{detail::or_of_mesh(quanta, mesh.quantum())}
   {
     for (const Shape s : {x_shape(), w_shape(), y_shape()}) require_countable(s, sizeof(T));
     const bool exposed = can_expose(mesh_.world());

@@ -88,7 +88,11 @@ class ProductCalls
 {
  public:
   /// @param scheme lives as long as the program
-  ProductCalls(const char* scheme, ProductSize size) : scheme_{scheme}, size_{size} {}
+  ProductCalls(const char* scheme, ProductSize size)
+      : scheme_{scheme},
+        size_{size}
+  {
+  }
 
   /// "Summa2D forward 4x5x6" for the sizes M, N, K.
   /// @throws ArgumentError while another call is active

@@ -53,7 +53,9 @@ class DistBatch
 
   /// `batch` matrices of zeros. All ranks call it.
   DistBatch(const M& mesh, std::size_t batch, Shape shape)
-      : mesh_{mesh}, batch_{batch}, shape_{shape}
+      : mesh_{mesh},
+        batch_{batch},
+        shape_{shape}
   {
     matrices_.reserve(own_range().valid);
     for (std::size_t i = 0; i < own_range().valid; ++i) matrices_.emplace_back(mesh.group(), shape);

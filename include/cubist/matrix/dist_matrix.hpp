@@ -110,7 +110,10 @@ class LayoutBlocks final : public BlockMap<M>
   using Replicas = typename PendingAxes<L, typename M::Axes>::type;
 
  public:
-  explicit LayoutBlocks(bool of_parts) : of_parts_{of_parts} {}
+  explicit LayoutBlocks(bool of_parts)
+      : of_parts_{of_parts}
+  {
+  }
 
   [[nodiscard]] static std::shared_ptr<const BlockMap<M>> get(bool of_parts)
   {
@@ -176,10 +179,16 @@ class BlockMemory
  public:
   /// @param common  null for memory of its own
   BlockMemory(std::shared_ptr<T> common, std::size_t size)
-      : own_(common ? 0 : size), common_{std::move(common)}, size_{common_ ? size : 0}
+      : own_(common ? 0 : size),
+        common_{std::move(common)},
+        size_{common_ ? size : 0}
   {
   }
-  BlockMemory(const BlockMemory& other) : own_(0) { *this = other; }
+  BlockMemory(const BlockMemory& other)
+      : own_(0)
+  {
+    *this = other;
+  }
   BlockMemory(BlockMemory&&) noexcept = default;
   BlockMemory& operator=(const BlockMemory& other)
   {
@@ -230,7 +239,10 @@ class DistMatrix
 
   /// A matrix (M, N) of zeros. All ranks of the mesh call it; idle ranks may.
   /// @throws ShapeError if its size in bytes exceeds 64 bits
-  DistMatrix(const M& mesh, Shape shape) : DistMatrix{mesh, shape, mesh.quantum()} {}
+  DistMatrix(const M& mesh, Shape shape)
+      : DistMatrix{mesh, shape, mesh.quantum()}
+  {
+  }
 
   /// A matrix whose blocks are padded to other quanta.
   /// @throws MeshError for quanta that are no multiples of the mesh's
@@ -312,10 +324,10 @@ class DistMatrix
 
  private:
   DistMatrix(M mesh, Shape shape, Quanta quanta, std::shared_ptr<T> memory, bool has_elements)
-      : mesh_{std::move(mesh)}, shape_{require_countable(shape, sizeof(T))},
-        quanta_{detail::require_multiples(quanta, mesh_.quantum())}, block_{detail::block_of<L>(
-                                                                         mesh_, shape, quanta_,
-                                                                         mesh_.rank())},
+      : mesh_{std::move(mesh)},
+        shape_{require_countable(shape, sizeof(T))},
+        quanta_{detail::require_multiples(quanta, mesh_.quantum())},
+        block_{detail::block_of<L>(mesh_, shape, quanta_, mesh_.rank())},
         storage_(std::move(memory),
                  has_elements ? require_countable(block_.padded(), sizeof(T)).size() : 0)
   {

@@ -60,7 +60,10 @@ template <class T, class M>
 class StagingBlock
 {
  public:
-  explicit StagingBlock(std::size_t size) : buffer_(size) {}
+  explicit StagingBlock(std::size_t size)
+      : buffer_(size)
+  {
+  }
 
   [[nodiscard]] MatrixView<T> block(Shape shape)
   {

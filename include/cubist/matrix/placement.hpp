@@ -63,7 +63,8 @@ class Placement
  public:
   /// @param stored the block of A of each rank
   Placement(std::vector<Block> stored, bool transposed)
-      : stored_{std::move(stored)}, transposed_{transposed},
+      : stored_{std::move(stored)},
+        transposed_{transposed},
         replica_map_{detail::replica_map(ranks(), [this](int rank) { return (*this)[rank]; })}
   {
     for (const Block& b : stored_)

@@ -67,7 +67,10 @@ struct OwnedMemory
   // Windows are in place from a page on.
   static constexpr std::size_t page = 4096;
 
-  explicit OwnedMemory(std::size_t size) : elements(std::max(size, page / sizeof(T))) {}
+  explicit OwnedMemory(std::size_t size)
+      : elements(std::max(size, page / sizeof(T)))
+  {
+  }
 
   typename E::template Buffer<T> elements;
   typename E::template Buffer<std::int64_t> numbers =

@@ -32,7 +32,10 @@ class StageBlocks final : public BlockMap<M>
  public:
   /// @param stage  the mesh of the stage that this rank knows  @param of_stage  the blocks there
   StageBlocks(Stage stage, OfStage of_stage, int first, int second)
-      : stage_{std::move(stage)}, of_stage_{std::move(of_stage)}, first_{first}, second_{second}
+      : stage_{std::move(stage)},
+        of_stage_{std::move(of_stage)},
+        first_{first},
+        second_{second}
   {
   }
 

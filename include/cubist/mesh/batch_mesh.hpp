@@ -36,8 +36,10 @@ class AxisBatchMesh
   /// @param make_group makes the mesh of a group from its communicator
   template <class F>
   AxisBatchMesh(const Communicator& world, int groups, F make_group)
-      : world_{world}, groups_{require_divisor(groups, world.size())},
-        index_{world.rank() / group_size()}, group_{make_group(world_.split(index_, world.rank()))},
+      : world_{world},
+        groups_{require_divisor(groups, world.size())},
+        index_{world.rank() / group_size()},
+        group_{make_group(world_.split(index_, world.rank()))},
         across_{world_.split(world.rank() % group_size(), world.rank())}
   {
   }

@@ -240,7 +240,10 @@ template <class V, class M>
 class BorrowedMatrix
 {
  public:
-  BorrowedMatrix(const M& mesh, Shape shape) : mesh_{mesh}, data_{take(shape.size())}, shape_{shape}
+  BorrowedMatrix(const M& mesh, Shape shape)
+      : mesh_{mesh},
+        data_{take(shape.size())},
+        shape_{shape}
   {
   }
   BorrowedMatrix(const BorrowedMatrix&) = delete;

@@ -48,7 +48,9 @@ struct LayerBiases
 
   /// All layers, or none.
   constexpr LayerBiases(bool all)  // NOLINT: implicit, so that `.bias = false` says it
-      : query_key_value{all}, attention_output{all}, feed_forward{all}
+      : query_key_value{all},
+        attention_output{all},
+        feed_forward{all}
   {
   }
   friend constexpr bool operator==(const LayerBiases&, const LayerBiases&) = default;

@@ -66,7 +66,9 @@ class Dropout
  public:
   /// @throws ArgumentError unless 0 <= p < 1 and layer < 2^16
   explicit Dropout(double p, std::uint64_t seed = 0, std::size_t layer = 0)
-      : p_{p}, seed_{seed}, layer_{layer}
+      : p_{p},
+        seed_{seed},
+        layer_{layer}
   {
     require<ArgumentError>(
         p >= 0 && p < 1, "got a dropout probability of ", p,

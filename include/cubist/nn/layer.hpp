@@ -48,7 +48,11 @@ template <Scalar T, class M>
 struct BackwardPass : Pass
 {
   /// @param reducer outlives the pass
-  BackwardPass(const Pass& pass, GradientReducer<T, M>& reducer) : Pass{pass}, gradients{reducer} {}
+  BackwardPass(const Pass& pass, GradientReducer<T, M>& reducer)
+      : Pass{pass},
+        gradients{reducer}
+  {
+  }
 
   GradientReducer<T, M>& gradients;
 };

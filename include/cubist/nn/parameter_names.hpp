@@ -54,7 +54,8 @@ class Freezing
  public:
   /// @param names with * for any characters
   explicit Freezing(const std::vector<std::string>& names)
-      : names_{names}, is_used_(names.size(), false)
+      : names_{names},
+        is_used_(names.size(), false)
   {
   }
 

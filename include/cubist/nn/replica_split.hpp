@@ -47,7 +47,8 @@ class ReplicaSplit
 
   /// @param x with the rows, cut in the same way
   /// @param wanted whether to share work, if that is possible; the same on all ranks
-  explicit ReplicaSplit(const DistMatrix<T, L, M>& x, bool wanted = true) : all_{x.valid().rows()}
+  explicit ReplicaSplit(const DistMatrix<T, L, M>& x, bool wanted = true)
+      : all_{x.valid().rows()}
   {
     if constexpr (is_possible)
       if (wanted && x.mesh().active() && x.valid().size() >= least_elements)

@@ -37,7 +37,10 @@ template <class Matrix>
 class ResidualSum
 {
  public:
-  explicit ResidualSum(const Dropout& dropout) : dropout_{dropout} {}
+  explicit ResidualSum(const Dropout& dropout)
+      : dropout_{dropout}
+  {
+  }
 
   /// What a forward leaves for its backward.
   struct Kept
@@ -109,7 +112,8 @@ class Residual
 
   /// Y = X + dropout(layer(X)).
   explicit Residual(L layer, const Dropout& dropout = Dropout{0})
-      : layer_{std::move(layer)}, sum_{dropout}
+      : layer_{std::move(layer)},
+        sum_{dropout}
   {
   }
 

@@ -23,7 +23,9 @@ class RowReduction
 {
  public:
   RowReduction(const M& mesh, std::size_t rows, V init)
-      : mesh_{mesh}, init_{init}, values_{mesh, {rows, 1}}
+      : mesh_{mesh},
+        init_{init},
+        values_{mesh, {rows, 1}}
   {
   }
 

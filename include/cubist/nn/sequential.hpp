@@ -58,7 +58,10 @@ class Sequential
   using Output = typename Layer<last>::Output;
 
   /// One layer after the other, each reading the output of the one before.
-  explicit(sizeof...(L) == 1) Sequential(L... layers) : layers_{std::move(layers)...} {}
+  explicit(sizeof...(L) == 1) Sequential(L... layers)
+      : layers_{std::move(layers)...}
+  {
+  }
 
   [[nodiscard]] std::tuple<L...>& layers() { return layers_; }
 

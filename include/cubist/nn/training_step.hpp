@@ -23,9 +23,15 @@ class TrainingStep
 {
  public:
   /// The number that the host knows.
-  TrainingStep(std::uint64_t number) : number_{number} {}
+  TrainingStep(std::uint64_t number)
+      : number_{number}
+  {
+  }
   /// A number in the memory of the engine.
-  TrainingStep(std::shared_ptr<const std::uint64_t> in_memory) : in_memory_{std::move(in_memory)} {}
+  TrainingStep(std::shared_ptr<const std::uint64_t> in_memory)
+      : in_memory_{std::move(in_memory)}
+  {
+  }
 
   /// The next step.
   /// @pre the host knows the number

@@ -164,12 +164,17 @@ class PipelinePlanner
   PipelinePlanner(const Plan& empty, const typename S::Axes::Array& extents,
                   const TransformerStep& step, const Machine& machine, const PlanOptions& options,
                   std::size_t micro_batches)
-      : empty_{empty}, extents_{extents}, step_{step}, machine_{machine}, options_{options},
-        stages_{static_cast<std::size_t>(empty.stages)}, of_stage_{machine_of_stage(
-                                                             machine, empty.ranks,
-                                                             S::Axes::ranks(extents))},
-        batches_{step.batch.sequences, micro_batches}, p_{static_cast<double>(empty.stages)},
-        m_{static_cast<double>(micro_batches)}, parts_{parts_of(batches_.rows_of(0))}
+      : empty_{empty},
+        extents_{extents},
+        step_{step},
+        machine_{machine},
+        options_{options},
+        stages_{static_cast<std::size_t>(empty.stages)},
+        of_stage_{machine_of_stage(machine, empty.ranks, S::Axes::ranks(extents))},
+        batches_{step.batch.sequences, micro_batches},
+        p_{static_cast<double>(empty.stages)},
+        m_{static_cast<double>(micro_batches)},
+        parts_{parts_of(batches_.rows_of(0))}
   {
     make_parts(parts_);
     mean_stream_ = stream_;

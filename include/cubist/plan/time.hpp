@@ -203,7 +203,9 @@ class LinkTimes
  public:
   /// @param work  of the layer  @param ranks  of the mesh
   LinkTimes(const Work& work, int ranks, const Machine& machine, std::size_t scalar_bytes)
-      : ranks_{ranks}, machine_{machine}, scalar_bytes_{scalar_bytes}
+      : ranks_{ranks},
+        machine_{machine},
+        scalar_bytes_{scalar_bytes}
   {
     // SUMMA cuts panels into slices if its grid is on several nodes; products of gathered pieces
     // are cut if the mesh is.

@@ -85,8 +85,12 @@ class TransformerParts
   /// @param context_parallel ranks that share a sequence, as in TransformerOptions
   TransformerParts(const Extents& extents, TokenBatch batch, const TransformerConfig& model,
                    std::size_t context_parallel = 0)
-      : extents_{extents}, batch_{batch}, model_{model.completed()}, ranks_{A::ranks(extents)},
-        quantum_{S::quantum(extents)}, head_pieces_{head_pieces(extents)},
+      : extents_{extents},
+        batch_{batch},
+        model_{model.completed()},
+        ranks_{A::ranks(extents)},
+        quantum_{S::quantum(extents)},
+        head_pieces_{head_pieces(extents)},
         cut_{choose_cut(batch.sequences, batch.length,
                         row_parts<typename S::Output, A>(extents, quantum_), context_parallel)},
         rows_{cut_.is_cut() ? quantum_ : batch.length * quantum_},

@@ -68,8 +68,11 @@ class TransformerPlanner
   /// on each rank, as those of a micro-batch that is not the last
   TransformerPlanner(const TransformerParts<S>& parts, Plan& plan, const Machine& machine,
                      const PlanOptions& options, bool sums_gradients = true)
-      : parts_{parts}, plan_{plan}, machine_{machine}, options_{options}, sums_gradients_{
-                                                                              sums_gradients}
+      : parts_{parts},
+        plan_{plan},
+        machine_{machine},
+        options_{options},
+        sums_gradients_{sums_gradients}
   {
   }
 

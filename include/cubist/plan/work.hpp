@@ -198,7 +198,8 @@ class SegmentMemory
  public:
   /// @param recompute layers of a segment; 0 for all
   SegmentMemory(std::size_t layers, std::size_t recompute)
-      : layers_{layers}, length_{recompute == 0 ? layers : recompute}
+      : layers_{layers},
+        length_{recompute == 0 ? layers : recompute}
   {
   }
 

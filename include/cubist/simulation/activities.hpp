@@ -60,7 +60,8 @@ class Activities
   static constexpr double never = std::numeric_limits<double>::max();
 
   /// @param links the number of resources that are links, which come first; the others are cores
-  explicit Activities(std::size_t resources = 0, std::size_t links = 0) : resources_(resources)
+  explicit Activities(std::size_t resources = 0, std::size_t links = 0)
+      : resources_(resources)
   {
     for (std::size_t i = 0; i < links; ++i) resources_[i].in_order = true;
   }

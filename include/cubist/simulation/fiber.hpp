@@ -53,7 +53,8 @@ class Fiber
 
   /// @param run must switch to another fiber at its end, by `leave`
   /// @throws CommunicationError if the system has no memory for its stack
-  explicit Fiber(std::function<void()> run) : run_{std::move(run)}
+  explicit Fiber(std::function<void()> run)
+      : run_{std::move(run)}
   {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     mapped_ = stack_bytes + page;

@@ -38,10 +38,14 @@ class Simulation
 
   /// @param overlap whether ranks compute during transfers between nodes
   Simulation(Machine machine, int ranks, bool overlap = true)
-      : machine_{std::move(machine)}, overlap_{overlap}, links_{machine_, ranks},
+      : machine_{std::move(machine)},
+        overlap_{overlap},
+        links_{machine_, ranks},
         activities_{links_.resources(), links_.links()},
-        shares_cores_{machine_.shares_cores(ranks)}, threads_{machine_.threads(ranks)},
-        pass_bandwidth_{machine_.pass_bandwidth(ranks)}, ranks_{static_cast<std::size_t>(ranks)},
+        shares_cores_{machine_.shares_cores(ranks)},
+        threads_{machine_.threads(ranks)},
+        pass_bandwidth_{machine_.pass_bandwidth(ranks)},
+        ranks_{static_cast<std::size_t>(ranks)},
         unfinished_{ranks}
   {
     for (int r = 0; r < ranks; ++r)

@@ -53,7 +53,9 @@ class RankFaults
  public:
   /// @param die ends the rank, and does not return
   RankFaults(std::vector<Fault> faults, int rank, void (*die)())
-      : faults_{std::move(faults)}, rank_{rank}, die_{die}
+      : faults_{std::move(faults)},
+        rank_{rank},
+        die_{die}
   {
     std::erase_if(faults_, [&](const Fault& fault) { return fault.rank != rank; });
   }
@@ -130,7 +132,8 @@ class FaultyCommunicator : public CommunicatorDecorator<FaultyCommunicator<C>, C
  public:
   /// Injects faults in the calls of `inner`.
   FaultyCommunicator(C inner, std::shared_ptr<RankFaults> faults)
-      : CommunicatorDecorator<FaultyCommunicator, C>{std::move(inner)}, faults_{std::move(faults)}
+      : CommunicatorDecorator<FaultyCommunicator, C>{std::move(inner)},
+        faults_{std::move(faults)}
   {
   }
 

@@ -25,8 +25,8 @@ class CountingCommunicator : public CommunicatorDecorator<CountingCommunicator<C
   /// Counts the traffic of `inner`.
   explicit CountingCommunicator(C inner,
                                 std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>())
-      : CommunicatorDecorator<CountingCommunicator, C, false>{std::move(inner)}, traffic_{std::move(
-                                                                                     traffic)}
+      : CommunicatorDecorator<CountingCommunicator, C, false>{std::move(inner)},
+        traffic_{std::move(traffic)}
   {
   }
 

@@ -54,7 +54,9 @@ class RankTrace
   /// @param clock seconds on this rank's clock
   /// @param processor seconds in which its thread has had a processor; null where these are not
   /// recorded
-  explicit RankTrace(Clock clock, Clock processor = nullptr) : now_{clock}, processor_{processor}
+  explicit RankTrace(Clock clock, Clock processor = nullptr)
+      : now_{clock},
+        processor_{processor}
   {
     add_block();
   }
@@ -157,7 +159,8 @@ class TraceSpan
  public:
   /// @param event the category, and what else there is to say of it
   TraceSpan(const SpanName& name, const TraceEvent& event)
-      : trace_{RankTrace::current()}, event_{event}
+      : trace_{RankTrace::current()},
+        event_{event}
   {
     if (trace_ != nullptr) trace_->begin(name);
   }
@@ -180,7 +183,10 @@ class TraceSpan
 class TracePause
 {
  public:
-  TracePause() : trace_{std::exchange(detail::rank_local(), nullptr)} {}
+  TracePause()
+      : trace_{std::exchange(detail::rank_local(), nullptr)}
+  {
+  }
   TracePause(TracePause&&) = delete;
   ~TracePause() { detail::rank_local() = trace_; }
 

@@ -22,11 +22,14 @@ class TracedRequest
  public:
   /// @param event the call, from its begin on
   TracedRequest(R request, detail::RankTrace* trace, const TraceEvent& event)
-      : request_{std::move(request)}, trace_{trace}, event_{event}
+      : request_{std::move(request)},
+        trace_{trace},
+        event_{event}
   {
   }
   TracedRequest(TracedRequest&& other) noexcept
-      : request_{std::move(other.request_)}, trace_{std::exchange(other.trace_, nullptr)},
+      : request_{std::move(other.request_)},
+        trace_{std::exchange(other.trace_, nullptr)},
         event_{other.event_}
   {
   }
@@ -72,7 +75,10 @@ class TracedWindow
 {
  public:
   /// Traces `inner`.
-  explicit TracedWindow(W inner) : inner_{std::move(inner)} {}
+  explicit TracedWindow(W inner)
+      : inner_{std::move(inner)}
+  {
+  }
 
   [[nodiscard]] auto operator[](int rank)
   {

@@ -73,7 +73,8 @@ class LearningRate
 {
  public:
   /// @throws ArgumentError for options out of range
-  explicit LearningRate(const LearningRateOptions& options) : options_{options}
+  explicit LearningRate(const LearningRateOptions& options)
+      : options_{options}
   {
     options_.check();
   }

@@ -56,7 +56,8 @@ class LossScale
  public:
   /// @throws ArgumentError for options out of range
   explicit LossScale(const LossScaleOptions& options = {})
-      : options_{options}, bits_{std::bit_cast<std::uint64_t>(options.initial)}
+      : options_{options},
+        bits_{std::bit_cast<std::uint64_t>(options.initial)}
   {
     options_.check();
   }

@@ -72,7 +72,10 @@ class NumericsMonitor
 {
  public:
   /// Checks as often as the options say.
-  explicit NumericsMonitor(const NumericsMonitorOptions& options) : options_{options} {}
+  explicit NumericsMonitor(const NumericsMonitorOptions& options)
+      : options_{options}
+  {
+  }
 
   /// Runs the checks that are due in this step. Every rank of the parameters' mesh calls it between
   /// `backward` and the optimizer, with the same step.

@@ -37,7 +37,11 @@ class RunLog
   RunLog() = default;
   /// A log that appends to `file`, whose folder is created.
   /// @throws DataError for a file that cannot be written
-  explicit RunLog(std::filesystem::path file) : path_{std::move(file)} { open(); }
+  explicit RunLog(std::filesystem::path file)
+      : path_{std::move(file)}
+  {
+    open();
+  }
 
   /// Appends the line of a step, and passes it to the system.
   /// @throws DataError where the system refuses

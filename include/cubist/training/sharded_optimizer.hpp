@@ -46,7 +46,9 @@ class Sharded
   explicit Sharded(const Parameters<Value, Mesh>& parameters, const Options& options = {},
                    std::size_t micro_batches = 1)
       : sharded_{detail::make_sharded_gradients(parameters, micro_batches)},
-        optimizer_{sharded_->parts(), options}, whole_{parameters}, micro_batches_{micro_batches}
+        optimizer_{sharded_->parts(), options},
+        whole_{parameters},
+        micro_batches_{micro_batches}
   {
   }
 

@@ -54,7 +54,8 @@ class ShardedParameter
 
  public:
   explicit ShardedParameter(const Parameter<T, M>& whole)
-      : whole_{whole}, replicas_{whole.value.replica_ranks()}
+      : whole_{whole},
+        replicas_{whole.value.replica_ranks()}
   {
     if (!replicas_) return;
     const auto ranks = static_cast<std::size_t>(replicas_->size());
@@ -196,8 +197,8 @@ class ShardedParameters final : public GradientReducer<T, M>, public AnyShardedG
  public:
   /// Every rank of the mesh makes one.
   explicit ShardedParameters(const Parameters<T, M>& whole, std::size_t micro_batches = 1)
-      : gradients_{whole.front().gradients}, micro_batches_{whole.front().value.mesh, micro_batches,
-                                                            *this}
+      : gradients_{whole.front().gradients},
+        micro_batches_{whole.front().value.mesh, micro_batches, *this}
   {
     if (gradients_)
       scope_.emplace(gradients_, micro_batches_);

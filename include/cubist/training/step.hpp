@@ -54,7 +54,9 @@ class Step
  public:
   /// @pre what `function` refers to outlives the step, and is not moved
   Step(const M& mesh, F function, const CaptureOptions& options = {})
-      : mesh_{mesh}, function_{std::move(function)}, options_{options}
+      : mesh_{mesh},
+        function_{std::move(function)},
+        options_{options}
   {
   }
   Step(const Step&) = delete;

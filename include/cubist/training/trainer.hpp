@@ -57,7 +57,10 @@ class LoopOptimizerOf final : public LoopOptimizer<typename O::Value, typename O
   using List = Parameters<typename O::Value, typename O::Mesh>;
 
  public:
-  explicit LoopOptimizerOf(O& optimizer) : optimizer_{optimizer} {}
+  explicit LoopOptimizerOf(O& optimizer)
+      : optimizer_{optimizer}
+  {
+  }
 
   [[nodiscard]] std::optional<std::size_t> micro_batches() const override
   {

@@ -81,10 +81,13 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
 
   TrainingLoop(Parameters<T, M> parameters, State<T, M> state,
                std::unique_ptr<LoopOptimizer<T, M>> optimizer, TrainerOptions options)
-      : options_{std::move(options)}, parameters_{std::move(parameters)},
-        mesh_{require_some(parameters_).front().value.mesh}, optimizer_{std::move(optimizer)},
+      : options_{std::move(options)},
+        parameters_{std::move(parameters)},
+        mesh_{require_some(parameters_).front().value.mesh},
+        optimizer_{std::move(optimizer)},
         checkpoints_{mesh_, options_.checkpoints, {.keep = options_.keep}},
-        monitor_{options_.monitor}, state_{std::move(state)}
+        monitor_{options_.monitor},
+        state_{std::move(state)}
   {
     options_.check();
     if (const auto micro_batches = optimizer_->micro_batches())

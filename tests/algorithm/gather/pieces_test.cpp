@@ -89,8 +89,8 @@ struct Where
   Interval cols;
 
   Where(Shape all, cubist::detail::Pieces pieces, std::size_t i)
-      : rows{cut(all.rows, pieces.of(Dimension::rows), i)}, cols{cut(all.cols,
-                                                                     pieces.of(Dimension::cols), i)}
+      : rows{cut(all.rows, pieces.of(Dimension::rows), i)},
+        cols{cut(all.cols, pieces.of(Dimension::cols), i)}
   {
   }
 

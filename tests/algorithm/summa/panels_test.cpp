@@ -94,8 +94,10 @@ double element(int rank, std::size_t t, std::size_t i, std::size_t j)
 struct Mine
 {
   explicit Mine(bool side_by_side, bool transposed)
-      : strided{side_by_side}, stored_transposed{transposed},
-        data(3 * panel.size()), all{data.data(), shape()}
+      : strided{side_by_side},
+        stored_transposed{transposed},
+        data(3 * panel.size()),
+        all{data.data(), shape()}
   {
   }
 

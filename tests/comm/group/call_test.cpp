@@ -69,7 +69,8 @@ template <class T>
 struct OneThread
 {
   OneThread(CallKind c, std::size_t ranks, std::size_t count, int root, ReduceOp op)
-      : in(ranks), out(ranks)
+      : in(ranks),
+        out(ranks)
   {
     const bool message = c == CallKind::send;
     call.from = message ? 0 : -1;

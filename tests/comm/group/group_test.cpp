@@ -35,7 +35,8 @@ struct TestCall : GroupCall<TestMember>
 class TestGroup : public RankGroup<TestGroup, TestCall>
 {
  public:
-  explicit TestGroup(std::vector<int> ranks) : RankGroup{std::move(ranks), {1, 1}}
+  explicit TestGroup(std::vector<int> ranks)
+      : RankGroup{std::move(ranks), {1, 1}}
   {
     add_spare_collectives();
   }

@@ -223,7 +223,10 @@ namespace
 /// A host communicator that reports ranks 0 and 1 on one node, and the others on another one.
 struct TwoNodeHost : Collectives<TwoNodeHost>
 {
-  explicit TwoNodeHost(ThreadsCommunicator ranks) : inner{std::move(ranks)} {}
+  explicit TwoNodeHost(ThreadsCommunicator ranks)
+      : inner{std::move(ranks)}
+  {
+  }
   [[nodiscard]] int rank() const { return inner.rank(); }
   [[nodiscard]] int size() const { return inner.size(); }
   [[nodiscard]] bool remote() const { return true; }

@@ -70,7 +70,11 @@ TEST_CASE("no notification is lost, and no rank that was notified counts as park
   // pairs than cores, threads are interrupted at any point.
   struct Ball final : detail::Waiter
   {
-    Ball(std::atomic<int>& t, int m) : turn{t}, me{m} {}
+    Ball(std::atomic<int>& t, int m)
+        : turn{t},
+          me{m}
+    {
+    }
     bool advance() override { return turn == me; }
     [[nodiscard]] std::string describe() const override { return "the ball"; }
     std::atomic<int>& turn;
@@ -119,7 +123,10 @@ TEST_CASE("a notification between a rank's last poll and its parking is not lost
   scheduler.finish(1);  // so a rank that parks nevertheless is a deadlock
   struct Late final : detail::Waiter
   {
-    explicit Late(ThreadScheduler& s) : scheduler{s} {}
+    explicit Late(ThreadScheduler& s)
+        : scheduler{s}
+    {
+    }
     bool advance() override
     {
       if (++polls == 1) scheduler.notify(0);
@@ -213,7 +220,10 @@ TEST_CASE("a deadlock is reported once, though ranks finish while others are sti
   const Watchdog watchdog;
   struct Counted final : detail::Waiter
   {
-    explicit Counted(std::atomic<int>& n) : described{n} {}
+    explicit Counted(std::atomic<int>& n)
+        : described{n}
+    {
+    }
     bool advance() override { return false; }
     [[nodiscard]] std::string describe() const override
     {

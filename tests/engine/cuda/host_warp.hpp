@@ -35,7 +35,10 @@ class HostWarp
     float x[16][n] = {};
   };
 
-  explicit HostWarp(unsigned block) : block_{block} {}
+  explicit HostWarp(unsigned block)
+      : block_{block}
+  {
+  }
 
   [[nodiscard]] unsigned block() const { return block_; }
   [[nodiscard]] static unsigned thread() { return 0; }

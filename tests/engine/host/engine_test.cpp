@@ -85,8 +85,8 @@ struct Strided
   static inline const T mark = number<T>(-77, 5);
 
   Strided(Shape s, std::size_t gap, int seed)
-      : memory((s.rows + 2) * (s.cols + gap + 1), mark), view{memory.data() + s.cols + gap + 2,
-                                                              s.rows, s.cols, s.cols + gap}
+      : memory((s.rows + 2) * (s.cols + gap + 1), mark),
+        view{memory.data() + s.cols + gap + 2, s.rows, s.cols, s.cols + gap}
   {
     // Small integers: every product and sum of these is exact, whatever the order.
     int x = seed;

@@ -28,15 +28,16 @@ template <class T>
 struct Integers
 {
   Integers(std::size_t rows, std::size_t cols, std::size_t gap, std::size_t seed)
-      : memory(rows * (cols + gap), T{77}), view{memory.data(), rows, cols, cols + gap}
+      : memory(rows * (cols + gap), T{77}),
+        view{memory.data(), rows, cols, cols + gap}
   {
     for (std::size_t i = 0; i < rows; ++i)
       for (std::size_t j = 0; j < cols; ++j)
         view(i, j) = static_cast<T>((seed + 7 * i + 13 * j + i * j) % 9) - T{4};
   }
   Integers(const Integers& other)
-      : memory{other.memory}, view{memory.data(), other.view.rows(), other.view.cols(),
-                                   other.view.ld()}
+      : memory{other.memory},
+        view{memory.data(), other.view.rows(), other.view.cols(), other.view.ld()}
   {
   }
   Integers& operator=(const Integers&) = delete;

@@ -24,7 +24,8 @@ struct Random
   static inline const T mark = T{-77};
 
   Random(Shape s, std::size_t gap, int seed)
-      : memory(s.rows * (s.cols + gap), mark), view{memory.data(), s.rows, s.cols, s.cols + gap}
+      : memory(s.rows * (s.cols + gap), mark),
+        view{memory.data(), s.rows, s.cols, s.cols + gap}
   {
     for (std::size_t i = 0; i < s.rows; ++i)
       for (std::size_t j = 0; j < s.cols; ++j)

@@ -32,7 +32,11 @@ Machine slow_machine()
 template <class T>
 struct Matrix
 {
-  explicit Matrix(Shape s) : shape{s}, buffer(s.size()) {}
+  explicit Matrix(Shape s)
+      : shape{s},
+        buffer(s.size())
+  {
+  }
   [[nodiscard]] MatrixView<T> view() { return {buffer.data(), shape}; }
   [[nodiscard]] MatrixView<const T> read() { return view(); }
 

@@ -242,7 +242,11 @@ struct CountingEngine : HostEngine
   template <class T>
   struct Buffer : HostEngine::Buffer<T>
   {
-    explicit Buffer(std::size_t n) : HostEngine::Buffer<T>(n) { elements += n; }
+    explicit Buffer(std::size_t n)
+        : HostEngine::Buffer<T>(n)
+    {
+      elements += n;
+    }
   };
 };
 

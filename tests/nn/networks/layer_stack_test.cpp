@@ -37,7 +37,11 @@ class Recorder : public detail::AnyLayer<Matrix, double>
  public:
   using Back = BackwardPass<double, TestMesh>;
 
-  Recorder(std::string& log, int number) : log_{log}, number_{number} {}
+  Recorder(std::string& log, int number)
+      : log_{log},
+        number_{number}
+  {
+  }
 
   [[nodiscard]] std::unique_ptr<detail::AnyKept> make_kept() const override
   {

@@ -62,9 +62,11 @@ class TwoParameters
 
   /// @param decays whether the bias does
   explicit TwoParameters(const M& mesh, bool decays = true)
-      : w_{scatter<typename S::Weight>(mesh, first_value<T>(weight))}, dw_{w_},
-        b_{scatter<RowVector<typename S::Output>>(mesh, first_value<T>(bias))}, db_{b_}, decays_{
-                                                                                             decays}
+      : w_{scatter<typename S::Weight>(mesh, first_value<T>(weight))},
+        dw_{w_},
+        b_{scatter<RowVector<typename S::Output>>(mesh, first_value<T>(bias))},
+        db_{b_},
+        decays_{decays}
   {
   }
   void set_gradients(int step)

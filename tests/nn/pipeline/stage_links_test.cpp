@@ -30,7 +30,10 @@ using detail::PipelineStep;
 class Numbers
 {
  public:
-  explicit Numbers(const M& mesh) : mesh_{mesh} {}
+  explicit Numbers(const M& mesh)
+      : mesh_{mesh}
+  {
+  }
 
   /// The memory of a number.
   [[nodiscard]] std::span<double> at(std::size_t slot)
@@ -62,7 +65,12 @@ class Digits : public detail::PipelineWork<double>
 {
  public:
   Digits(const M& mesh, detail::StageLinks<M>& links, std::size_t slots)
-      : links_{links}, slots_{slots}, x_{mesh}, y_{mesh}, dy_{mesh}, dx_{mesh}
+      : links_{links},
+        slots_{slots},
+        x_{mesh},
+        y_{mesh},
+        dy_{mesh},
+        dx_{mesh}
   {
   }
 

@@ -72,7 +72,8 @@ class PeerMatrix
   };
 
   /// @param read whether any rank reads another's block; if not, none is exposed and no rank waits
-  PeerMatrix(C& world, Operand<const T> mine, bool read) : mine_{mine}
+  PeerMatrix(C& world, Operand<const T> mine, bool read)
+      : mine_{mine}
   {
     if (read) window_.emplace(world.expose(mine.stored().elements()));
   }
@@ -112,8 +113,12 @@ class DirectProduct final : public ProductPlan<T>
   /// @pre world.exposes(); `world` and `engine` outlive the plan
   DirectProduct(C& world, const E& engine, Ops ops, const Placement& x, const Placement& w,
                 const Placement& y)
-      : world_{world}, engine_{engine}, ops_{ops}, forward_{assign(x, w, y)},
-        grad_input_{assign(y, w.t(), x)}, grad_weight_{assign(x.t(), y, w)}
+      : world_{world},
+        engine_{engine},
+        ops_{ops},
+        forward_{assign(x, w, y)},
+        grad_input_{assign(y, w.t(), x)},
+        grad_weight_{assign(x.t(), y, w)}
   {
     std::size_t a_size = 0;
     std::size_t b_slots = 0;

@@ -74,9 +74,13 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
   /// @pre the communicators and the engine outlive the plan
   GatherMultiplyScatterPlan(const GatherAxes<C>& axes, const E& engine, const LocalShapes& local,
                             Ops ops, Gathered policy)
-      : engine_{engine}, keep_{policy == Gathered::kept}, x_{matrix(axes, axes.x, ops.x, local.x)},
-        w_{matrix(axes, axes.w, ops.w, local.w)}, y_{matrix(axes, axes.y, Op::none, local.y)},
-        dx_{matrix(axes, axes.x, ops.x, local.x)}, dw_{matrix(axes, axes.w, ops.w, local.w)}
+      : engine_{engine},
+        keep_{policy == Gathered::kept},
+        x_{matrix(axes, axes.x, ops.x, local.x)},
+        w_{matrix(axes, axes.w, ops.w, local.w)},
+        y_{matrix(axes, axes.y, Op::none, local.y)},
+        dx_{matrix(axes, axes.x, ops.x, local.x)},
+        dw_{matrix(axes, axes.w, ops.w, local.w)}
   {
     const Shape x = x_.shape();
     const Shape w = w_.shape();

@@ -27,7 +27,10 @@ class GatheredMatrix
  public:
   /// @param block of op(A)
   GatheredMatrix(const Blocks<C>& blocks, Op op, Shape block)
-      : blocks_{blocks}, op_{op}, block_{block}, stored_{op_shape(op, block)},
+      : blocks_{blocks},
+        op_{op},
+        block_{block},
+        stored_{op_shape(op, block)},
         all_(Scatter::part_blocks(blocks) * stored_.size()),
         sum_(Scatter::sum_blocks(blocks) * stored_.size())
   {

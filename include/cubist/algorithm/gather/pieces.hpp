@@ -61,7 +61,11 @@ template <class C>
 class RequestScope
 {
  public:
-  explicit RequestScope(Requests<C>& requests) : requests_{requests} { requests_.clear(); }
+  explicit RequestScope(Requests<C>& requests)
+      : requests_{requests}
+  {
+    requests_.clear();
+  }
   RequestScope(const RequestScope&) = delete;
   RequestScope& operator=(const RequestScope&) = delete;
   ~RequestScope() { requests_.clear(); }
@@ -107,7 +111,9 @@ class GatherBlocks
   /// A matrix whose other blocks have already been gathered to `all`.
   GatherBlocks(const Blocks<C>& blocks, Requests<C>& requests, Operand<const T> mine,
                MatrixView<const T> all)
-      : pieces_{blocks.pieces()}, mine_{mine}, all_{blocks.count() == 1 ? mine.stored() : all},
+      : pieces_{blocks.pieces()},
+        mine_{mine},
+        all_{blocks.count() == 1 ? mine.stored() : all},
         requests_{requests}
   {
   }
@@ -162,10 +168,17 @@ class ScatterSum
   /// @param part, sum `part_blocks` and `sum_blocks` blocks, one below the other
   ScatterSum(const Blocks<C>& blocks, Requests<C>& requests, const E& engine, MatrixView<T> part,
              MatrixView<T> sum, T beta, Operand<T> mine)
-      : along_{blocks.along}, engine_{engine}, whole_{blocks.granularity == Granularity::whole},
-        scattered_{blocks.count() > 1}, pieces_{blocks.pieces()},
-        remaining_{pieces_.count}, sum_{sum}, beta_{beta}, mine_{mine},
-        communicates_{along_.size() > 1 && mine.stored().size() > 0}, requests_{requests}
+      : along_{blocks.along},
+        engine_{engine},
+        whole_{blocks.granularity == Granularity::whole},
+        scattered_{blocks.count() > 1},
+        pieces_{blocks.pieces()},
+        remaining_{pieces_.count},
+        sum_{sum},
+        beta_{beta},
+        mine_{mine},
+        communicates_{along_.size() > 1 && mine.stored().size() > 0},
+        requests_{requests}
   {
     const bool in_place = along_.size() == 1 || (!scattered_ && beta == T{});
     part_ = in_place ? mine.stored() : part;

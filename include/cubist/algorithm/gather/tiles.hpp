@@ -111,7 +111,11 @@ class Tiles
   class Iterator
   {
    public:
-    Iterator(const Tiles& tiles, std::size_t i) : tiles_{&tiles}, i_{i} {}
+    Iterator(const Tiles& tiles, std::size_t i)
+        : tiles_{&tiles},
+          i_{i}
+    {
+    }
     Tile operator*() const { return (*tiles_)[i_]; }
     Iterator& operator++()
     {

@@ -39,7 +39,9 @@ class PanelCoalescing
   /// @param product the shape of the results  @param depth of the panels together; 0: none are
   /// added
   PanelCoalescing(Shape product, std::size_t depth)
-      : product_{product}, depth_{depth}, p_buffer_(product.rows * depth),
+      : product_{product},
+        depth_{depth},
+        p_buffer_(product.rows * depth),
         q_buffer_(depth * product.cols)
   {
   }

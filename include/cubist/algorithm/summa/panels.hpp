@@ -57,7 +57,12 @@ template <class T>
 class Panels
 {
  public:
-  Panels(Operand<T> mine, Dimension of, const PanelCut& cut) : mine_{mine}, of_{of}, cut_{cut} {}
+  Panels(Operand<T> mine, Dimension of, const PanelCut& cut)
+      : mine_{mine},
+        of_{of},
+        cut_{cut}
+  {
+  }
 
   [[nodiscard]] std::size_t count() const { return cut_.count(); }
   [[nodiscard]] int owner(std::size_t t) const { return cut_.owner(t); }
@@ -84,7 +89,8 @@ class PanelBuffers
 
   /// @throws ArgumentError for none, or for more than `most`
   PanelBuffers(Shape largest, std::size_t count)
-      : elements_{largest.size()}, data_(count, Buffer(largest.size()))
+      : elements_{largest.size()},
+        data_(count, Buffer(largest.size()))
   {
     require<ArgumentError>(count >= 1 && count <= most, "got ", count,
                            " buffers for panels, but 1 to ", most,
@@ -127,7 +133,10 @@ class BroadcastPanels
   using Source = Panels<const T>;
 
   BroadcastPanels(C& along, const E& engine, PanelBuffers<T, E>& buffers, const Source& source)
-      : along_{along}, engine_{engine}, buffers_{buffers}, source_{source}
+      : along_{along},
+        engine_{engine},
+        buffers_{buffers},
+        source_{source}
   {
   }
 
@@ -200,7 +209,12 @@ class ReducePanels
   /// The owner's panel becomes the sum + beta times its former value.
   ReducePanels(C& along, const E& engine, PanelBuffers<T, E>& parts, PanelBuffers<T, E>& sums,
                T beta, const Target& target)
-      : along_{along}, engine_{engine}, parts_{parts}, sums_{sums}, beta_{beta}, target_{target}
+      : along_{along},
+        engine_{engine},
+        parts_{parts},
+        sums_{sums},
+        beta_{beta},
+        target_{target}
   {
   }
 

@@ -73,12 +73,13 @@ class ProductR
  public:
   ProductR(const SummaGrid<C, E>& grid, FactorBuffers<T, E>& buffers, T alpha, Operand<const T> p,
            Operand<const T> q, T beta, Operand<T> r)
-      : grid_{grid}, alpha_{alpha}, ps_along_row_{grid.row,
-                                                  grid.engine,
-                                                  buffers.p,
-                                                  {p, Dimension::cols, grid.p_cut}},
+      : grid_{grid},
+        alpha_{alpha},
+        ps_along_row_{grid.row, grid.engine, buffers.p, {p, Dimension::cols, grid.p_cut}},
         qs_along_column_{grid.column, grid.engine, buffers.q, {q, Dimension::rows, grid.q_cut}},
-        coalescing_{buffers.coalesced}, beta_{beta}, r_row_col_{r}
+        coalescing_{buffers.coalesced},
+        beta_{beta},
+        r_row_col_{r}
   {
   }
 
@@ -137,11 +138,11 @@ class ProductP
  public:
   ProductP(const SummaGrid<C, E>& grid, SumBuffers<T, E>& buffers, T alpha, Operand<const T> r,
            Operand<const T> q, T beta, Operand<T> p)
-      : grid_{grid}, alpha_{alpha}, r_row_col_{r}, qs_along_column_{grid.column,
-                                                                    grid.engine,
-                                                                    buffers.factor,
-                                                                    {q, Dimension::rows,
-                                                                     grid.q_cut}},
+      : grid_{grid},
+        alpha_{alpha},
+        r_row_col_{r},
+        qs_along_column_{
+            grid.column, grid.engine, buffers.factor, {q, Dimension::rows, grid.q_cut}},
         ps_along_row_{grid.row,     grid.engine, buffers.parts,
                       buffers.sums, beta,        {p, Dimension::cols, grid.p_cut}}
   {

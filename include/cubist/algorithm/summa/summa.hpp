@@ -129,14 +129,16 @@ class SummaPlan final : public ProductPlan<T>
 
   SummaPlan(C& row, C& column, bool remote, const E& engine, Stationary stationary, Ops ops,
             Shape p, Shape q)
-      : stationary_{stationary}, ops_{ops}, remote_{remote},
+      : stationary_{stationary},
+        ops_{ops},
+        remote_{remote},
         grid_{row, column, engine, cut(row, column, row.size(), p.cols),
               cut(row, column, column.size(), q.rows)},
         r_buffers_{p_buffers(p),
                    q_buffers(q),
                    {{p.rows, q.cols}, coalesced_depth(grid_.p_cut.block, grid_.p_cut.count())}},
-        p_buffers_{q_buffers(q), p_buffers(p), p_buffers(p)}, q_buffers_{p_buffers(p), q_buffers(q),
-                                                                         q_buffers(q)}
+        p_buffers_{q_buffers(q), p_buffers(p), p_buffers(p)},
+        q_buffers_{p_buffers(p), q_buffers(q), q_buffers(q)}
   {
   }
 

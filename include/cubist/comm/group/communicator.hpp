@@ -26,8 +26,10 @@ class GroupWindow
   /// Collective: opened by `expose` and `expose_writable`.
   template <class C>
   GroupWindow(const C& world, std::span<T> mine, std::size_t count)
-      : group_{world.group().get()}, member_{&group_->start(world.rank(), exposed(mine, count))},
-        count_{count}, request_{world.group(), *member_}
+      : group_{world.group().get()},
+        member_{&group_->start(world.rank(), exposed(mine, count))},
+        count_{count},
+        request_{world.group(), *member_}
   {
   }
 
@@ -63,12 +65,15 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
 {
  public:
   /// Rank `rank` of a group.
-  GroupCommunicator(std::shared_ptr<Group> group, int rank) : group_{std::move(group)}, rank_{rank}
+  GroupCommunicator(std::shared_ptr<Group> group, int rank)
+      : group_{std::move(group)},
+        rank_{rank}
   {
   }
   /// The rank that this process is in an MpiGroup.
   explicit GroupCommunicator(std::shared_ptr<Group> group)
-      : group_{std::move(group)}, rank_{group_->context().rank}
+      : group_{std::move(group)},
+        rank_{group_->context().rank}
   {
   }
 

@@ -59,7 +59,10 @@ class RankGroup : public std::enable_shared_from_this<Derived>
 
   /// @param ranks of the launch, in the order of the communicator
   RankGroup(std::vector<int> ranks, SpareCalls spare)
-      : ranks_{std::move(ranks)}, sizes_{spare}, next_(ranks_.size(), 0), messages_(ranks_.size()),
+      : ranks_{std::move(ranks)},
+        sizes_{spare},
+        next_(ranks_.size(), 0),
+        messages_(ranks_.size()),
         splits_(ranks_.size(), 0)
   {
   }

@@ -20,7 +20,10 @@ template <class Group>
 class GroupSplit
 {
  public:
-  explicit GroupSplit(std::size_t ranks) : given_(ranks) {}
+  explicit GroupSplit(std::size_t ranks)
+      : given_(ranks)
+  {
+  }
 
   void give(std::size_t rank, int colour, int key) { given_[rank] = {colour, key}; }
 

@@ -74,7 +74,8 @@ class MpiFailures
     abandoned_call
   };
 
-  explicit MpiFailures(MPI_Comm comm) : comm_{comm}
+  explicit MpiFailures(MPI_Comm comm)
+      : comm_{comm}
   {
     MPI_Comm_rank(comm, &rank_);
     MPI_Comm_size(comm, &size_);

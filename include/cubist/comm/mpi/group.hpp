@@ -64,7 +64,9 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup>
   /// @param on_one_node whether all ranks are known to be on one node
   MpiGroup(std::shared_ptr<MpiProgress> progress, boost::mpi::communicator comm,
            const MpiOptions& options, std::uint64_t id = 1, bool on_one_node = false)
-      : progress_{std::move(progress)}, comm_{std::move(comm)}, options_{options},
+      : progress_{std::move(progress)},
+        comm_{std::move(comm)},
+        options_{options},
         counts_{progress_->call_counts(id)}
   {
     const auto topology = on_one_node ? nullptr : find_nodes();

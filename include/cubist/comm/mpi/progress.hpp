@@ -43,7 +43,9 @@ class MpiProgress
   /// @param limit how long a rank may wait for others
   MpiProgress(MPI_Comm control, bool with_helper,
               std::optional<std::chrono::milliseconds> limit = {})
-      : limit_{limit}, failures_{control}, returned_{control}
+      : limit_{limit},
+        failures_{control},
+        returned_{control}
   {
     if (with_helper)
       helper_ = std::jthread{[this](const std::stop_token& stop) { run_helper(stop); }};

@@ -78,7 +78,10 @@ class MpiReturnedRanks
 {
  public:
   /// @param control a communicator of all ranks of the launch
-  explicit MpiReturnedRanks(MPI_Comm control) : comm_{control} {}
+  explicit MpiReturnedRanks(MPI_Comm control)
+      : comm_{control}
+  {
+  }
   MpiReturnedRanks(MpiReturnedRanks&&) = delete;
 
   /// The calls of this rank on a communicator; they stay known when it is freed.

@@ -81,7 +81,9 @@ class MpiWindow
  public:
   /// @param size of every block, in elements; `mine` may be empty
   MpiWindow(C world, std::span<T> mine, std::size_t size)
-      : world_{std::move(world)}, mine_{mine}, size_{size},
+      : world_{std::move(world)},
+        mine_{mine},
+        size_{size},
         buffer_{world_.group()->window_buffers().acquire()}
   {
     const auto ranks = static_cast<std::size_t>(world_.size());

@@ -117,7 +117,9 @@ class NcclIssuer
 {
  public:
   NcclIssuer(ncclComm_t comm, const NcclRank& rank, const NcclCall& call)
-      : comm_{comm}, rank_{rank}, call_{call}
+      : comm_{comm},
+        rank_{rank},
+        call_{call}
   {
   }
 

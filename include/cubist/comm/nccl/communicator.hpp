@@ -51,7 +51,9 @@ struct NcclGroup
   using Member = PendingNcclCall;
 
   NcclGroup(std::shared_ptr<NcclContext> rank_context, NcclQueue& comm_queue, int node_id)
-      : context{std::move(rank_context)}, queue{comm_queue}, node{node_id}
+      : context{std::move(rank_context)},
+        queue{comm_queue},
+        node{node_id}
   {
   }
   NcclGroup(NcclGroup&&) = delete;
@@ -171,7 +173,10 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   [[nodiscard]] cudaStream_t stream() const { return group_->context->stream(); }
 
  private:
-  explicit NcclCommunicator(std::shared_ptr<detail::NcclGroup> group) : group_{std::move(group)} {}
+  explicit NcclCommunicator(std::shared_ptr<detail::NcclGroup> group)
+      : group_{std::move(group)}
+  {
+  }
 
   /// Sets `remote`: the largest and the smallest node of the ranks differ.
   void find_remote()

@@ -38,7 +38,8 @@ class NcclContext
 
   static constexpr std::size_t max_in_flight = 32;
 
-  NcclContext(int device, NcclOptions options) : watchdog_{std::move(options)}
+  NcclContext(int device, NcclOptions options)
+      : watchdog_{std::move(options)}
   {
     const auto describe = [&] { return "device " + std::to_string(device); };
     cuda_check(cudaSetDevice(device), "cudaSetDevice", describe);

@@ -78,7 +78,8 @@ template <class Describe>
 class NcclGroupScope
 {
  public:
-  explicit NcclGroupScope(Describe describe) : doing_{std::move(describe)}
+  explicit NcclGroupScope(Describe describe)
+      : doing_{std::move(describe)}
   {
     nccl_check(ncclGroupStart(), "ncclGroupStart", nullptr, doing_);
   }

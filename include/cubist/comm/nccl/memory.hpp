@@ -62,7 +62,10 @@ class NcclMemory : public DevicePool
   static constexpr std::size_t segment_bytes = std::size_t{32} << 20;
 
   /// @param stream of the work that uses the memory
-  explicit NcclMemory(cudaStream_t stream = cudaStreamPerThread) : stream_{stream} {}
+  explicit NcclMemory(cudaStream_t stream = cudaStreamPerThread)
+      : stream_{stream}
+  {
+  }
   ~NcclMemory() override
   {
     if (segments_.empty()) return;
@@ -161,7 +164,10 @@ class NcclRegistrations
 {
  public:
   /// @param memory null: nothing is registered
-  explicit NcclRegistrations(std::shared_ptr<NcclMemory> memory) : memory_{std::move(memory)} {}
+  explicit NcclRegistrations(std::shared_ptr<NcclMemory> memory)
+      : memory_{std::move(memory)}
+  {
+  }
 
   [[nodiscard]] bool empty() const { return handles_.empty(); }
 

@@ -59,7 +59,8 @@ class NcclWatchdog
   using Clock = Backoff::Clock;
 
   /// @throws ArgumentError for a time limit that is not positive
-  explicit NcclWatchdog(NcclOptions options) : options_{std::move(options)}
+  explicit NcclWatchdog(NcclOptions options)
+      : options_{std::move(options)}
   {
     const auto limit = options_.time_limit;
     require<ArgumentError>(!limit || limit->count() > 0, "got a time limit of ",

@@ -40,7 +40,9 @@ class SimulatedChain
  public:
   /// @param owner keeps the call while the chain uses it
   SimulatedChain(Simulation& simulation, SimulatedCall& call, std::shared_ptr<void> owner)
-      : simulation_{simulation}, call_{call}, owner_{std::move(owner)}
+      : simulation_{simulation},
+        call_{call},
+        owner_{std::move(owner)}
   {
   }
 
@@ -62,7 +64,10 @@ class SimulatedChain
   struct Transfer final : ActivityOwner
   {
     Transfer(const SimulatedChain& chain, std::size_t e)
-        : simulation{chain.simulation_}, call{chain.call_}, owner{chain.owner_}, edge{e}
+        : simulation{chain.simulation_},
+          call{chain.call_},
+          owner{chain.owner_},
+          edge{e}
     {
     }
     void complete(double time) override

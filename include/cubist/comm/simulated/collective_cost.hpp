@@ -73,7 +73,11 @@ class CollectiveUnit
  public:
   CollectiveUnit(const SimulatedLinks& links, const SimulatedPlacement& placement,
                  std::size_t level, std::size_t index, const SimulatedCollective& call)
-      : links_{links}, placement_{placement}, level_{level}, index_{index}, call_{call},
+      : links_{links},
+        placement_{placement},
+        level_{level},
+        index_{index},
+        call_{call},
         here_{placement.units(level)[index]}
   {
   }

@@ -30,9 +30,9 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
  public:
   /// @param ranks of the launch, in the order of the communicator
   SimulatedGroup(std::shared_ptr<Simulation> simulation, std::vector<int> ranks)
-      : RankGroup{std::move(ranks), {}}, simulation_{std::move(simulation)}, placement_{
-                                                                                 machine(), links(),
-                                                                                 this->ranks()}
+      : RankGroup{std::move(ranks), {}},
+        simulation_{std::move(simulation)},
+        placement_{machine(), links(), this->ranks()}
   {
   }
 
@@ -146,7 +146,11 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   /// The end of a call's transfers.
   struct Transfers final : ActivityOwner
   {
-    Transfers(std::shared_ptr<SimulatedGroup> g, SimulatedCall& c) : group{std::move(g)}, call{c} {}
+    Transfers(std::shared_ptr<SimulatedGroup> g, SimulatedCall& c)
+        : group{std::move(g)},
+          call{c}
+    {
+    }
     void complete(double time) override { group->end(call, time); }
 
     std::shared_ptr<SimulatedGroup> group;

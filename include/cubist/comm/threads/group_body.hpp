@@ -15,10 +15,8 @@ namespace cubist::CUBIST_ABI::detail
 
 CUBIST_INLINE ThreadGroup::ThreadGroup(std::shared_ptr<ThreadScheduler> scheduler,
                                        std::vector<int> ranks)
-    : RankGroup{std::move(ranks), {.collectives = 16, .messages = 1024}}, context_{
-                                                                              std::move(scheduler),
-                                                                              {},
-                                                                              {}}
+    : RankGroup{std::move(ranks), {.collectives = 16, .messages = 1024}},
+      context_{std::move(scheduler), {}, {}}
 {
   add_spare_collectives();
 }

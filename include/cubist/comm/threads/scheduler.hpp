@@ -51,10 +51,12 @@ class ThreadScheduler
 
   /// @param limit how long a rank may wait for others
   explicit ThreadScheduler(int ranks, Limit limit = {})
-      : limit_{limit}, ranks_{static_cast<std::size_t>(ranks)},
-        states_{std::make_unique<RankState[]>(ranks_)}, wakes_{std::make_unique<FutexEvent[]>(
-                                                            ranks_ / per_event + 1)},
-        unfinished_{ranks_}, running_{ranks}
+      : limit_{limit},
+        ranks_{static_cast<std::size_t>(ranks)},
+        states_{std::make_unique<RankState[]>(ranks_)},
+        wakes_{std::make_unique<FutexEvent[]>(ranks_ / per_event + 1)},
+        unfinished_{ranks_},
+        running_{ranks}
   {
     for (std::size_t r = 0; r < ranks_; ++r)
     {
@@ -92,7 +94,8 @@ class ThreadScheduler
   {
    public:
     DeferredNotify(ThreadScheduler& scheduler, int rank)
-        : scheduler_{scheduler}, ranks_{scheduler.state(rank).to_notify}
+        : scheduler_{scheduler},
+          ranks_{scheduler.state(rank).to_notify}
     {
     }
     DeferredNotify(DeferredNotify&&) = delete;

@@ -101,9 +101,13 @@ class CublasEpilogue
   /// @param aux  the matrix to which GELU's epilogue writes the sum, or none
   CublasEpilogue(cublasLtEpilogue_t epilogue, MatrixView<const T> a, MatrixView<const T> b,
                  MatrixView<const T> row, MatrixView<T> aux, MatrixView<T> c)
-      : epilogue_{epilogue}, size_{product_size(Op::none, a.shape(), Op::none, b.shape(),
-                                                c.shape())},
-        a_{a}, b_{b}, row_{row}, aux_{aux}, c_{c}
+      : epilogue_{epilogue},
+        size_{product_size(Op::none, a.shape(), Op::none, b.shape(), c.shape())},
+        a_{a},
+        b_{b},
+        row_{row},
+        aux_{aux},
+        c_{c}
   {
     require_shape(row.shape(), Shape{1, c.cols()});
     if (has_aux()) require_shape(aux.shape(), c.shape());

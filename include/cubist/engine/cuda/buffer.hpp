@@ -53,14 +53,21 @@ class CudaBuffer
   CudaBuffer() = default;
   /// n zeros
   /// @throws DeviceError if the device is out of memory
-  explicit CudaBuffer(std::size_t n) : CudaBuffer{n, Uninitialized{}} { zero(0); }
-  CudaBuffer(const CudaBuffer& other) : CudaBuffer{other.size_, Uninitialized{}}
+  explicit CudaBuffer(std::size_t n)
+      : CudaBuffer{n, Uninitialized{}}
+  {
+    zero(0);
+  }
+  CudaBuffer(const CudaBuffer& other)
+      : CudaBuffer{other.size_, Uninitialized{}}
   {
     copy(other, size_);
   }
   CudaBuffer(CudaBuffer&& other) noexcept
-      : pool_{std::move(other.pool_)}, data_{std::exchange(other.data_, nullptr)},
-        size_{std::exchange(other.size_, 0)}, number_{other.number_}
+      : pool_{std::move(other.pool_)},
+        data_{std::exchange(other.data_, nullptr)},
+        size_{std::exchange(other.size_, 0)},
+        number_{other.number_}
   {
   }
   CudaBuffer& operator=(CudaBuffer other) noexcept
@@ -120,7 +127,8 @@ class CudaBuffer
   {
   };
 
-  CudaBuffer(std::size_t n, Uninitialized) : size_{n}
+  CudaBuffer(std::size_t n, Uninitialized)
+      : size_{n}
   {
     if (n == 0) return;
     const auto memory = allocate(n * sizeof(T));

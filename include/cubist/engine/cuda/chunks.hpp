@@ -72,7 +72,9 @@ class Chunk
 {
  public:
   /// @param inside  whether the elements exist; else they are neither loaded nor stored
-  CUBIST_HOST_DEVICE explicit Chunk(T* at, bool inside = true) : at_{at}, inside_{inside}
+  CUBIST_HOST_DEVICE explicit Chunk(T* at, bool inside = true)
+      : at_{at},
+        inside_{inside}
   {
     if (!inside) return;
     if constexpr (n == 1)

@@ -75,14 +75,21 @@ struct DeviceArgument<T>
 {
   T& element;
   DeviceValue<T> value;
-  CUBIST_HOST_DEVICE explicit DeviceArgument(T& x) : element{x}, value{x} {}
+  CUBIST_HOST_DEVICE explicit DeviceArgument(T& x)
+      : element{x},
+        value{x}
+  {
+  }
   CUBIST_HOST_DEVICE void store() const { detail::store(element, value); }
 };
 template <ComplexScalar T>
 struct DeviceArgument<const T>
 {
   const DeviceValue<T> value;
-  CUBIST_HOST_DEVICE explicit DeviceArgument(const T& x) : value{x} {}
+  CUBIST_HOST_DEVICE explicit DeviceArgument(const T& x)
+      : value{x}
+  {
+  }
   CUBIST_HOST_DEVICE void store() const {}
 };
 

@@ -84,7 +84,11 @@ class CudaGraph
   using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>;
   using Exec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy>;
 
-  CudaGraph() : work_{new Work} { detail::CudaCapture::get().add(*work_); }
+  CudaGraph()
+      : work_{new Work}
+  {
+    detail::CudaCapture::get().add(*work_);
+  }
 
   static cudaError_t end(Graph& graph)
   {

@@ -45,7 +45,9 @@ class TeamRow
 {
  public:
   CUBIST_HOST_DEVICE TeamRow(Shape shape, std::size_t i, unsigned thread)
-      : shape_{shape}, i_{i}, thread_{thread}
+      : shape_{shape},
+        i_{i},
+        thread_{thread}
   {
   }
 

@@ -74,7 +74,9 @@ template <class T>
 class LastBlock
 {
  public:
-  LastBlock(T* row, std::size_t n) : row_{row}, n_{n}
+  LastBlock(T* row, std::size_t n)
+      : row_{row},
+        n_{n}
   {
     std::copy_n(row, n, block_.begin());
     std::fill(block_.begin() + static_cast<std::ptrdiff_t>(n), block_.end(), row[n - 1]);

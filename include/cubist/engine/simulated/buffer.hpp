@@ -22,7 +22,8 @@ class SimulatedBuffer
  public:
   SimulatedBuffer() = default;
   /// @throws ArgumentError outside of a launch of Simulated
-  explicit SimulatedBuffer(std::size_t n) : size_{n}
+  explicit SimulatedBuffer(std::size_t n)
+      : size_{n}
   {
     if (n == 0) return;
     const auto* rank = detail::SimulatedRank::current();
@@ -34,9 +35,13 @@ class SimulatedBuffer
         detail::SimulatedAddresses::get().take(n * sizeof(T), memory_->next_address));
     memory_->add(n * sizeof(T));
   }
-  SimulatedBuffer(const SimulatedBuffer& other) : SimulatedBuffer{other.size_} {}
+  SimulatedBuffer(const SimulatedBuffer& other)
+      : SimulatedBuffer{other.size_}
+  {
+  }
   SimulatedBuffer(SimulatedBuffer&& other) noexcept
-      : memory_{std::move(other.memory_)}, data_{std::exchange(other.data_, nullptr)},
+      : memory_{std::move(other.memory_)},
+        data_{std::exchange(other.data_, nullptr)},
         size_{std::exchange(other.size_, 0)}
   {
   }

@@ -77,7 +77,8 @@ class Attention
   /// @throws ShapeError for heads that do not fit the width or one another, ArgumentError for
   /// options out of range
   Attention(const Mesh& mesh, std::size_t width, const AttentionOptions& options)
-      : mesh_{mesh}, options_{options.complete(width)},
+      : mesh_{mesh},
+        options_{options.complete(width)},
         kv_quantum_{std::lcm(mesh.quantum(), options_.head_size * Merged::pieces(mesh))},
         merged_{mesh,
                 width,
@@ -85,7 +86,8 @@ class Attention
                  {"key", kv_width(), kv_quantum_},
                  {"value", kv_width(), kv_quantum_}},
                 options_.linear},
-        output_{mesh, q_width(), width, output_options()}, attention_{mesh.engine()}
+        output_{mesh, q_width(), width, output_options()},
+        attention_{mesh.engine()}
   {
     if (!options_.head_norms) return;
     for (auto* norm : {&query_norm_, &key_norm_})

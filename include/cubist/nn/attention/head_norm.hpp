@@ -53,7 +53,10 @@ class HeadNorm
 
   /// @throws ShapeError for heads without elements, ArgumentError for an epsilon out of range
   HeadNorm(const Mesh& mesh, std::size_t head_size, double epsilon = 1e-6, bool gradients = true)
-      : mesh_{mesh}, head_size_{head_size}, epsilon_{epsilon}, w_{mesh, {1, head_size}},
+      : mesh_{mesh},
+        head_size_{head_size},
+        epsilon_{epsilon},
+        w_{mesh, {1, head_size}},
         dw_{gradient_like(w_, gradients)}
   {
     require<ShapeError>(head_size > 0, "got a norm of heads without elements, which have no mean; "

@@ -67,7 +67,10 @@ class KeyValueCache
 {
  public:
   /// A cache for up to `capacity` tokens of each sequence; 0 makes none.
-  explicit KeyValueCache(std::size_t capacity = 0) : capacity_{capacity} {}
+  explicit KeyValueCache(std::size_t capacity = 0)
+      : capacity_{capacity}
+  {
+  }
 
   /// Tokens of a sequence that fit.
   [[nodiscard]] std::size_t capacity() const { return capacity_; }

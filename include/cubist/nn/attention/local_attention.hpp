@@ -110,7 +110,8 @@ class LocalAttention
 
   /// Computes on `engine` by blocks of queries and keys.
   explicit LocalAttention(const E& engine, const AttentionBlocks& blocks = default_blocks)
-      : engine_{engine}, blocks_{blocks}
+      : engine_{engine},
+        blocks_{blocks}
   {
   }
 

@@ -57,7 +57,10 @@ template <class L, class M>
 class RowNeighbours
 {
  public:
-  explicit RowNeighbours(const M& mesh) : mesh_{mesh} {}
+  explicit RowNeighbours(const M& mesh)
+      : mesh_{mesh}
+  {
+  }
 
   /// The number of this rank's block.
   [[nodiscard]] std::size_t part() const
@@ -110,8 +113,15 @@ class RingAttention
   /// @param local  computes the parts that need no messages
   RingAttention(const M& mesh, const SequenceCut& cut, const AttentionShape& shape,
                 const std::optional<AttentionDropout>& dropout, LocalAttention<A, E>& local)
-      : mesh_{mesh}, neighbours_{mesh}, cut_{cut}, whole_{shape}, dropout_{dropout}, local_{local},
-        part_{neighbours_.part()}, member_{part_ % cut.parts}, together_{heads_together()},
+      : mesh_{mesh},
+        neighbours_{mesh},
+        cut_{cut},
+        whole_{shape},
+        dropout_{dropout},
+        local_{local},
+        part_{neighbours_.part()},
+        member_{part_ % cut.parts},
+        together_{heads_together()},
         message_{2 * cut.rows_of_part(), together_ * shape.head_size}
   {
     // Ranks without heads send nothing, but take part in the making of the communicator.
@@ -216,7 +226,8 @@ class RingAttention
   {
    public:
     Keys(const RingAttention& ring, MatrixView<const T> qkv)
-        : mine_{ring.mesh_, ring.message_}, next_{ring.mesh_, ring.message_}
+        : mine_{ring.mesh_, ring.message_},
+          next_{ring.mesh_, ring.message_}
     {
       if constexpr (!std::is_same_v<T, A>) wide_.emplace(ring.mesh_, ring.message_);
       const auto copy = [&](const HeadColumns& from, MatrixView<T> to) {

@@ -144,11 +144,14 @@ class SharedKeyValueCache
     };
 
     Parts(const M& mesh, const AttentionShape& s, std::size_t tokens, std::size_t groups)
-        : tokens_{tokens}, groups_{groups}, numbers_{1, s.sequences * s.heads},
-          outputs_{s.sequences, s.heads * s.head_size}, maxima_{mesh,
-                                                                {tokens * groups, numbers_.cols}},
+        : tokens_{tokens},
+          groups_{groups},
+          numbers_{1, s.sequences * s.heads},
+          outputs_{s.sequences, s.heads * s.head_size},
+          maxima_{mesh, {tokens * groups, numbers_.cols}},
           sums_{mesh, {tokens * groups, outputs_.size() + numbers_.cols}},
-          own_{mesh, {tokens, numbers_.cols}}, factors_{mesh, numbers_}
+          own_{mesh, {tokens, numbers_.cols}},
+          factors_{mesh, numbers_}
     {
       mesh.engine().fill(maxima_.view(), -std::numeric_limits<A>::infinity());
       mesh.engine().fill(sums_.view(), A{});

@@ -211,7 +211,10 @@ struct AnyActivation
 template <class F>
 struct ActivationOf final : AnyActivation
 {
-  explicit ActivationOf(const F& function) : f{function} {}
+  explicit ActivationOf(const F& function)
+      : f{function}
+  {
+  }
   float value(float x) const override { return f(x); }
   double value(double x) const override { return f(x); }
   float slope(float x) const override { return f.derivative(x); }

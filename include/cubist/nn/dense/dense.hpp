@@ -42,7 +42,9 @@ class Dense
   /// range, and on a GPU for an activation of the program's
   Dense(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},
         const Activation& activation = identity, const Dropout& dropout = Dropout{0})
-      : linear_{mesh, in, out, options}, activation_{activation}, dropout_{dropout}
+      : linear_{mesh, in, out, options},
+        activation_{activation},
+        dropout_{dropout}
   {
     detail::with_function(mesh.engine(), activation_,
                           [](const auto&) {});  // throws, or does nothing

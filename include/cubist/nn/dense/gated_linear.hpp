@@ -84,7 +84,8 @@ class GatedLinear
                 in,
                 {{"gate", out, options.out_quantum}, {"up", out, options.out_quantum}},
                 options},
-        out_{out}, quantum_{options.out_quantum == 0 ? mesh.quantum() : options.out_quantum}
+        out_{out},
+        quantum_{options.out_quantum == 0 ? mesh.quantum() : options.out_quantum}
   {
   }
 

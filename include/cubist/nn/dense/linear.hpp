@@ -88,12 +88,14 @@ class Linear
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : mesh_{mesh}, options_{detail::with_quanta(options, mesh.quantum())}, in_{in}, out_{out},
-        w_{mesh, {in, out}, {options_.in_quantum, options_.out_quantum}}, dw_{gradient_like(
-                                                                              w_,
-                                                                              options_.gradients)},
-        b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}}, db_{gradient_like(
-                                                                        b_, options_.gradients)}
+      : mesh_{mesh},
+        options_{detail::with_quanta(options, mesh.quantum())},
+        in_{in},
+        out_{out},
+        w_{mesh, {in, out}, {options_.in_quantum, options_.out_quantum}},
+        dw_{gradient_like(w_, options_.gradients)},
+        b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}},
+        db_{gradient_like(b_, options_.gradients)}
   {
     require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
                         " features, which has no weights; give it at least one of each");

@@ -93,7 +93,10 @@ class MergedLinear
   /// range
   MergedLinear(const Mesh& mesh, std::size_t in, const std::vector<MergedOutput>& outputs,
                const LinearOptions& options = {})
-      : mesh_{mesh}, options_{options}, in_{in}, pieces_{pieces(mesh)}
+      : mesh_{mesh},
+        options_{options},
+        in_{in},
+        pieces_{pieces(mesh)}
   {
     require<ShapeError>(in > 0 && !outputs.empty(), "got ", outputs.size(), " merged layers of ",
                         in, " features, which have no weights; give at least one of each");

@@ -65,8 +65,9 @@ class Embedding
   /// @throws ShapeError for no tokens or no features
   Embedding(const Mesh& mesh, std::size_t vocabulary, std::size_t features,
             const EmbeddingOptions& options = {})
-      : mesh_{mesh}, e_{mesh, {vocabulary, features}, quanta(mesh)}, de_{gradient_like(
-                                                                         e_, options.gradients)}
+      : mesh_{mesh},
+        e_{mesh, {vocabulary, features}, quanta(mesh)},
+        de_{gradient_like(e_, options.gradients)}
   {
     require<ShapeError>(vocabulary > 0 && features > 0, "got an embedding of ", vocabulary,
                         " tokens in ", features,

@@ -44,7 +44,9 @@ class PositionEmbedding
   /// @throws ShapeError for no positions or no features
   PositionEmbedding(const Mesh& mesh, std::size_t positions, std::size_t features,
                     const EmbeddingOptions& options = {})
-      : mesh_{mesh}, p_{mesh, {positions, features}}, dp_{gradient_like(p_, options.gradients)}
+      : mesh_{mesh},
+        p_{mesh, {positions, features}},
+        dp_{gradient_like(p_, options.gradients)}
   {
     require<ShapeError>(positions > 0 && features > 0, "got ", positions, " positions in ",
                         features, " features, which have no elements; give at least one of each");

@@ -263,7 +263,10 @@ template <RealScalar T, class M>
 class RowLookup
 {
  public:
-  explicit RowLookup(const M& mesh) : mesh_{mesh} {}
+  explicit RowLookup(const M& mesh)
+      : mesh_{mesh}
+  {
+  }
 
   void plan(const DistView<const T, M>& e, const DistView<const T, M>& h)
   {

@@ -28,9 +28,15 @@ class LossValue
  public:
   LossValue() = default;
   /// A value that is known.
-  explicit LossValue(double value) : value_{value} {}
+  explicit LossValue(double value)
+      : value_{value}
+  {
+  }
   /// @param read gives the value, and may wait
-  explicit LossValue(std::function<double()> read) : read_{std::move(read)} {}
+  explicit LossValue(std::function<double()> read)
+      : read_{std::move(read)}
+  {
+  }
 
   operator double() const { return read_ ? read_() : value_; }
 
@@ -49,7 +55,8 @@ class LossSums
  public:
   using Numbers = std::array<double, n>;
 
-  explicit LossSums(const E& engine) : engine_{engine}
+  explicit LossSums(const E& engine)
+      : engine_{engine}
   {
     // A loss that is freed outside of a captured step leaves the step valid.
     if constexpr (on_device && Captures<E>)

@@ -73,7 +73,10 @@ class LayerOf final : public AnyLayer<A, typename L::Value>
   };
 
  public:
-  explicit LayerOf(L layer) : layer_{std::move(layer)} {}
+  explicit LayerOf(L layer)
+      : layer_{std::move(layer)}
+  {
+  }
 
   [[nodiscard]] std::unique_ptr<AnyKept> make_kept() const override
   {

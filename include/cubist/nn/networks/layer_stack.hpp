@@ -44,7 +44,9 @@ class LayerStack
   /// @param first  the number that the first layer has in spans
   LayerStack(const char* forward, const char* backward, std::size_t recompute,
              std::size_t first = 0)
-      : forward_{forward}, backward_{backward}, length_{recompute == 0 ? none : recompute},
+      : forward_{forward},
+        backward_{backward},
+        length_{recompute == 0 ? none : recompute},
         first_{first}
   {
   }

@@ -85,7 +85,8 @@ class LayeredNetwork : public Network<T, AxisMesh<typename S::Axes, B>>
 
  protected:
   LayeredNetwork(const Mesh& mesh, std::uint64_t seed, LayerWidths widths)
-      : Base{mesh, seed}, widths_{std::move(widths)}
+      : Base{mesh, seed},
+        widths_{std::move(widths)}
   {
   }
 

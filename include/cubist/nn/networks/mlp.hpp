@@ -172,8 +172,8 @@ class MlpNetwork final : public AnyMlp<S, B, T>
   using typename Any::Mesh;
 
   MlpNetwork(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
-      : Any{mesh, options.seed, mlp_widths(sizes)}, layers_{"forward of layer", "backward of layer",
-                                                            options.recompute}
+      : Any{mesh, options.seed, mlp_widths(sizes)},
+        layers_{"forward of layer", "backward of layer", options.recompute}
   {
     Freezing freezing{options.frozen};
     first_trained_ = freezing.freeze_layers(

@@ -78,7 +78,10 @@ class Network
 
  protected:
   Network(const Mesh& mesh, std::uint64_t seed, bool is_inference = false)
-      : mesh_{mesh}, is_inference_{is_inference}, gradients_{make_gradients<T>(mesh)}, seed_{seed}
+      : mesh_{mesh},
+        is_inference_{is_inference},
+        gradients_{make_gradients<T>(mesh)},
+        seed_{seed}
   {
   }
 

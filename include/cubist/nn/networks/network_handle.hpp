@@ -59,7 +59,10 @@ class NetworkHandle
   };
 
  protected:
-  explicit NetworkHandle(std::unique_ptr<N> network) : network_{std::move(network)} {}
+  explicit NetworkHandle(std::unique_ptr<N> network)
+      : network_{std::move(network)}
+  {
+  }
 
   [[nodiscard]] N& network() const { return *network_; }
   /// The network's part of `kept`, made in its first use.

@@ -68,13 +68,17 @@ class NetworkMatrix
   /// A matrix of one of the two layouts.
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
-  NetworkMatrix(Matrix<L> matrix) : matrix_{std::move(matrix)}
+  NetworkMatrix(Matrix<L> matrix)
+      : matrix_{std::move(matrix)}
   {
   }
   /// A reference to a layer's matrix, which outlives it. A copy has elements, and refers to none.
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
-  explicit NetworkMatrix(const Matrix<L>* matrix) : matrix_{matrix} {}
+  explicit NetworkMatrix(const Matrix<L>* matrix)
+      : matrix_{matrix}
+  {
+  }
   NetworkMatrix(const NetworkMatrix& other)
       : matrix_{other.visit([](const auto& m) { return Matrices{m}; })}
   {

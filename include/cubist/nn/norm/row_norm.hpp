@@ -83,8 +83,12 @@ class RowNorm
   /// @throws ShapeError for rows of other features, ArgumentError for an epsilon out of range
   RowNorm(const Mesh& mesh, std::size_t features,
           const NormOptions& options = {.epsilon = centred ? 1e-5 : 1e-6})
-      : mesh_{mesh}, options_{options}, w_{mesh, {1, features}},
-        dw_{gradient_like(w_, options.gradients)}, b_{w_}, db_{gradient_like(w_, options.gradients)}
+      : mesh_{mesh},
+        options_{options},
+        w_{mesh, {1, features}},
+        dw_{gradient_like(w_, options.gradients)},
+        b_{w_},
+        db_{gradient_like(w_, options.gradients)}
   {
     require<ShapeError>(features > 0, "got a norm of rows without features, which have no mean; "
                                       "give it at least one");

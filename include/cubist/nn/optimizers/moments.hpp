@@ -141,7 +141,8 @@ struct Weights
       "optimizer{mlp.parameters()}");
 
   Weights(const Parameters<T, M>& parameters, const std::string& name, ParameterSets parameter_sets)
-      : sets{std::move(parameter_sets)}, kept(sets.size())
+      : sets{std::move(parameter_sets)},
+        kept(sets.size())
   {
     if constexpr (ShortReal<T>) append_moments(masters, parameters, name + ".master");
   }

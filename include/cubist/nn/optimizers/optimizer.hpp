@@ -86,7 +86,10 @@ class GroupRates
 {
  public:
   /// @param rate the optimizer's
-  explicit GroupRates(double rate) : rate_{rate} {}
+  explicit GroupRates(double rate)
+      : rate_{rate}
+  {
+  }
 
   /// @throws ArgumentError for rates below 0, or not finite
   void set(double rate, double base)
@@ -144,7 +147,8 @@ class OptimizerBase
   /// @param separate  whether parameters that decay are apart from those that do not
   OptimizerBase(const Parameters<T, M>& parameters, const Options& options, const std::string& name,
                 bool separate)
-      : options_{options}, rates_{options.learning_rate},
+      : options_{options},
+        rates_{options.learning_rate},
         weights_{parameters, name, sets_of(parameters, options.groups, separate)}
   {
     options_.check();
@@ -230,7 +234,8 @@ class Sgd : public detail::OptimizerBase<T, M, SgdOptions>
  public:
   /// An optimizer for these parameters, whose values it updates.
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
-      : Base{parameters, options, "sgd", false}, velocity_{parameters, "sgd.velocity"}
+      : Base{parameters, options, "sgd", false},
+        velocity_{parameters, "sgd.velocity"}
   {
   }
   /// Does not compile: these are no options.
@@ -348,7 +353,9 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
   /// @param decays  whether weight decay is in the update, not in the gradient
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
       : Base{parameters, options, "adam", decays && !options.decay_biases_and_norms},
-        decays_{decays}, mean_{parameters, "adam.mean"}, square_{parameters, "adam.square"}
+        decays_{decays},
+        mean_{parameters, "adam.mean"},
+        square_{parameters, "adam.square"}
   {
   }
 

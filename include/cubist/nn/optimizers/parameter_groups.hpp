@@ -62,7 +62,8 @@ class ParameterSets
   /// @throws ArgumentError for names of no parameter, and for a group that can have none
   ParameterSets(std::span<const GroupedParameter> parameters,
                 const std::vector<ParameterGroup>& groups, bool separate)
-      : groups_{groups.size()}, sets_{Set{}}
+      : groups_{groups.size()},
+        sets_{Set{}}
   {
     sort(parameters, groups, separate);
   }

@@ -119,8 +119,11 @@ class PipelineStack
   /// @param begins  the first layer of each piece, and behind them the number of layers
   PipelineStack(const M& mesh, std::vector<std::size_t> begins, const char* forward,
                 const char* backward, std::size_t recompute)
-      : mesh_{mesh}, stage_mesh_{make_stage_mesh(mesh)}, other_mesh_{make_other_stage_mesh(mesh)},
-        begins_{std::move(begins)}, stages_{static_cast<std::size_t>(stages_of(mesh))}
+      : mesh_{mesh},
+        stage_mesh_{make_stage_mesh(mesh)},
+        other_mesh_{make_other_stage_mesh(mesh)},
+        begins_{std::move(begins)},
+        stages_{static_cast<std::size_t>(stages_of(mesh))}
   {
     for (std::size_t k = 0; k < begins_.size() - 1; ++k)
       if (is_mine(k))
@@ -276,7 +279,9 @@ class PipelineStack
   {
    public:
     Work(PipelineStack& stack, Ends& ends, bool evaluates)
-        : stack_{stack}, ends_{ends}, evaluates_{evaluates}
+        : stack_{stack},
+          ends_{ends},
+          evaluates_{evaluates}
     {
       for (auto& piece : stack.pieces_)
       {

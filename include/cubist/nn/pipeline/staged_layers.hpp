@@ -63,10 +63,9 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
   StagedLayers(const Mesh& mesh, std::uint64_t seed, LayerWidths widths,
                std::vector<std::size_t> begins, const PipelineOptions& options,
                std::size_t recompute, const std::vector<std::string>& frozen, Make make)
-      : Base{mesh, seed, std::move(widths)}, pipeline_{options}, layers_{mesh, std::move(begins),
-                                                                         "forward of layer",
-                                                                         "backward of layer",
-                                                                         recompute}
+      : Base{mesh, seed, std::move(widths)},
+        pipeline_{options},
+        layers_{mesh, std::move(begins), "forward of layer", "backward of layer", recompute}
   {
     Freezing freezing{frozen};
     layers_.set_first_trained(freezing.freeze_layers(
@@ -159,7 +158,11 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
 
     /// @param all  the rows over which the loss is a mean
     Ends(StagedLayers& net, const Input& x, std::size_t all, MicroBatches cut, Loss loss)
-        : batches{cut}, net_{net}, x_{x}, all_{all}, loss_{std::move(loss)}
+        : batches{cut},
+          net_{net},
+          x_{x},
+          all_{all},
+          loss_{std::move(loss)}
     {
     }
 

@@ -62,7 +62,8 @@ class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
   /// @pre the configuration is complete
   TransformerCalls(const Mesh& mesh, const TransformerConfig& config, std::uint64_t seed,
                    bool is_inference)
-      : TransformerCalls::Network{mesh, seed, is_inference}, config_{config}
+      : TransformerCalls::Network{mesh, seed, is_inference},
+        config_{config}
   {
   }
 

@@ -79,7 +79,10 @@ class ConfigReader
  public:
   /// @param json an object
   ConfigReader(const Json& json, const std::string& file)
-      : json_{&json}, file_{file}, family_{&find_family()}, config_{family_->defaults()}
+      : json_{&json},
+        file_{file},
+        family_{&find_family()},
+        config_{family_->defaults()}
   {
   }
 

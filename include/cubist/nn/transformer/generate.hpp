@@ -204,7 +204,11 @@ struct CacheScope
 {
   Model& model;
 
-  CacheScope(Model& m, std::size_t tokens) : model{m} { model.use_cache(tokens); }
+  CacheScope(Model& m, std::size_t tokens)
+      : model{m}
+  {
+    model.use_cache(tokens);
+  }
   CacheScope(const CacheScope&) = delete;
   CacheScope& operator=(const CacheScope&) = delete;
   ~CacheScope() { model.use_cache(0); }
@@ -265,7 +269,8 @@ class Continuations
   /// @param options, end_ids outlive this object
   Continuations(std::span<const std::vector<int>> prompts, const GenerateOptions& options,
                 const std::vector<int>& end_ids)
-      : options_{options}, end_ids_{end_ids}
+      : options_{options},
+        end_ids_{end_ids}
   {
     for (const auto& prompt : prompts)
     {

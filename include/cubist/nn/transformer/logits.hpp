@@ -34,7 +34,8 @@ class Logits
 
   /// Products keep gathered operands, or gather them again.
   explicit Logits(Gathered gathered = Gathered::kept, Method method = Method::automatic)
-      : gathered_{gathered}, method_{method}
+      : gathered_{gathered},
+        method_{method}
   {
   }
 

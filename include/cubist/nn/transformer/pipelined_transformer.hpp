@@ -70,7 +70,8 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
 
   StagedTransformer(const Mesh& mesh, const TransformerConfig& config,
                     const TransformerOptions& options)
-      : Calls{mesh, config, options.seed, options.inference}, pipeline_{options.pipeline},
+      : Calls{mesh, config, options.seed, options.inference},
+        pipeline_{options.pipeline},
         blocks_{mesh, cut(mesh, config, options.pipeline), "forward of block", "backward of block",
                 options.recompute},
         ends_{blocks_.mesh_of_piece(0), blocks_.mesh_of_piece(blocks_.all_pieces() - 1),
@@ -156,8 +157,11 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
 
     /// For losses and, in training, gradients.
     CutBatch(StagedTransformer& model, const TokenBatch& batch, bool trains, double scale = 1)
-        : batches{model.micro_batches(batch, trains)}, model_{model}, batch_{batch},
-          trains_{trains}, scale_{scale}
+        : batches{model.micro_batches(batch, trains)},
+          model_{model},
+          batch_{batch},
+          trains_{trains},
+          scale_{scale}
     {
       // This is checked even if another rank has the logits, so that errors are the same on every
       // rank.
@@ -172,10 +176,11 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     /// For logits.
     CutBatch(StagedTransformer& model, const TokenBatch& batch, std::size_t position,
              LogitsOf which)
-        : batches{count_sequences(batch.ids.size(), batch.sequence), 1}, model_{model},
-          batch_{batch}, which_{which}, passes_{Pass{.training_step = {},
-                                                     .sequence = batch.sequence,
-                                                     .position = position}}
+        : batches{count_sequences(batch.ids.size(), batch.sequence), 1},
+          model_{model},
+          batch_{batch},
+          which_{which},
+          passes_{Pass{.training_step = {}, .sequence = batch.sequence, .position = position}}
     {
       require_positions(model.config_, position + batch.sequence);
     }
@@ -288,7 +293,10 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   /// Adds up this stage's part of the gradient over the micro-batches.
   struct TableSums
   {
-    TableSums(const Stage& mesh, std::size_t count) : sums{mesh, count, immediate} {}
+    TableSums(const Stage& mesh, std::size_t count)
+        : sums{mesh, count, immediate}
+    {
+    }
 
     ImmediateSums<T, Stage> immediate;
     GradientAccumulator<T, Stage> sums;

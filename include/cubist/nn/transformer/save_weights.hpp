@@ -170,7 +170,9 @@ class WeightSave
  public:
   /// Every rank of the mesh makes one.
   WeightSave(const M& mesh, std::filesystem::path folder, std::size_t files)
-      : mesh_{mesh}, folder_{std::move(folder)}, files_{files}
+      : mesh_{mesh},
+        folder_{std::move(folder)},
+        files_{files}
   {
     if (is_root()) create_folders(folder_);
     mesh_.world().barrier();

@@ -72,9 +72,10 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   TransformerNetwork(const Mesh& mesh, const TransformerConfig& config,
                      const TransformerOptions& options)
       : Any{mesh, config, options.seed, options.inference},
-        context_parallel_{options.context_parallel}, ends_{mesh, mesh, true, config, options},
-        blocks_{"forward of block", "backward of block", options.recompute}, table_sums_{
-                                                                                 mesh, {.bytes = 0}}
+        context_parallel_{options.context_parallel},
+        ends_{mesh, mesh, true, config, options},
+        blocks_{"forward of block", "backward of block", options.recompute},
+        table_sums_{mesh, {.bytes = 0}}
   {
     Freezing freezing{options.frozen};
     ends_.freeze(freezing);

@@ -75,9 +75,13 @@ class TransformerBlock
   TransformerBlock(N attention_norm, Attention attention, N feed_forward_norm, Up up, Down down,
                    const Dropout& attention_dropout = Dropout{0},
                    const Dropout& feed_forward_dropout = Dropout{0})
-      : attention_norm_{std::move(attention_norm)}, attention_{std::move(attention)},
-        add_attention_{attention_dropout}, feed_forward_norm_{std::move(feed_forward_norm)},
-        up_{std::move(up)}, down_{std::move(down)}, add_feed_forward_{feed_forward_dropout}
+      : attention_norm_{std::move(attention_norm)},
+        attention_{std::move(attention)},
+        add_attention_{attention_dropout},
+        feed_forward_norm_{std::move(feed_forward_norm)},
+        up_{std::move(up)},
+        down_{std::move(down)},
+        add_feed_forward_{feed_forward_dropout}
   {
   }
 

@@ -61,11 +61,12 @@ class TransformerEnds
   /// @param are_one  whether these are the same mesh, so that one table is enough if it is tied
   TransformerEnds(const Mesh& first, const Mesh& last, bool are_one,
                   const TransformerConfig& config, const TransformerOptions& options)
-      : tied_{config.tied}, context_parallel_{options.context_parallel}, dropout_{options.dropout,
-                                                                                  options.seed, 0},
+      : tied_{config.tied},
+        context_parallel_{options.context_parallel},
+        dropout_{options.dropout, options.seed, 0},
         embedding_{first, config.vocabulary, config.width, table_options(options, 0)},
-        norm_{make_norm(last, config, !options.inference)}, logits_{options.gathered,
-                                                                    options.method}
+        norm_{make_norm(last, config, !options.inference)},
+        logits_{options.gathered, options.method}
   {
     const std::size_t after = layer_indices * config.layers + 1;
     if (config.learned_positions)

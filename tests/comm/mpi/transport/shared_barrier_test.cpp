@@ -31,7 +31,9 @@ namespace
 /// The ranks of a barrier, at which the test lets them arrive one after the other.
 struct Ranks
 {
-  explicit Ranks(std::size_t size) : slots(size), events(size)
+  explicit Ranks(std::size_t size)
+      : slots(size),
+        events(size)
   {
     std::vector<MpiSharedBarrier::Rank> ranks;
     for (std::size_t r = 0; r < size; ++r)

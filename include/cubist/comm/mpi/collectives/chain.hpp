@@ -26,7 +26,8 @@ class MpiChain
 {
  public:
   MpiChain(const MpiContext& context, CallKind kind, int root)
-      : size_{context.size}, first_{kind == CallKind::reduce ? (root + 1) % size_ : root},
+      : size_{context.size},
+        first_{kind == CallKind::reduce ? (root + 1) % size_ : root},
         topology_{kind == CallKind::broadcast ? context.topology.get() : nullptr}
   {
   }

@@ -25,7 +25,11 @@ class MpiBlocks
  public:
   MpiBlocks() = default;
   /// @param ranks how many ranks take part in the call
-  MpiBlocks(const ErasedCall& call, int ranks) : call_{call}, ranks_{ranks} {}
+  MpiBlocks(const ErasedCall& call, int ranks)
+      : call_{call},
+        ranks_{ranks}
+  {
+  }
 
   /// The bytes of a block, or of one rank's piece.
   [[nodiscard]] std::size_t bytes() const { return call_.bytes(); }

@@ -47,7 +47,8 @@ struct FlagSlot
 class FlagSlotHandle
 {
  public:
-  FlagSlotHandle() : slot_{acquire()}
+  FlagSlotHandle()
+      : slot_{acquire()}
   {
     if (slot_ != nullptr) slot_->read = slot_->arrived.load();
   }
@@ -119,7 +120,8 @@ class MpiSharedBarrier
   };
 
   MpiSharedBarrier(std::vector<Rank> ranks, int rank)
-      : ranks_{std::move(ranks)}, mine_{ranks_[static_cast<std::size_t>(rank)]}
+      : ranks_{std::move(ranks)},
+        mine_{ranks_[static_cast<std::size_t>(rank)]}
   {
     constexpr std::size_t barriers_in_flight = 64;
     unread_.reserve(barriers_in_flight);

@@ -26,7 +26,8 @@ class MpiTags
 {
  public:
   /// @param largest the largest tag that MPI takes, at least 32767
-  explicit MpiTags(int largest = 32'767) : checksum_bits_{largest >= 1 << 26 ? 12 : 0}
+  explicit MpiTags(int largest = 32'767)
+      : checksum_bits_{largest >= 1 << 26 ? 12 : 0}
   {
     const auto numbers = ((static_cast<unsigned>(largest) + 1) >> shift()) - 1;
     numbers_ = static_cast<int>(std::min(numbers, 32'000U));
