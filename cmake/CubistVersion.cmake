@@ -1,4 +1,5 @@
-# Sets CUBIST_VERSION to the version in include/cubist/version.hpp, before project() needs it.
+# Sets CUBIST_VERSION to the version in include/cubist/version.hpp, before project() needs it, and CUBIST_VERSION_SUFFIX,
+# which is empty in a release.
 file(READ "${CMAKE_CURRENT_LIST_DIR}/../include/cubist/version.hpp" text)
 set(CUBIST_VERSION)
 foreach(part IN ITEMS MAJOR MINOR PATCH)
@@ -12,6 +13,10 @@ list(JOIN abi "_" abi)
 list(JOIN CUBIST_VERSION "." CUBIST_VERSION)
 if(NOT text MATCHES "#define CUBIST_ABI inline v${abi}\n")
   message(FATAL_ERROR "cubist ${CUBIST_VERSION} has another inline namespace in cubist/version.hpp; write 'inline v${abi}'")
+endif()
+set(CUBIST_VERSION_SUFFIX)
+if(text MATCHES "#define CUBIST_VERSION_SUFFIX \"([^\"]+)\"")
+  set(CUBIST_VERSION_SUFFIX ${CMAKE_MATCH_1})
 endif()
 unset(text)
 unset(abi)
