@@ -27,6 +27,37 @@ struct Held
 };
 using List = std::vector<Held>;
 
+List all_of(const IndexSet& set)
+{
+  List found;
+  IndexRun run;
+  for (std::size_t x = 0; set.next(x, run); x = run.end)
+    for (std::size_t i = run.begin; i < run.end; ++i)
+      found.push_back({i, run.position + (i - run.begin)});
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a window of a window, and a set that is packed or begins at another position")
+{
+  const IndexSet cyclic = IndexSet::cyclic(23, 2, 3, 1, 2);  // 2-4, 8-10, 14-16, 20-22
+  const IndexSet window = cyclic.window(1, 18).window(2, 12);
+  CHECK((window == cyclic.window(3, 12)));
+  CHECK(all_of(window) == List{{0, 1}, {1, 2}, {5, 3}, {6, 4}, {7, 5}, {11, 6}});
+  CHECK(window.first_position() == 1);
+  CHECK(all_of(window.packed()) == List{{0, 0}, {1, 1}, {5, 2}, {6, 3}, {7, 4}, {11, 5}});
+  CHECK(all_of(window.packed(9)).back() == Held{11, 14});
+  CHECK(cyclic.window(5, 2).first_position() == 3);  // it has none of these, and 3 before them
+  const IndexSet interval = IndexSet::interval(4, 3, 10);
+  CHECK(all_of(interval) == List{{4, 10}, {5, 11}, {6, 12}});
+  CHECK(all_of(interval.window(5, 9)) == List{{0, 11}, {1, 12}});
+  CHECK(interval.stored() == 13);
+}
+
+namespace
+{
+
 /// A set, and what it holds by definition.
 struct Case
 {
@@ -77,16 +108,6 @@ std::vector<Case> cases_of_23_indices()
   return all;
 }
 
-List all_of(const IndexSet& set)
-{
-  List found;
-  IndexRun run;
-  for (std::size_t x = 0; set.next(x, run); x = run.end)
-    for (std::size_t i = run.begin; i < run.end; ++i)
-      found.push_back({i, run.position + (i - run.begin)});
-  return found;
-}
-
 }  // namespace
 
 TEST_CASE("an index set finds its runs, and their positions in memory")
@@ -105,22 +126,6 @@ TEST_CASE("an index set finds its runs, and their positions in memory")
       if (below < held.size()) CHECK(Held{run.begin, run.position} == held[below]);
     }
   }
-}
-
-TEST_CASE("a window of a window, and a set that is packed or begins at another position")
-{
-  const IndexSet cyclic = IndexSet::cyclic(23, 2, 3, 1, 2);  // 2-4, 8-10, 14-16, 20-22
-  const IndexSet window = cyclic.window(1, 18).window(2, 12);
-  CHECK((window == cyclic.window(3, 12)));
-  CHECK(all_of(window) == List{{0, 1}, {1, 2}, {5, 3}, {6, 4}, {7, 5}, {11, 6}});
-  CHECK(window.first_position() == 1);
-  CHECK(all_of(window.packed()) == List{{0, 0}, {1, 1}, {5, 2}, {6, 3}, {7, 4}, {11, 5}});
-  CHECK(all_of(window.packed(9)).back() == Held{11, 14});
-  CHECK(cyclic.window(5, 2).first_position() == 3);  // it has none of these, and 3 before them
-  const IndexSet interval = IndexSet::interval(4, 3, 10);
-  CHECK(all_of(interval) == List{{4, 10}, {5, 11}, {6, 12}});
-  CHECK(all_of(interval.window(5, 9)) == List{{0, 11}, {1, 12}});
-  CHECK(interval.stored() == 13);
 }
 
 TEST_CASE("two index sets have their common runs in order")

@@ -34,6 +34,46 @@ using namespace cubist::test;
 namespace
 {
 
+using Counted = Counting<TestBackend>;
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a block-cyclic matrix becomes a DistMatrix and returns, bit for bit", "",
+                   TestBackend, Counted)
+{
+  using B = TestType;
+  if (!fits<B>(8)) return;
+  require_clear(on_ranks<B>(8, [](typename B::Communicator& world) {
+    Findings found;
+    const Mesh<Cube3D, B> cube{world};
+    const Mesh<Summa2D, B> grid{world, {2, 3}, IdleRanks::allowed};
+    const Shape shape{150, 131};
+    const Distribution d{
+        BlockCyclic{.shape = shape, .block = {16, 8}, .grid = {2, 3}, .col_source = 1}};
+    const Shape local = d.local_shape(world.rank());
+    std::vector<double> memory(local.size());
+    for (std::size_t k = 0; k < memory.size(); ++k)
+      memory[k] = Fractions::element<double>(hash(7, static_cast<std::size_t>(world.rank()), k));
+    std::vector<double> copy(memory.size(), -1.0);
+    const ForeignMatrix a{world, d, std::as_const(memory).data(),
+                          std::max<std::size_t>(1, local.rows)};
+    const ForeignMatrix b{world, d, copy.data(), std::max<std::size_t>(1, local.rows)};
+    DistMatrix<double, Cube3D::Weight, AxisMesh<Cube3D::Axes, B>> w{cube, shape};
+    redistribute(a, w);
+    DistMatrix<double, Summa2D::Input, AxisMesh<Summa2D::Axes, B>> x{grid, {131, 150}};
+    redistribute(a, x, {.op = Op::transpose});
+    redistribute(w, b);
+    found.check(copy == memory, "another matrix returned from ", Cube3D::name);
+    std::fill(copy.begin(), copy.end(), -1.0);
+    redistribute(x, b, {.op = Op::transpose});
+    found.check(copy == memory, "another matrix returned from ", Summa2D::name);
+    return found;
+  }));
+}
+
+namespace
+{
+
 template <class T>
 T nan_of()
 {
@@ -208,29 +248,6 @@ void check_conversions(int ranks, std::uint64_t first, std::uint64_t cases)
   }
 }
 
-using Counted = Counting<TestBackend>;
-
-/// Counts messages, and has the windows of what it decorates.
-template <Communicator C>
-class WatchedCommunicator : public CommunicatorDecorator<WatchedCommunicator<C>, C>
-{
- public:
-  explicit WatchedCommunicator(C inner)
-      : CommunicatorDecorator<WatchedCommunicator, C>{std::move(inner)}
-  {
-  }
-  template <Element T, class Begin>
-  [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
-  {
-    if (is_message(call.kind)) ++*messages_;
-    return begin(call);
-  }
-  [[nodiscard]] int messages() const { return *messages_; }
-
- private:
-  std::shared_ptr<int> messages_ = std::make_shared<int>(0);
-};
-
 }  // namespace
 
 TEST_CASE("a conversion between any two layouts sends each element once to who lacks it")
@@ -251,39 +268,6 @@ TEMPLATE_TEST_CASE("conversions have all scalars", "", float, std::complex<float
   if (!fits(4)) return;
   check_conversions<TestType, Counted>(4, 100, 12);
   check_conversions<TestType, TestBackend>(4, 200, 12);
-}
-
-TEMPLATE_TEST_CASE("a block-cyclic matrix becomes a DistMatrix and returns, bit for bit", "",
-                   TestBackend, Counted)
-{
-  using B = TestType;
-  if (!fits<B>(8)) return;
-  require_clear(on_ranks<B>(8, [](typename B::Communicator& world) {
-    Findings found;
-    const Mesh<Cube3D, B> cube{world};
-    const Mesh<Summa2D, B> grid{world, {2, 3}, IdleRanks::allowed};
-    const Shape shape{150, 131};
-    const Distribution d{
-        BlockCyclic{.shape = shape, .block = {16, 8}, .grid = {2, 3}, .col_source = 1}};
-    const Shape local = d.local_shape(world.rank());
-    std::vector<double> memory(local.size());
-    for (std::size_t k = 0; k < memory.size(); ++k)
-      memory[k] = Fractions::element<double>(hash(7, static_cast<std::size_t>(world.rank()), k));
-    std::vector<double> copy(memory.size(), -1.0);
-    const ForeignMatrix a{world, d, std::as_const(memory).data(),
-                          std::max<std::size_t>(1, local.rows)};
-    const ForeignMatrix b{world, d, copy.data(), std::max<std::size_t>(1, local.rows)};
-    DistMatrix<double, Cube3D::Weight, AxisMesh<Cube3D::Axes, B>> w{cube, shape};
-    redistribute(a, w);
-    DistMatrix<double, Summa2D::Input, AxisMesh<Summa2D::Axes, B>> x{grid, {131, 150}};
-    redistribute(a, x, {.op = Op::transpose});
-    redistribute(w, b);
-    found.check(copy == memory, "another matrix returned from ", Cube3D::name);
-    std::fill(copy.begin(), copy.end(), -1.0);
-    redistribute(x, b, {.op = Op::transpose});
-    found.check(copy == memory, "another matrix returned from ", Summa2D::name);
-    return found;
-  }));
 }
 
 TEST_CASE("many transfers between the same two ranks and rectangles arrive in their places")
@@ -320,6 +304,32 @@ TEST_CASE("many transfers between the same two ranks and rectangles arrive in th
     return found;
   }));
 }
+
+namespace
+{
+
+/// Counts messages, and has the windows of what it decorates.
+template <Communicator C>
+class WatchedCommunicator : public CommunicatorDecorator<WatchedCommunicator<C>, C>
+{
+ public:
+  explicit WatchedCommunicator(C inner)
+      : CommunicatorDecorator<WatchedCommunicator, C>{std::move(inner)}
+  {
+  }
+  template <Element T, class Begin>
+  [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
+  {
+    if (is_message(call.kind)) ++*messages_;
+    return begin(call);
+  }
+  [[nodiscard]] int messages() const { return *messages_; }
+
+ private:
+  std::shared_ptr<int> messages_ = std::make_shared<int>(0);
+};
+
+}  // namespace
 
 TEST_CASE("a conversion on shared memory sends no message")
 {

@@ -34,8 +34,6 @@ using namespace cubist::test;
 namespace
 {
 
-using World = TestBackend::Communicator;
-
 template <class T>
 using Global = xt::xtensor<T, 2>;
 
@@ -47,6 +45,36 @@ Global<T> numbered(Shape shape, std::uint64_t seed = 1)
   std::copy(values.data.begin(), values.data.end(), m.data());
   return m;
 }
+
+}  // namespace
+
+TEST_CASE("scatter sends each other rank its block, gather the first replica of each block")
+{
+  if (!fits(8)) return;
+  using B = Counting<TestBackend>;
+  const auto global = numbered<double>({37, 23});
+  const auto sent = on_ranks<B>(8, [&](B::Communicator& world) {
+    const Mesh<Summa25D, B> mesh{world, {.q = 2, .d = 2}};
+    world.traffic().reset();
+    const auto w = scatter<Summa25D::Weight>(mesh, global);
+    const auto scattered = world.traffic()[CallKind::send].elements;
+    world.traffic().reset();
+    (void)gather(w);
+    return std::array{scattered, world.traffic().total().elements};
+  });
+  // 40 x 24 elements with padding, on 2 x 2 ranks and 2 replicas.
+  const std::uint64_t block = 20 * 12;
+  for (std::size_t r = 0; r < sent.size(); ++r)
+  {
+    CHECK(sent[r][0] == (r == 0 ? 7 * block : 0));
+    CHECK(sent[r][1] == (r >= 1 && r < 4 ? block : 0));
+  }
+}
+
+namespace
+{
+
+using World = TestBackend::Communicator;
 
 template <class T>
 bool identical(const Global<T>& a, const Global<T>& b)
@@ -109,8 +137,6 @@ void check_layouts(int ranks, typename S::Extents extents)
   }
 }
 
-using Mesh2 = Mesh<Summa2D, TestBackend>;
-
 }  // namespace
 
 TEST_CASE("gather undoes scatter in the layouts of the schemes")
@@ -132,6 +158,13 @@ TEMPLATE_TEST_CASE("gather undoes scatter of other scalars", "", float, std::com
 {
   check_layouts<TestType, Summa25D, Summa25D::Weight>(12, {.q = 2, .d = 3});
 }
+
+namespace
+{
+
+using Mesh2 = Mesh<Summa2D, TestBackend>;
+
+}  // namespace
 
 TEST_CASE("scatter accepts any xtensor expression")
 {
@@ -263,29 +296,6 @@ TEST_CASE("scatter and gather with idle ranks")
           "scatter gave an idle rank a matrix");
     return found;
   }));
-}
-
-TEST_CASE("scatter sends each other rank its block, gather the first replica of each block")
-{
-  if (!fits(8)) return;
-  using B = Counting<TestBackend>;
-  const auto global = numbered<double>({37, 23});
-  const auto sent = on_ranks<B>(8, [&](B::Communicator& world) {
-    const Mesh<Summa25D, B> mesh{world, {.q = 2, .d = 2}};
-    world.traffic().reset();
-    const auto w = scatter<Summa25D::Weight>(mesh, global);
-    const auto scattered = world.traffic()[CallKind::send].elements;
-    world.traffic().reset();
-    (void)gather(w);
-    return std::array{scattered, world.traffic().total().elements};
-  });
-  // 40 x 24 elements with padding, on 2 x 2 ranks and 2 replicas.
-  const std::uint64_t block = 20 * 12;
-  for (std::size_t r = 0; r < sent.size(); ++r)
-  {
-    CHECK(sent[r][0] == (r == 0 ? 7 * block : 0));
-    CHECK(sent[r][1] == (r >= 1 && r < 4 ? block : 0));
-  }
 }
 
 TEST_CASE("scatter of an empty xtensor gives an empty matrix")

@@ -18,19 +18,6 @@ constexpr LocalGemm five_gemms{.m = 2, .n = 3, .k = 4, .times = 5};
 static_assert(five_gemms.flops() == 240);
 static_assert(five_gemms.size() == ProductSize{.m = 2, .n = 3, .k = 4});
 
-constexpr Work two_of_each()
-{
-  Work work;
-  work.products.add(five_gemms);
-  work.products.add({1, 1, 1, 1});
-  work.transfers.add({CallKind::all_gather, LayerMatrix::x, 3, 1, 10, 1});
-  work.transfers.add({CallKind::reduce_scatter, LayerMatrix::y, 2, 3, 7, 1});
-  return work;
-}
-static_assert(two_of_each().flops() == 242);
-static_assert(two_of_each().words() == 27);
-static_assert(two_of_each().messages() == 3);
-
 }  // namespace
 
 TEST_CASE("Few values are those that were added")
@@ -45,6 +32,24 @@ TEST_CASE("Few values are those that were added")
   for (const int value : few) sum += value;
   CHECK(sum == 16);
 }
+
+namespace
+{
+
+constexpr Work two_of_each()
+{
+  Work work;
+  work.products.add(five_gemms);
+  work.products.add({1, 1, 1, 1});
+  work.transfers.add({CallKind::all_gather, LayerMatrix::x, 3, 1, 10, 1});
+  work.transfers.add({CallKind::reduce_scatter, LayerMatrix::y, 2, 3, 7, 1});
+  return work;
+}
+static_assert(two_of_each().flops() == 242);
+static_assert(two_of_each().words() == 27);
+static_assert(two_of_each().messages() == 3);
+
+}  // namespace
 
 }  // namespace plan_work_test
 

@@ -23,6 +23,17 @@ Sent sent(CallKind c, std::size_t count, int rank, int ranks, int peer = 0)
   return sent_by(Call<float>{.kind = c, .count = count, .peer = peer}, rank, ranks);
 }
 
+}  // namespace
+
+TEST_CASE("one rank sends nothing")
+{
+  for (std::size_t c = 0; c < call_kind_count; ++c)
+    CHECK(sent(static_cast<CallKind>(c), 10, 0, 1) == Sent{});
+}
+
+namespace
+{
+
 Sent total(CallKind c, std::size_t count, int ranks, int root = 0)
 {
   Sent all;
@@ -47,12 +58,6 @@ std::vector<Sent> ring_all_reduce(std::uint64_t n, int ranks)
 }
 
 }  // namespace
-
-TEST_CASE("one rank sends nothing")
-{
-  for (std::size_t c = 0; c < call_kind_count; ++c)
-    CHECK(sent(static_cast<CallKind>(c), 10, 0, 1) == Sent{});
-}
 
 TEST_CASE("all_reduce is a ring of shares, also for sizes that are no multiple of the ranks")
 {

@@ -46,6 +46,40 @@ const Place<DataParallel<Summa2D>> three_ranks{3, {.data = 3, .scheme = {.q = 1}
 const Place<DataParallel<Megatron1D>> two_pairs{4, {.data = 2, .scheme = {}}};
 const Place<DataParallel<Megatron1D>> two_fours{8, {.data = 2, .scheme = {}}};
 
+}  // namespace
+
+TEST_CASE("micro-batches of a sharded optimizer are one batch")
+{
+  const auto values = [&](const auto& place, std::size_t n) {
+    return on_root(place, [&](const auto& mesh) {
+      using S = typename std::decay_t<decltype(mesh)>::Scheme;
+      MLP<S, TestBackend, double> mlp{mesh, uneven, {.seed = 3}};
+      using M = typename decltype(mlp)::Mesh;
+      Sharded<Sgd<double, M>> optimizer{mlp.parameters(), {.learning_rate = 0.5}, n};
+      const auto all = uniform<double>(rows, uneven.front(), 1);
+      for (std::size_t i = 0; i < n; ++i)
+      {
+        const Global<double> x =
+            xt::view(all, xt::range(i * rows / n, (i + 1) * rows / n), xt::all());
+        auto dy = mlp.forward(scatter<typename S::Input>(mesh, x));
+        mlp.backward(dy);
+      }
+      checked_sharded_step(optimizer, mlp.parameters());
+      std::vector<double> found;
+      for (const auto& p : mlp.parameters())
+        for (const double v : gather(p.value)) found.push_back(v * static_cast<double>(1));
+      return found;
+    });
+  };
+  // The sum of squares is not divided by rows: four micro-batches have the mean of four.
+  const auto four = values(one_rank, 4);
+  if (fits(two_meshes)) CHECK(deviation(values(two_meshes, 4), four) < 1e-12);
+  if (fits(cube)) CHECK(deviation(values(cube, 4), four) < 1e-12);
+}
+
+namespace
+{
+
 /// A run of some steps: the losses, then all values.
 struct Run
 {
@@ -114,6 +148,72 @@ void check_bits(const Place<S>& place, const std::vector<std::size_t>& sizes)
   }
 }
 
+}  // namespace
+
+TEST_CASE("a sharded optimizer has the bits of one that is not")
+{
+  check_bits<double, Sgd>(one_rank, uneven);
+  check_bits<double, AdamW>(two_meshes, uneven);
+  check_bits<double, AdamW>(two_two_two, uneven);
+  check_bits<double, Adam>(cube, uneven);
+  check_bits<double, Adam>(two_pairs, even);
+  check_bits<double, AdamW>(four_ranks, even);
+  check_bits<half, AdamW>(two_meshes, uneven);
+  // Blocks that the replicas do not divide.
+  check_bits<double, AdamW>(three_ranks, uneven);
+  check_bits<double, Sgd>(four_ranks, uneven);
+  check_bits<half, AdamW>(three_ranks, uneven);
+  // Parts that begin behind the valid range of their block.
+  check_bits<double, AdamW>(two_meshes, tiny);
+  check_bits<double, AdamW>(two_two_two, tiny);
+  check_bits<double, AdamW>(three_ranks, tiny);
+}
+
+TEST_CASE("checkpoints go from any sharding to any other")
+{
+  const Folder folder;
+  const auto expected = whole<double, AdamW>(one_rank, {.last = 8});
+  const auto part = [&](std::uint64_t first, std::uint64_t last) {
+    return Run{.folder = folder.path().string(), .first = first, .last = last};
+  };
+  std::vector<double> found = sharded<double, AdamW>(two_ranks, part(0, 1));
+  found.resize(1);
+  const auto then = [&](std::vector<double> run, std::size_t losses) {
+    found.insert(found.end(), run.begin(),
+                 run.begin() + static_cast<std::ptrdiff_t>(losses == 0 ? run.size() : losses));
+  };
+  then(sharded<double, AdamW>(four_ranks, part(1, 2)), 1);
+  if (fits(two_two_two))
+    then(sharded<double, AdamW>(two_two_two, part(2, 4)), 2);
+  else
+    then(whole<double, AdamW>(one_rank, part(2, 4)), 2);
+  then(whole<double, AdamW>(one_rank, part(4, 6)), 2);
+  then(sharded<double, AdamW>(two_pairs, part(6, 8)), 0);
+  CHECK(deviation(found, expected) < 1e-9);
+}
+
+TEST_CASE("on one mesh, a run continues with the same bits in any sharding")
+{
+  const auto check = []<class T>(const auto& place, T, const std::vector<std::size_t>& sizes) {
+    if (!fits(place)) return;
+    const Folder folder;
+    auto expected = whole<T, AdamW>(place, {.sizes = sizes, .last = 6});
+    expected.erase(expected.begin(), expected.begin() + 4);
+    const auto part = [&](std::uint64_t first, std::uint64_t last) {
+      return Run{.sizes = sizes, .folder = folder.path().string(), .first = first, .last = last};
+    };
+    (void)sharded<T, AdamW>(place, part(0, 2));
+    (void)whole<T, AdamW>(place, part(2, 4));
+    CHECK(sharded<T, AdamW>(place, part(4, 6)) == expected);
+  };
+  check(three_ranks, double{}, uneven);
+  check(four_ranks, half{}, uneven);
+  check(two_meshes, double{}, tiny);
+}
+
+namespace
+{
+
 /// The elements of each matrix of an optimizer's state on this rank, with their padding or without.
 template <class M, class O>
 std::vector<std::size_t> state_sizes(O& optimizer, bool padded)
@@ -180,67 +280,6 @@ void check_state(std::size_t moments)
 
 }  // namespace
 
-TEST_CASE("a sharded optimizer has the bits of one that is not")
-{
-  check_bits<double, Sgd>(one_rank, uneven);
-  check_bits<double, AdamW>(two_meshes, uneven);
-  check_bits<double, AdamW>(two_two_two, uneven);
-  check_bits<double, Adam>(cube, uneven);
-  check_bits<double, Adam>(two_pairs, even);
-  check_bits<double, AdamW>(four_ranks, even);
-  check_bits<half, AdamW>(two_meshes, uneven);
-  // Blocks that the replicas do not divide.
-  check_bits<double, AdamW>(three_ranks, uneven);
-  check_bits<double, Sgd>(four_ranks, uneven);
-  check_bits<half, AdamW>(three_ranks, uneven);
-  // Parts that begin behind the valid range of their block.
-  check_bits<double, AdamW>(two_meshes, tiny);
-  check_bits<double, AdamW>(two_two_two, tiny);
-  check_bits<double, AdamW>(three_ranks, tiny);
-}
-
-TEST_CASE("checkpoints go from any sharding to any other")
-{
-  const Folder folder;
-  const auto expected = whole<double, AdamW>(one_rank, {.last = 8});
-  const auto part = [&](std::uint64_t first, std::uint64_t last) {
-    return Run{.folder = folder.path().string(), .first = first, .last = last};
-  };
-  std::vector<double> found = sharded<double, AdamW>(two_ranks, part(0, 1));
-  found.resize(1);
-  const auto then = [&](std::vector<double> run, std::size_t losses) {
-    found.insert(found.end(), run.begin(),
-                 run.begin() + static_cast<std::ptrdiff_t>(losses == 0 ? run.size() : losses));
-  };
-  then(sharded<double, AdamW>(four_ranks, part(1, 2)), 1);
-  if (fits(two_two_two))
-    then(sharded<double, AdamW>(two_two_two, part(2, 4)), 2);
-  else
-    then(whole<double, AdamW>(one_rank, part(2, 4)), 2);
-  then(whole<double, AdamW>(one_rank, part(4, 6)), 2);
-  then(sharded<double, AdamW>(two_pairs, part(6, 8)), 0);
-  CHECK(deviation(found, expected) < 1e-9);
-}
-
-TEST_CASE("on one mesh, a run continues with the same bits in any sharding")
-{
-  const auto check = []<class T>(const auto& place, T, const std::vector<std::size_t>& sizes) {
-    if (!fits(place)) return;
-    const Folder folder;
-    auto expected = whole<T, AdamW>(place, {.sizes = sizes, .last = 6});
-    expected.erase(expected.begin(), expected.begin() + 4);
-    const auto part = [&](std::uint64_t first, std::uint64_t last) {
-      return Run{.sizes = sizes, .folder = folder.path().string(), .first = first, .last = last};
-    };
-    (void)sharded<T, AdamW>(place, part(0, 2));
-    (void)whole<T, AdamW>(place, part(2, 4));
-    CHECK(sharded<T, AdamW>(place, part(4, 6)) == expected);
-  };
-  check(three_ranks, double{}, uneven);
-  check(four_ranks, half{}, uneven);
-  check(two_meshes, double{}, tiny);
-}
-
 TEST_CASE("a replica has its part of the optimizer's state")
 {
   check_state<Sgd>(1);
@@ -275,35 +314,6 @@ TEST_CASE("a step of a sharded optimizer sends what its formula says")
   }
 }
 #endif
-
-TEST_CASE("micro-batches of a sharded optimizer are one batch")
-{
-  const auto values = [&](const auto& place, std::size_t n) {
-    return on_root(place, [&](const auto& mesh) {
-      using S = typename std::decay_t<decltype(mesh)>::Scheme;
-      MLP<S, TestBackend, double> mlp{mesh, uneven, {.seed = 3}};
-      using M = typename decltype(mlp)::Mesh;
-      Sharded<Sgd<double, M>> optimizer{mlp.parameters(), {.learning_rate = 0.5}, n};
-      const auto all = uniform<double>(rows, uneven.front(), 1);
-      for (std::size_t i = 0; i < n; ++i)
-      {
-        const Global<double> x =
-            xt::view(all, xt::range(i * rows / n, (i + 1) * rows / n), xt::all());
-        auto dy = mlp.forward(scatter<typename S::Input>(mesh, x));
-        mlp.backward(dy);
-      }
-      checked_sharded_step(optimizer, mlp.parameters());
-      std::vector<double> found;
-      for (const auto& p : mlp.parameters())
-        for (const double v : gather(p.value)) found.push_back(v * static_cast<double>(1));
-      return found;
-    });
-  };
-  // The sum of squares is not divided by rows: four micro-batches have the mean of four.
-  const auto four = values(one_rank, 4);
-  if (fits(two_meshes)) CHECK(deviation(values(two_meshes, 4), four) < 1e-12);
-  if (fits(cube)) CHECK(deviation(values(cube, 4), four) < 1e-12);
-}
 
 TEST_CASE("a sharded optimizer refuses the parameters of another network, and takes a factor")
 {

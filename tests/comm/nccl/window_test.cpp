@@ -25,6 +25,31 @@ namespace
 
 constexpr std::size_t limit = 4096;
 
+}  // namespace
+
+TEST_CASE("symmetric windows: which calls use them")
+{
+  const cubist::detail::NcclWindow closed;
+  CHECK_FALSE(closed.is_open());
+  CHECK_FALSE(closed.takes(cubist::detail::nccl_call(Call<int>{CallKind::all_reduce}), 2));
+  NcclOptions options;
+  options.time_limit = std::chrono::seconds{10};
+  options.symmetric_bytes = limit;
+  with_nccl(2, options, [&](NcclCommunicator& world, cudaStream_t, auto&) {
+    require<Error>(fake::live().registrations > 0, "there is no window");
+    {
+      auto part = world.split(0, 0);
+      part.barrier();
+    }
+    const DeviceMemory memory{limit};
+    world.broadcast(std::span{memory.as<int>(), 4}, 0);
+    world.synchronize();
+  });
+}
+
+namespace
+{
+
 /// The values that three ranks receive by calls below the limit, above it with what all ranks send
 /// together, and above it, in a communicator and its splits; what is sent is in different places of
 /// each rank's memory.
@@ -76,26 +101,6 @@ TEST_CASE("symmetric windows: the same values as without, and nothing that NCCL 
   CHECK(values(limit) == expected);
   CHECK(fake::live() == before);
   CHECK(fake::violations() == violations);
-}
-
-TEST_CASE("symmetric windows: which calls use them")
-{
-  const cubist::detail::NcclWindow closed;
-  CHECK_FALSE(closed.is_open());
-  CHECK_FALSE(closed.takes(cubist::detail::nccl_call(Call<int>{CallKind::all_reduce}), 2));
-  NcclOptions options;
-  options.time_limit = std::chrono::seconds{10};
-  options.symmetric_bytes = limit;
-  with_nccl(2, options, [&](NcclCommunicator& world, cudaStream_t, auto&) {
-    require<Error>(fake::live().registrations > 0, "there is no window");
-    {
-      auto part = world.split(0, 0);
-      part.barrier();
-    }
-    const DeviceMemory memory{limit};
-    world.broadcast(std::span{memory.as<int>(), 4}, 0);
-    world.synchronize();
-  });
 }
 
 TEST_CASE("symmetric windows: without NVLink there is none, and one line says so")

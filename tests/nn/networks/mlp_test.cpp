@@ -36,6 +36,51 @@ namespace
 template <class S, class T = double>
 using Network = MLP<S, Threads, T>;
 
+}  // namespace
+
+TEST_CASE("a network of two ReLUs computes the absolute value")
+{
+  const auto y = on_root(one_rank, [](const auto& mesh) {
+    Network<Summa2D> mlp{mesh, {1, 2, 1}, {.activation = relu, .bias = false}};
+    const auto parameters = mlp.parameters();
+    scatter(Global<double>{{1, -1}}, parameters[0].value);
+    scatter(Global<double>{{1}, {1}}, parameters[1].value);
+    return gather(mlp.forward(scatter<Summa2D::Input>(mesh, Global<double>{{-3}, {2}})));
+  });
+  CHECK(identical(y, Global<double>{{3}, {2}}));
+}
+
+TEST_CASE("a network of floats trains as on one rank")
+{
+  for (const auto& t : {two_layers, three_layers})
+  {
+    const auto wanted = loss_curve<float>(single_rank, t);
+    CHECK(wanted.back() < wanted.front());
+    CHECK(deviation(loss_curve<float>(two_two_two, t), wanted) < 1e-3);
+  }
+}
+
+// Activations and the weights in products are rounded by up to 2^-9 of their size.
+TEST_CASE("a network of bfloat16 trains as one of floats")
+{
+  if (!fits(single_layer)) return;
+  const auto wanted = loss_curve<float>(single_layer, two_layers);
+  const auto got = loss_curve<bfloat16>(single_layer, two_layers);
+  CHECK(deviation(got, wanted) < 0x1p-7);
+  if (two_layers.steps > 4) CHECK(got.back() < got.front() / 2);
+}
+
+TEST_CASE("Gathered::again and Gathered::kept give the same losses")
+{
+  if (!fits(cube)) return;
+  auto again = three_layers;
+  again.options.gathered = Gathered::again;
+  CHECK(loss_curve<double>(cube, again) == loss_curve<double>(cube, three_layers));
+}
+
+namespace
+{
+
 /// All parameters' values, by name and shape.
 struct Named
 {
@@ -49,6 +94,57 @@ std::vector<Named> gathered(MLP<S, Threads, double>& mlp)
   for (const auto& p : mlp.parameters()) all.push_back({p.name, gather(p.value)});
   return all;
 }
+
+}  // namespace
+
+TEST_CASE("a padded sigmoid network trains as on one rank, and its padding stays zero")
+{
+  constexpr int exact_steps = sanitized ? 4 : 30;
+  const auto run = [&]<class S>(const Mesh<S, Threads>& mesh) {
+    using Net = Network<S>;
+    Net mlp{mesh, {7, 11, 9, 5}, {.activation = sigmoid, .output = sigmoid}};
+    const auto parameters = mlp.parameters();
+    Sgd<double, typename Net::Mesh> optimizer{parameters, {.learning_rate = 0.5, .momentum = 0.9}};
+    const typename Net::Activations x{
+        scatter<typename S::Input>(mesh, uniform<double>(rows, 7, 1))};
+    const auto labels = classes(rows, 5);
+    std::vector<double> curve;
+    Padding p;
+    for (int i = 0; i < exact_steps; ++i)
+    {
+      const auto& y = mlp.forward(x);
+      auto dy = zeros_like(y);
+      curve.push_back(softmax_cross_entropy(y, labels, dy));
+      const auto& dx = mlp.backward_with_input(dy);
+      checked_step(static_cast<std::size_t>(i), exact_steps, optimizer, parameters);
+      for (const auto& parameter : parameters)
+      {
+        p += padding(parameter.value);
+        p += padding(parameter.gradient);
+      }
+      p += padding(y.view());
+      p += padding(dy.view());
+      p += padding(dx.view());
+    }
+    for (const auto& [_, value] : gathered(mlp))
+      curve.insert(curve.end(), value.begin(), value.end());
+    return std::pair{curve, p};
+  };
+  const auto wanted = on_root(single_rank, run).first;
+  CHECK(wanted[exact_steps - 1] < wanted[0]);
+  for_each_place([&](const auto& place) {
+    CAPTURE(place.name());
+    const auto got = on_mesh(place, run);
+    CHECK(deviation(got[0].first, wanted) < 1e-12);
+    Padding all;
+    for (const auto& [_, p] : got) all += p;
+    CHECK(all.count > 0);
+    CHECK(all.largest == 0);
+  });
+}
+
+namespace
+{
 
 /// A network of integers, serially: all sums are exact.
 /// @param slope of the activation for negative numbers; ReLU's is 0
@@ -98,92 +194,6 @@ std::size_t zeros_in(const Global<double>& x)
 }
 
 }  // namespace
-
-TEST_CASE("a network of two ReLUs computes the absolute value")
-{
-  const auto y = on_root(one_rank, [](const auto& mesh) {
-    Network<Summa2D> mlp{mesh, {1, 2, 1}, {.activation = relu, .bias = false}};
-    const auto parameters = mlp.parameters();
-    scatter(Global<double>{{1, -1}}, parameters[0].value);
-    scatter(Global<double>{{1}, {1}}, parameters[1].value);
-    return gather(mlp.forward(scatter<Summa2D::Input>(mesh, Global<double>{{-3}, {2}})));
-  });
-  CHECK(identical(y, Global<double>{{3}, {2}}));
-}
-
-TEST_CASE("a network of floats trains as on one rank")
-{
-  for (const auto& t : {two_layers, three_layers})
-  {
-    const auto wanted = loss_curve<float>(single_rank, t);
-    CHECK(wanted.back() < wanted.front());
-    CHECK(deviation(loss_curve<float>(two_two_two, t), wanted) < 1e-3);
-  }
-}
-
-// Activations and the weights in products are rounded by up to 2^-9 of their size.
-TEST_CASE("a network of bfloat16 trains as one of floats")
-{
-  if (!fits(single_layer)) return;
-  const auto wanted = loss_curve<float>(single_layer, two_layers);
-  const auto got = loss_curve<bfloat16>(single_layer, two_layers);
-  CHECK(deviation(got, wanted) < 0x1p-7);
-  if (two_layers.steps > 4) CHECK(got.back() < got.front() / 2);
-}
-
-TEST_CASE("Gathered::again and Gathered::kept give the same losses")
-{
-  if (!fits(cube)) return;
-  auto again = three_layers;
-  again.options.gathered = Gathered::again;
-  CHECK(loss_curve<double>(cube, again) == loss_curve<double>(cube, three_layers));
-}
-
-TEST_CASE("a padded sigmoid network trains as on one rank, and its padding stays zero")
-{
-  constexpr int exact_steps = sanitized ? 4 : 30;
-  const auto run = [&]<class S>(const Mesh<S, Threads>& mesh) {
-    using Net = Network<S>;
-    Net mlp{mesh, {7, 11, 9, 5}, {.activation = sigmoid, .output = sigmoid}};
-    const auto parameters = mlp.parameters();
-    Sgd<double, typename Net::Mesh> optimizer{parameters, {.learning_rate = 0.5, .momentum = 0.9}};
-    const typename Net::Activations x{
-        scatter<typename S::Input>(mesh, uniform<double>(rows, 7, 1))};
-    const auto labels = classes(rows, 5);
-    std::vector<double> curve;
-    Padding p;
-    for (int i = 0; i < exact_steps; ++i)
-    {
-      const auto& y = mlp.forward(x);
-      auto dy = zeros_like(y);
-      curve.push_back(softmax_cross_entropy(y, labels, dy));
-      const auto& dx = mlp.backward_with_input(dy);
-      checked_step(static_cast<std::size_t>(i), exact_steps, optimizer, parameters);
-      for (const auto& parameter : parameters)
-      {
-        p += padding(parameter.value);
-        p += padding(parameter.gradient);
-      }
-      p += padding(y.view());
-      p += padding(dy.view());
-      p += padding(dx.view());
-    }
-    for (const auto& [_, value] : gathered(mlp))
-      curve.insert(curve.end(), value.begin(), value.end());
-    return std::pair{curve, p};
-  };
-  const auto wanted = on_root(single_rank, run).first;
-  CHECK(wanted[exact_steps - 1] < wanted[0]);
-  for_each_place([&](const auto& place) {
-    CAPTURE(place.name());
-    const auto got = on_mesh(place, run);
-    CHECK(deviation(got[0].first, wanted) < 1e-12);
-    Padding all;
-    for (const auto& [_, p] : got) all += p;
-    CHECK(all.count > 0);
-    CHECK(all.largest == 0);
-  });
-}
 
 TEST_CASE("outputs and all gradients of a network of integers equal the serial oracle")
 {

@@ -70,6 +70,33 @@ Matrices results_of_mlp(const Place<S>& place, Method method, std::size_t recomp
   });
 }
 
+bool identical_all(const Matrices& a, const Matrices& b)
+{
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return identical(x, y); });
+}
+
+}  // namespace
+
+TEST_CASE("an MLP that recomputes activations has the bits of one that keeps them")
+{
+  const auto compare = [](const auto& place, Method method) {
+    if (!fits(place)) return;
+    const auto wanted = results_of_mlp(place, method, 0);
+    for (const std::size_t recompute : {1U, 2U, 3U, 9U})
+    {
+      CAPTURE(place.name(), recompute);
+      CHECK(identical_all(results_of_mlp(place, method, recompute), wanted));
+    }
+  };
+  compare(two_two_two, Method::automatic);
+  compare(single_layer, Method::collectives);
+  compare(cube, Method::collectives);
+}
+
+namespace
+{
+
 constexpr std::size_t length = 5;
 
 template <class S>
@@ -104,29 +131,7 @@ Matrices results_of_transformer(const Place<S>& place, bool llama, std::size_t r
   });
 }
 
-bool identical_all(const Matrices& a, const Matrices& b)
-{
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return identical(x, y); });
-}
-
 }  // namespace
-
-TEST_CASE("an MLP that recomputes activations has the bits of one that keeps them")
-{
-  const auto compare = [](const auto& place, Method method) {
-    if (!fits(place)) return;
-    const auto wanted = results_of_mlp(place, method, 0);
-    for (const std::size_t recompute : {1U, 2U, 3U, 9U})
-    {
-      CAPTURE(place.name(), recompute);
-      CHECK(identical_all(results_of_mlp(place, method, recompute), wanted));
-    }
-  };
-  compare(two_two_two, Method::automatic);
-  compare(single_layer, Method::collectives);
-  compare(cube, Method::collectives);
-}
 
 TEST_CASE("a transformer that recomputes activations has the bits of one that keeps them")
 {

@@ -63,6 +63,13 @@ void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 namespace cubist::test::steady_state_test
 {
 
+TEST_CASE("Allocations are counted")
+{
+  const long before = allocations;
+  const std::vector<double> some(10);
+  CHECK(allocations > before);
+}
+
 namespace
 {
 
@@ -114,39 +121,6 @@ long allocations_in_steps(int ranks, const typename S::Extents& extents, const W
   return std::accumulate(all.begin(), all.end(), 0L);
 }
 
-/// The same for layers beside their input.
-template <SchemeType S>
-long allocations_beside(int ranks, const typename S::Extents& extents)
-{
-  const auto all = on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
-    const Mesh<S, TestBackend> mesh{world, extents};
-    using Up = cubist::Dense<S, TestBackend, double>;
-    using Down = cubist::Dense<typename S::Next, TestBackend, double>;
-    Residual net{Sequential{LayerNorm<S, TestBackend, double>{mesh, 12}, Up{mesh, 12, 20, {}, gelu},
-                            Down{mesh, 20, 12, {.index = 1}}},
-                 Dropout{0.1}};
-    typename decltype(net)::Kept kept;
-    GradientBuckets<double, typename Up::Mesh> buckets{mesh};
-    const auto parameters = parameters_of(net);
-    Adam optimizer{parameters};
-    const typename Up::Input x{mesh, {16, 12}};
-    auto dy = x;
-    const std::vector<int> labels(16, 3);
-    Pass pass{.training_step = 0};
-    const long found = allocations_in_steps(world, [&] {
-      ++*pass.training_step;
-      softmax_cross_entropy(net.forward(x, pass, kept), labels, dy);
-      buckets.begin();
-      (void)net.backward(x, dy, {pass, buckets}, kept, true);
-      buckets.finish();
-      optimizer.step(parameters);
-    });
-    check_replicas(parameters);
-    return found;
-  });
-  return std::accumulate(all.begin(), all.end(), 0L);
-}
-
 /// The same for a transformer, whose tokens are others in every step.
 template <SchemeType S>
 long allocations_of_transformer(int ranks, const typename S::Extents& extents, bool llama,
@@ -181,13 +155,6 @@ long allocations_of_transformer(int ranks, const typename S::Extents& extents, b
 
 }  // namespace
 
-TEST_CASE("Allocations are counted")
-{
-  const long before = allocations;
-  const std::vector<double> some(10);
-  CHECK(allocations > before);
-}
-
 TEST_CASE("After its first steps a transformer allocates nothing")
 {
   if (!fits(8)) return;
@@ -219,6 +186,44 @@ TEST_CASE("After its first steps a network that recomputes activations allocates
   }
   CHECK(allocations_of_transformer<Summa25D>(8, {.q = 2, .d = 2}, true, 1) == 0);
 }
+
+namespace
+{
+
+/// The same for layers beside their input.
+template <SchemeType S>
+long allocations_beside(int ranks, const typename S::Extents& extents)
+{
+  const auto all = on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
+    const Mesh<S, TestBackend> mesh{world, extents};
+    using Up = cubist::Dense<S, TestBackend, double>;
+    using Down = cubist::Dense<typename S::Next, TestBackend, double>;
+    Residual net{Sequential{LayerNorm<S, TestBackend, double>{mesh, 12}, Up{mesh, 12, 20, {}, gelu},
+                            Down{mesh, 20, 12, {.index = 1}}},
+                 Dropout{0.1}};
+    typename decltype(net)::Kept kept;
+    GradientBuckets<double, typename Up::Mesh> buckets{mesh};
+    const auto parameters = parameters_of(net);
+    Adam optimizer{parameters};
+    const typename Up::Input x{mesh, {16, 12}};
+    auto dy = x;
+    const std::vector<int> labels(16, 3);
+    Pass pass{.training_step = 0};
+    const long found = allocations_in_steps(world, [&] {
+      ++*pass.training_step;
+      softmax_cross_entropy(net.forward(x, pass, kept), labels, dy);
+      buckets.begin();
+      (void)net.backward(x, dy, {pass, buckets}, kept, true);
+      buckets.finish();
+      optimizer.step(parameters);
+    });
+    check_replicas(parameters);
+    return found;
+  });
+  return std::accumulate(all.begin(), all.end(), 0L);
+}
+
+}  // namespace
 
 TEST_CASE("After their first steps layers beside their input allocate nothing")
 {

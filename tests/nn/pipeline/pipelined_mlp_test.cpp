@@ -56,6 +56,36 @@ MlpOptions options()
   return {.activation = gelu, .output = cubist::tanh, .dropout = 0.1, .seed = 5};
 }
 
+}  // namespace
+
+TEST_CASE("layers in stages begin with the bits that they have on one rank")
+{
+  const auto values_of = [](const auto& mesh, auto& mlp) {
+    std::vector<std::pair<std::string, Global<double>>> all;
+    for (const auto& p : mlp.parameters()) all.emplace_back(p.name, gather(p.value));
+    static_cast<void>(mesh);
+    return all;
+  };
+  const auto wanted = on_root(one_rank, [&](const auto& mesh) {
+    MLP<Summa2D, TestBackend, double> mlp{mesh, sizes, options()};
+    return values_of(mesh, mlp);
+  });
+  if (!fits(8)) return;
+  const auto got = on_root_of(Stages<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, [&](const auto& mesh) {
+    MLP<Pipeline<Summa2D>, TestBackend, double> mlp{mesh, sizes, options()};
+    return values_of(mesh, mlp);
+  });
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+  {
+    CHECK(got[i].first == wanted[i].first);
+    CHECK(identical(got[i].second, wanted[i].second));
+  }
+}
+
+namespace
+{
+
 /// Of four micro-batches the third has no label.
 std::vector<int> labels()
 {
@@ -177,31 +207,6 @@ TEST_CASE("an MLP in stages trains as on one rank")
      {.micro_batches = 4});
   // One stage has one piece.
   on(Stages<Pipeline<Summa2D>>{1, {1, {.q = 1}}}, {.micro_batches = 4, .pieces = 7});
-}
-
-TEST_CASE("layers in stages begin with the bits that they have on one rank")
-{
-  const auto values_of = [](const auto& mesh, auto& mlp) {
-    std::vector<std::pair<std::string, Global<double>>> all;
-    for (const auto& p : mlp.parameters()) all.emplace_back(p.name, gather(p.value));
-    static_cast<void>(mesh);
-    return all;
-  };
-  const auto wanted = on_root(one_rank, [&](const auto& mesh) {
-    MLP<Summa2D, TestBackend, double> mlp{mesh, sizes, options()};
-    return values_of(mesh, mlp);
-  });
-  if (!fits(8)) return;
-  const auto got = on_root_of(Stages<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, [&](const auto& mesh) {
-    MLP<Pipeline<Summa2D>, TestBackend, double> mlp{mesh, sizes, options()};
-    return values_of(mesh, mlp);
-  });
-  REQUIRE(got.size() == wanted.size());
-  for (std::size_t i = 0; i < got.size(); ++i)
-  {
-    CHECK(got[i].first == wanted[i].first);
-    CHECK(identical(got[i].second, wanted[i].second));
-  }
 }
 
 TEST_CASE("an MLP in stages has the outputs, the score and the gradients of one rank")

@@ -46,6 +46,31 @@ void equals_references(const TestMesh<S>& on, std::size_t ranks, Compared compar
     equals_reference(on, ranks, *model, compared);
 }
 
+}  // namespace
+
+TEST_CASE("transformers whose ranks share sequences are those of Hugging Face and PyTorch")
+{
+  equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 4, Compared::all);
+  equals_references<Summa2D>({4, {.rows = 4, .cols = 1}}, 4, Compared::model);
+  equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 2, quick ? Compared::pass : Compared::model);
+  equals_references<Cube3D>({8, {.q = 2}}, 4, quick ? Compared::pass : Compared::all);
+  if constexpr (!quick)
+  {
+    equals_references<Summa2D>({6, {.rows = 2, .cols = 3}}, 2, Compared::model);
+    equals_references<Summa2DInput>({6, {.rows = 3, .cols = 2}}, 3, Compared::model);
+    equals_references<Summa2DWeight>({8, {.rows = 4, .cols = 2}}, 4, Compared::model);
+    equals_references<Summa25DInput>({8, {.q = 2, .d = 2}}, 2, Compared::model);
+    equals_references<Summa25DWeight>({8, {.q = 2, .d = 2}}, 4, Compared::model);
+    equals_references<Grid3D>({6, {.x = 3, .y = 1, .z = 2}}, 6, Compared::model);
+    equals_references<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 2, Compared::model);
+    equals_references<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2,
+                                             Compared::model);
+  }
+}
+
+namespace
+{
+
 /// One sequence of 1,024 tokens, on `ranks` ranks.
 template <SchemeType S>
 void equals_long_reference(const TestMesh<S>& on, std::size_t ranks)
@@ -54,6 +79,54 @@ void equals_long_reference(const TestMesh<S>& on, std::size_t ranks)
   // Steps of training and generation take half a minute without optimization.
   equals_reference(on, ranks, llama_long_tiny, quick ? Compared::pass : Compared::long_sequence);
 }
+
+}  // namespace
+
+TEST_CASE("a sequence of 1024 tokens on grids is that of PyTorch")
+{
+  equals_long_reference<Cube3D>({8, {.q = 2}}, 4);
+  if constexpr (!quick)
+  {
+    equals_long_reference<Cube3D>({8, {.q = 2}}, 2);
+    equals_long_reference<Grid3D>({4, {.x = 2, .y = 2, .z = 1}}, 2);
+    equals_long_reference<Grid3D>({6, {.x = 1, .y = 2, .z = 3}}, 3);
+    equals_long_reference<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 4);
+    equals_long_reference<Grid3D>({8, {.x = 4, .y = 1, .z = 2}}, 8);
+    equals_long_reference<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2);
+  }
+}
+
+#ifndef CUBIST_QUICK_TESTS
+TEMPLATE_TEST_CASE("a sequence of 1024 tokens on Summa2D is that of PyTorch", "", Summa2D,
+                   Summa2DInput, Summa2DWeight)
+{
+  equals_long_reference<TestType>({4, {.rows = 2, .cols = 2}}, 2);
+  equals_long_reference<TestType>({6, {.rows = 3, .cols = 2}}, 3);
+  equals_long_reference<TestType>({4, {.rows = 4, .cols = 1}}, 4);
+  equals_long_reference<TestType>({8, {.rows = 8, .cols = 1}}, 8);
+}
+
+TEMPLATE_TEST_CASE("a sequence of 1024 tokens on Summa25D is that of PyTorch", "", Summa25D,
+                   Summa25DInput, Summa25DWeight)
+{
+  equals_long_reference<TestType>({8, {.q = 2, .d = 2}}, 2);
+  equals_long_reference<TestType>({3, {.q = 1, .d = 3}}, 3);
+  equals_long_reference<TestType>({8, {.q = 2, .d = 2}}, 4);
+  equals_long_reference<TestType>({8, {.q = 1, .d = 8}}, 8);
+}
+#endif
+
+TEST_CASE(
+    "norms of heads and scaled frequencies are those of references, where ranks share sequences")
+{
+  constexpr auto compared = quick ? Compared::pass : Compared::model;
+  for (const auto& model : reference_models())
+    if (&model != &gpt2_tiny() && &model != &llama_tiny())
+      equals_reference<Cube3D>({8, {.q = 2}}, 4, model, compared);
+}
+
+namespace
+{
 
 TransformerConfig config_of(bool llama)
 {
@@ -111,69 +184,6 @@ void trains_as_one_rank(const Place<S>& place)
 }
 
 }  // namespace
-
-TEST_CASE("transformers whose ranks share sequences are those of Hugging Face and PyTorch")
-{
-  equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 4, Compared::all);
-  equals_references<Summa2D>({4, {.rows = 4, .cols = 1}}, 4, Compared::model);
-  equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 2, quick ? Compared::pass : Compared::model);
-  equals_references<Cube3D>({8, {.q = 2}}, 4, quick ? Compared::pass : Compared::all);
-  if constexpr (!quick)
-  {
-    equals_references<Summa2D>({6, {.rows = 2, .cols = 3}}, 2, Compared::model);
-    equals_references<Summa2DInput>({6, {.rows = 3, .cols = 2}}, 3, Compared::model);
-    equals_references<Summa2DWeight>({8, {.rows = 4, .cols = 2}}, 4, Compared::model);
-    equals_references<Summa25DInput>({8, {.q = 2, .d = 2}}, 2, Compared::model);
-    equals_references<Summa25DWeight>({8, {.q = 2, .d = 2}}, 4, Compared::model);
-    equals_references<Grid3D>({6, {.x = 3, .y = 1, .z = 2}}, 6, Compared::model);
-    equals_references<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 2, Compared::model);
-    equals_references<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2,
-                                             Compared::model);
-  }
-}
-
-TEST_CASE("a sequence of 1024 tokens on grids is that of PyTorch")
-{
-  equals_long_reference<Cube3D>({8, {.q = 2}}, 4);
-  if constexpr (!quick)
-  {
-    equals_long_reference<Cube3D>({8, {.q = 2}}, 2);
-    equals_long_reference<Grid3D>({4, {.x = 2, .y = 2, .z = 1}}, 2);
-    equals_long_reference<Grid3D>({6, {.x = 1, .y = 2, .z = 3}}, 3);
-    equals_long_reference<Grid3D>({8, {.x = 2, .y = 2, .z = 2}}, 4);
-    equals_long_reference<Grid3D>({8, {.x = 4, .y = 1, .z = 2}}, 8);
-    equals_long_reference<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}, 2);
-  }
-}
-
-#ifndef CUBIST_QUICK_TESTS
-TEMPLATE_TEST_CASE("a sequence of 1024 tokens on Summa2D is that of PyTorch", "", Summa2D,
-                   Summa2DInput, Summa2DWeight)
-{
-  equals_long_reference<TestType>({4, {.rows = 2, .cols = 2}}, 2);
-  equals_long_reference<TestType>({6, {.rows = 3, .cols = 2}}, 3);
-  equals_long_reference<TestType>({4, {.rows = 4, .cols = 1}}, 4);
-  equals_long_reference<TestType>({8, {.rows = 8, .cols = 1}}, 8);
-}
-
-TEMPLATE_TEST_CASE("a sequence of 1024 tokens on Summa25D is that of PyTorch", "", Summa25D,
-                   Summa25DInput, Summa25DWeight)
-{
-  equals_long_reference<TestType>({8, {.q = 2, .d = 2}}, 2);
-  equals_long_reference<TestType>({3, {.q = 1, .d = 3}}, 3);
-  equals_long_reference<TestType>({8, {.q = 2, .d = 2}}, 4);
-  equals_long_reference<TestType>({8, {.q = 1, .d = 8}}, 8);
-}
-#endif
-
-TEST_CASE(
-    "norms of heads and scaled frequencies are those of references, where ranks share sequences")
-{
-  constexpr auto compared = quick ? Compared::pass : Compared::model;
-  for (const auto& model : reference_models())
-    if (&model != &gpt2_tiny() && &model != &llama_tiny())
-      equals_reference<Cube3D>({8, {.q = 2}}, 4, model, compared);
-}
 
 TEST_CASE("one sequence on many ranks trains as on one, with dropout and recomputation")
 {

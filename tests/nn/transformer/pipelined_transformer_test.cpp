@@ -37,6 +37,58 @@ namespace cubist::test::pipelined_transformer_test
 namespace
 {
 
+/// The losses of training the model of examples/train_text.cpp, which is smaller here, on a text:
+/// on one rank whole batches, and in stages their micro-batches.
+template <class S>
+std::vector<double> text_losses(int ranks, const typename S::Extents& extents,
+                                const PipelineOptions& pipeline = {})
+{
+  const std::size_t steps = static_cast<std::size_t>(repeats(200, 20, 8));
+  static const TokenFile text{
+      std::filesystem::path{CUBIST_DIGITS_CSV}.replace_filename("moses.txt").string(),
+      TokenType::uint8};
+  const TokenBatches batches{text, {.sequences = 4, .length = 16, .seed = 42}};
+  return on_ranks<TestBackend>(ranks, [&](typename TestBackend::Communicator& world) {
+    const Mesh<S, TestBackend> mesh{world, extents};
+    Transformer<S, TestBackend, double> model{
+        mesh,
+        {.vocabulary = 256, .positions = 16, .width = 16, .layers = 4, .heads = 4},
+        {.seed = 42, .pipeline = pipeline}};
+    const auto parameters = model.parameters();
+    AdamW optimizer{parameters, {.learning_rate = 0.004}};
+    std::vector<double> curve;
+    for (std::size_t step = 0; step < steps; ++step)
+    {
+      curve.push_back(model.compute_gradients(batches.batch(step), batches.length()));
+      clip_gradients(parameters, 1);
+      checked_step(step, steps, optimizer, parameters);
+    }
+    return curve;
+  })[0];
+}
+
+}  // namespace
+
+TEST_CASE("a transformer in stages learns a text as on one rank, over 200 steps, 20 in quick tests")
+{
+  if (!fits(8)) return;
+  const auto wanted = text_losses<Summa2D>(1, {.q = 1});
+  CHECK(wanted.back() < wanted.front() * (wanted.size() == 200 ? 0.7 : 1));
+  const auto on = [&]<class S>(std::type_identity<S>, const typename S::Extents& extents,
+                               const PipelineOptions& pipeline) {
+    CAPTURE(S::name, pipeline.pieces);
+    CHECK(deviation(text_losses<S>(8, extents, pipeline), wanted) < 1e-9);
+  };
+  on(std::type_identity<Pipeline<Summa2D>>{}, {2, {.q = 2}}, {.micro_batches = 4});
+  using Data = DataParallel<Pipeline<Grid3D>>;
+  on(std::type_identity<Data>{}, {2, {2, {1, 2, 1}}}, {.micro_batches = 2});
+  on(std::type_identity<Data>{}, {2, {2, {1, 2, 1}}}, {.micro_batches = 2, .pieces = 2});
+  on(std::type_identity<Pipeline<Megatron1D>>{}, {4, {2}}, {.micro_batches = 4});
+}
+
+namespace
+{
+
 /// A scheme in stages, and a mesh to run it on.
 template <class S>
 using Stages = Place<Pipeline<S>>;
@@ -55,6 +107,18 @@ void equals_references(const Stages<S>& place, const PipelineOptions& pipeline, 
     }));
   }
 }
+
+}  // namespace
+
+TEST_CASE("transformers in stages are those of Hugging Face and PyTorch")
+{
+  // With one sequence in a micro-batch, ranks share it.
+  equals_references(Stages<Summa2D>{8, {2, {.q = 2}}}, {.micro_batches = 4}, Compared::model);
+  equals_references(Stages<Megatron1D>{2, {2, {1}}}, {.micro_batches = 2}, Compared::all);
+}
+
+namespace
+{
 
 constexpr std::size_t length = 5;
 constexpr std::size_t sequences = 6;
@@ -181,61 +245,7 @@ void check_equal(const Run& run, const Run& wanted)
   CHECK(deviation({run.evaluated}, {wanted.evaluated}) < 1e-11);
 }
 
-/// The losses of training the model of examples/train_text.cpp, which is smaller here, on a text:
-/// on one rank whole batches, and in stages their micro-batches.
-template <class S>
-std::vector<double> text_losses(int ranks, const typename S::Extents& extents,
-                                const PipelineOptions& pipeline = {})
-{
-  const std::size_t steps = static_cast<std::size_t>(repeats(200, 20, 8));
-  static const TokenFile text{
-      std::filesystem::path{CUBIST_DIGITS_CSV}.replace_filename("moses.txt").string(),
-      TokenType::uint8};
-  const TokenBatches batches{text, {.sequences = 4, .length = 16, .seed = 42}};
-  return on_ranks<TestBackend>(ranks, [&](typename TestBackend::Communicator& world) {
-    const Mesh<S, TestBackend> mesh{world, extents};
-    Transformer<S, TestBackend, double> model{
-        mesh,
-        {.vocabulary = 256, .positions = 16, .width = 16, .layers = 4, .heads = 4},
-        {.seed = 42, .pipeline = pipeline}};
-    const auto parameters = model.parameters();
-    AdamW optimizer{parameters, {.learning_rate = 0.004}};
-    std::vector<double> curve;
-    for (std::size_t step = 0; step < steps; ++step)
-    {
-      curve.push_back(model.compute_gradients(batches.batch(step), batches.length()));
-      clip_gradients(parameters, 1);
-      checked_step(step, steps, optimizer, parameters);
-    }
-    return curve;
-  })[0];
-}
-
 }  // namespace
-
-TEST_CASE("a transformer in stages learns a text as on one rank, over 200 steps, 20 in quick tests")
-{
-  if (!fits(8)) return;
-  const auto wanted = text_losses<Summa2D>(1, {.q = 1});
-  CHECK(wanted.back() < wanted.front() * (wanted.size() == 200 ? 0.7 : 1));
-  const auto on = [&]<class S>(std::type_identity<S>, const typename S::Extents& extents,
-                               const PipelineOptions& pipeline) {
-    CAPTURE(S::name, pipeline.pieces);
-    CHECK(deviation(text_losses<S>(8, extents, pipeline), wanted) < 1e-9);
-  };
-  on(std::type_identity<Pipeline<Summa2D>>{}, {2, {.q = 2}}, {.micro_batches = 4});
-  using Data = DataParallel<Pipeline<Grid3D>>;
-  on(std::type_identity<Data>{}, {2, {2, {1, 2, 1}}}, {.micro_batches = 2});
-  on(std::type_identity<Data>{}, {2, {2, {1, 2, 1}}}, {.micro_batches = 2, .pieces = 2});
-  on(std::type_identity<Pipeline<Megatron1D>>{}, {4, {2}}, {.micro_batches = 4});
-}
-
-TEST_CASE("transformers in stages are those of Hugging Face and PyTorch")
-{
-  // With one sequence in a micro-batch, ranks share it.
-  equals_references(Stages<Summa2D>{8, {2, {.q = 2}}}, {.micro_batches = 4}, Compared::model);
-  equals_references(Stages<Megatron1D>{2, {2, {1}}}, {.micro_batches = 2}, Compared::all);
-}
 
 TEST_CASE("a transformer in stages trains with dropout as on one rank, and in other cuts")
 {

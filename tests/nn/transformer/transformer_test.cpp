@@ -23,41 +23,6 @@ namespace cubist::test::transformer_test
 namespace
 {
 
-/// All models on each mesh that fits. Quick tests have GPT-2 and Llama on each mesh, and look at
-/// labels, continuations and training on the first mesh of typical schemes. They have the other
-/// models on one rank, where these train, and on the first mesh of typical schemes, which cuts what
-/// they compute. Processes then train GPT-2 and Llama on Cube3D alone: an optimizer's step has no
-/// messages of its own, and networks train on processes in other tests.
-template <SchemeType S, class T = double>
-void equals_references([[maybe_unused]] const std::vector<TestMesh<S>>& meshes)
-{
-  if constexpr (is_typical<S> || !few_schemes_suffice)
-  {
-    using B = TestBackend;
-    constexpr bool is_cube = std::is_same_v<S, Cube3D>;
-    for (const auto& on : all_or_first(meshes, 1, quick && few_suffice<B>))
-      for (const auto& model : reference_models())
-      {
-        const bool is_other = &model != &gpt2_tiny() && &model != &llama_tiny();
-        const bool trains_others = std::is_same_v<S, Megatron1D> && on.ranks == 1;
-        const bool is_first = is_typical<S> && &on == meshes.data();
-        if (!fits<B>(on.ranks) || (quick && is_other && !is_first && !trains_others)) continue;
-        const auto compared = [&] {
-          if (!quick) return Compared::all;
-          if (is_other) return trains_others ? Compared::all : Compared::pass;
-          if (!is_first) return Compared::pass;
-          return sanitized || (few_suffice<B> && !is_cube) ? Compared::model : Compared::all;
-        };
-        INFO(S::name << " on " << S::Axes::to_string(S::extents(on.extents, on.ranks)) << " in "
-                     << element_name<T>() << ", " << model.folder);
-        require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
-          const Mesh<S, B> mesh{world, on.extents};
-          return check_reference<S, B, T>(mesh, model, compared());
-        }));
-      }
-  }
-}
-
 /// What a small model computed, and how far the logits of next tokens are from those of all tokens.
 template <NetworkScheme S>
 std::pair<Answers, double> answers_on(const Place<S>& place)
@@ -100,6 +65,46 @@ TEST_CASE("one function trains and asks a transformer on every scheme, in stages
     }
   });
 }
+
+namespace
+{
+
+/// All models on each mesh that fits. Quick tests have GPT-2 and Llama on each mesh, and look at
+/// labels, continuations and training on the first mesh of typical schemes. They have the other
+/// models on one rank, where these train, and on the first mesh of typical schemes, which cuts what
+/// they compute. Processes then train GPT-2 and Llama on Cube3D alone: an optimizer's step has no
+/// messages of its own, and networks train on processes in other tests.
+template <SchemeType S, class T = double>
+void equals_references([[maybe_unused]] const std::vector<TestMesh<S>>& meshes)
+{
+  if constexpr (is_typical<S> || !few_schemes_suffice)
+  {
+    using B = TestBackend;
+    constexpr bool is_cube = std::is_same_v<S, Cube3D>;
+    for (const auto& on : all_or_first(meshes, 1, quick && few_suffice<B>))
+      for (const auto& model : reference_models())
+      {
+        const bool is_other = &model != &gpt2_tiny() && &model != &llama_tiny();
+        const bool trains_others = std::is_same_v<S, Megatron1D> && on.ranks == 1;
+        const bool is_first = is_typical<S> && &on == meshes.data();
+        if (!fits<B>(on.ranks) || (quick && is_other && !is_first && !trains_others)) continue;
+        const auto compared = [&] {
+          if (!quick) return Compared::all;
+          if (is_other) return trains_others ? Compared::all : Compared::pass;
+          if (!is_first) return Compared::pass;
+          return sanitized || (few_suffice<B> && !is_cube) ? Compared::model : Compared::all;
+        };
+        INFO(S::name << " on " << S::Axes::to_string(S::extents(on.extents, on.ranks)) << " in "
+                     << element_name<T>() << ", " << model.folder);
+        require_clear(on_ranks<B>(on.ranks, [&](typename B::Communicator& world) {
+          const Mesh<S, B> mesh{world, on.extents};
+          return check_reference<S, B, T>(mesh, model, compared());
+        }));
+      }
+  }
+}
+
+}  // namespace
 
 TEST_CASE("transformers on one axis are those of Hugging Face and PyTorch")
 {

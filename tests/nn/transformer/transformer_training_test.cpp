@@ -84,6 +84,23 @@ Trained train(const Place<S>& place, bool llama, std::uint64_t last,
   return {began, losses, evaluated};
 }
 
+}  // namespace
+
+TEST_CASE("a transformer in bfloat16 learns")
+{
+  for (const bool llama : {false, true})
+  {
+    const auto wanted = train(one_rank, llama, 6);
+    const auto got = train<Summa2D, bfloat16>(one_rank, llama, 6);
+    CHECK(deviation(got.losses, wanted.losses) < 0.03);
+    if (fits(two_by_two))
+      CHECK(deviation(train<Summa2D, bfloat16>(two_by_two, llama, 6).losses, got.losses) < 0.03);
+  }
+}
+
+namespace
+{
+
 /// How some tokens are cut into sequences.
 struct Cut
 {
@@ -163,18 +180,6 @@ void forgets_former_cuts(const Place<S>& place, bool llama, std::size_t recomput
 }
 
 }  // namespace
-
-TEST_CASE("a transformer in bfloat16 learns")
-{
-  for (const bool llama : {false, true})
-  {
-    const auto wanted = train(one_rank, llama, 6);
-    const auto got = train<Summa2D, bfloat16>(one_rank, llama, 6);
-    CHECK(deviation(got.losses, wanted.losses) < 0.03);
-    if (fits(two_by_two))
-      CHECK(deviation(train<Summa2D, bfloat16>(two_by_two, llama, 6).losses, got.losses) < 0.03);
-  }
-}
 
 TEST_CASE("a transformer's results do not depend on the shapes of the calls before")
 {
