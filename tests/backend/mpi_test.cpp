@@ -26,10 +26,32 @@ namespace backend_mpi_test
 
 // Every process runs these tests, and asserts its own results.
 
+using namespace cubist;
+using namespace cubist::test;
+
 namespace
 {
 
 using World = MpiCommunicator;
+
+/// What `launch` throws on this process when `body` runs on every rank.
+template <class E, class F>
+std::string thrown(F&& body)
+{
+  return message_of<E>([&] { launch<Mpi>({.rethrow = true}, body); });
+}
+
+std::string on_rank(int rank) { return "rank " + std::to_string(rank) + ": "; }
+
+/// The number that a new communicator gets in this process: the lowest free one.
+MPI_Fint lowest_free_number()
+{
+  MPI_Comm fresh = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
+  const auto n = MPI_Comm_c2f(fresh);
+  MPI_Comm_free(&fresh);
+  return n;
+}
 
 }  // namespace
 
@@ -56,13 +78,6 @@ TEST_CASE("fewer ranks than processes leave the last processes idle")
     CHECK(sum == (process() < ranks ? ranks : 0));
   }
 }
-
-namespace
-{
-
-std::string on_rank(int rank) { return "rank " + std::to_string(rank) + ": "; }
-
-}  // namespace
 
 TEST_CASE("an impossible number of ranks is an error that names both numbers and the fix")
 {
@@ -159,21 +174,6 @@ TEST_CASE("messages of the program are not matched with those of the ranks")
   CHECK(from_previous == (all.rank() + all.size() - 1) % all.size());
 }
 
-namespace
-{
-
-/// The number that a new communicator gets in this process: the lowest free one.
-MPI_Fint lowest_free_number()
-{
-  MPI_Comm fresh = MPI_COMM_NULL;
-  MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
-  const auto n = MPI_Comm_c2f(fresh);
-  MPI_Comm_free(&fresh);
-  return n;
-}
-
-}  // namespace
-
 TEST_CASE("many launches one after the other free all of their communicators")
 {
   const auto before = lowest_free_number();
@@ -202,18 +202,6 @@ TEST_CASE("a program that has initialised MPI can use it after a launch")
   MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   CHECK(sum == processes());
 }
-
-namespace
-{
-
-/// What `launch` throws on this process when `body` runs on every rank.
-template <class E, class F>
-std::string thrown(F&& body)
-{
-  return message_of<E>([&] { launch<Mpi>({.rethrow = true}, body); });
-}
-
-}  // namespace
 
 TEST_CASE("when all ranks throw, each launch throws its own rank's error")
 {
@@ -492,9 +480,6 @@ TEST_CASE("the BLAS of each rank uses its share of the machine's cores")
     CHECK(blas_threads() == before);
   }
 }
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("a program that mpiexec started, and that uses Mpi, is not warned of its copies")
 {
