@@ -408,40 +408,6 @@ TEST_CASE("tied tables that differ in one element are refused on every rank")
   }
 }
 
-namespace
-{
-
-/// A small model to save over another one.
-struct SavedModel
-{
-  const char* more;        ///< keys of its config.json
-  const char* generation;  ///< its generation_config.json, or null
-  std::uint64_t seed;
-  bool in_files;  ///< whether it is saved in several files
-};
-
-void save(const SavedModel& model, const std::filesystem::path& folder, std::size_t width)
-{
-  (void)on_root(one_rank, [&](const auto& mesh) {
-    auto config = parse_config(
-        R"({"model_type": "llama", "vocab_size": 16, "hidden_size": 8, "num_hidden_layers": 1,
-        "num_attention_heads": 2, "intermediate_size": )" +
-            std::to_string(width) + model.more + "}",
-        "text");
-    if (model.generation != nullptr)
-    {
-      config.source.generation = model.generation;
-      config.end_ids = {6};
-    }
-    Transformer<Summa2D, TestBackend, double> transformer{mesh, config, {.seed = model.seed}};
-    save_weights(folder, transformer.parameters(), config,
-                 {.largest_file = model.in_files ? 300U : 1U << 20});
-    return 0;
-  });
-}
-
-}  // namespace
-
 TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an earlier one")
 {
   const Folder folder;
@@ -497,6 +463,35 @@ TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an 
 
 namespace
 {
+
+/// A small model to save over another one.
+struct SavedModel
+{
+  const char* more;        ///< keys of its config.json
+  const char* generation;  ///< its generation_config.json, or null
+  std::uint64_t seed;
+  bool in_files;  ///< whether it is saved in several files
+};
+
+void save(const SavedModel& model, const std::filesystem::path& folder, std::size_t width)
+{
+  (void)on_root(one_rank, [&](const auto& mesh) {
+    auto config = parse_config(
+        R"({"model_type": "llama", "vocab_size": 16, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": )" +
+            std::to_string(width) + model.more + "}",
+        "text");
+    if (model.generation != nullptr)
+    {
+      config.source.generation = model.generation;
+      config.end_ids = {6};
+    }
+    Transformer<Summa2D, TestBackend, double> transformer{mesh, config, {.seed = model.seed}};
+    save_weights(folder, transformer.parameters(), config,
+                 {.largest_file = model.in_files ? 300U : 1U << 20});
+    return 0;
+  });
+}
 
 /// What a program computes with the model in a folder, and what ends its texts; nothing if the
 /// folder is refused.
