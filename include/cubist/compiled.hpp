@@ -68,18 +68,24 @@ struct Named<Mpi>
 }  // namespace cubist::CUBIST_ABI
 
 // clang-format off
+/// Declares instances for both scalars.
 #define CUBIST_EXTERN_SCALARS(instances, ...)                                                       \
   instances(extern template, __VA_ARGS__, float) instances(extern template, __VA_ARGS__, double)
+/// Declares the instances of one mesh.
 #define CUBIST_EXTERN_AXES(mesh, instances, B) instances(extern template, detail::mesh##Axes, B)
+/// Declares those of one mesh and both scalars.
 #define CUBIST_EXTERN_MESH(mesh, instances, B)                                                     \
   CUBIST_EXTERN_SCALARS(instances, detail::mesh##Mesh<B>)
+/// Declares those of one scheme and both scalars.
 #define CUBIST_EXTERN_SCHEME(S, instances, B) CUBIST_EXTERN_SCALARS(instances, S, B)
+/// Declares those of a list of schemes or meshes, and of those with a data axis.
 #define CUBIST_EXTERN_TRAINED(list, each, instances, B)                                            \
   CUBIST_COMPILED_##list(each, instances, B) CUBIST_COMPILED_DATA_##list(each, instances, B)
-/// On the backends that train, and on all.
+/// On the backends that train.
 #define CUBIST_FOR_TRAINED(list, each, instances)                                                  \
   CUBIST_IF_COMPILED(CUBIST_EXTERN_TRAINED(list, each, instances, Threads))                        \
   CUBIST_IF_COMPILED_MPI(CUBIST_EXTERN_TRAINED(list, each, instances, Mpi))
+/// On all backends.
 #define CUBIST_FOR_ALL(list, each, instances)                                                      \
   CUBIST_FOR_TRAINED(list, each, instances)                                                        \
   CUBIST_IF_COMPILED(CUBIST_COMPILED_##list(each, instances, Simulated))
@@ -91,12 +97,14 @@ struct Named<Mpi>
   CUBIST_IF_COMPILED_MPI(CUBIST_EXTERN_SCALARS(instances, Mpi))
 /// instances(prefix, A, B): the axes of a scheme and a backend.
 #define CUBIST_FOR_MESHES(instances) CUBIST_FOR_ALL(MESHES, CUBIST_EXTERN_AXES, instances)
-/// instances(prefix, M, T): the mesh of a scheme and a scalar; and those for training.
+/// instances(prefix, M, T): the mesh of a scheme and a scalar.
 #define CUBIST_FOR_MESH_SCALARS(instances) CUBIST_FOR_ALL(MESHES, CUBIST_EXTERN_MESH, instances)
+/// As CUBIST_FOR_MESH_SCALARS, for what only training needs.
 #define CUBIST_FOR_TRAINED_MESHES(instances)                                                       \
   CUBIST_FOR_TRAINED(MESHES, CUBIST_EXTERN_MESH, instances)
-/// instances(prefix, S, B, T): a scheme, a backend and a scalar; and those for trained networks.
+/// instances(prefix, S, B, T): a scheme, a backend and a scalar.
 #define CUBIST_FOR_SCHEMES(instances) CUBIST_FOR_ALL(SCHEMES, CUBIST_EXTERN_SCHEME, instances)
+/// As CUBIST_FOR_SCHEMES, for what only training needs.
 #define CUBIST_FOR_TRAINED_SCHEMES(instances)                                                      \
   CUBIST_FOR_TRAINED(SCHEMES, CUBIST_EXTERN_SCHEME, instances)
 // clang-format on

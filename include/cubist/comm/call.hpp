@@ -34,7 +34,9 @@ enum class CallKind : std::uint8_t
 /// The number of kinds.
 inline constexpr std::size_t call_kind_count = 12;
 
+/// The former name of CallKind.
 using Collective [[deprecated("use CallKind")]] = CallKind;
+/// The former name of call_kind_count.
 [[deprecated("use call_kind_count")]] inline constexpr std::size_t collective_count =
     call_kind_count;
 

@@ -278,6 +278,7 @@ template <class T, class L, class M>
 #define CUBIST_EXTENTS_INSTANCES(prefix, A, B)                                                     \
   prefix Shape detail::broadcast_extents<AxisMesh<A, B>>(const AxisMesh<A, B>&, detail::Extents);
 CUBIST_FOR_MESHES(CUBIST_EXTENTS_INSTANCES)
+/// The instances of the compiled library (cubist/compiled.hpp).
 #define CUBIST_GLOBAL_INSTANCES(prefix, M, T)                                                      \
   prefix void detail::scatter_blocks<T, M>(MatrixView<const T>, const DistView<T, M>&);            \
   prefix xt::xtensor<T, 2> gather<T, M>(const DistView<T, M>&);

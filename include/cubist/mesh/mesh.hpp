@@ -355,7 +355,7 @@ class Mesh : public AxisMesh<typename S::Axes, B>
 namespace detail
 {
 
-// The names of the compiled library's meshes.
+/// The names of the compiled library's meshes.
 #define CUBIST_NAME_MESH(name, ...)                                                                \
   using name##Axes = Axes<__VA_ARGS__>;                                                            \
   template <class B>                                                                               \

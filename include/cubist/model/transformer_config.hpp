@@ -42,7 +42,7 @@ enum class FeedForwardActivation : std::uint8_t
 /// The linear layers of a transformer that have a bias.
 struct LayerBiases
 {
-  bool query_key_value;
+  bool query_key_value;   ///< the first layer of attention
   bool attention_output;  ///< the last layer of attention
   bool feed_forward;      ///< the layers of the feed-forward network
 
@@ -85,8 +85,8 @@ struct TransformerConfig
   RotaryScaling rotary_scaling = {};  ///< how their frequencies are scaled
   /// The share of a head's elements that is rotated, the first ones.
   double rotary_fraction = 1;
-  TransformerKind kind = TransformerKind::gpt;
-  double epsilon = 1e-5;    ///< of the norms
+  TransformerKind kind = TransformerKind::gpt;  ///< GPT-2's or Llama's blocks
+  double epsilon = 1e-5;                        ///< of the norms
   LayerBiases bias = true;  ///< which linear layers have one: `true`, `false`, or single layers
   /// The logits use the table of the embedding.
   bool tied = true;

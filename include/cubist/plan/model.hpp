@@ -72,9 +72,11 @@ inline void require_valid(const std::vector<ProductSize>& layers)
   }
 }
 
+/// The former description of a transformer for plans.
 using TransformerModel [[deprecated("use TransformerConfig, which has biases and ties its table "
                                     "unless it is told otherwise")]] = TransformerConfig;
 
+/// Returns the configuration.
 [[deprecated("plan the TransformerConfig itself")]] [[nodiscard]] inline TransformerConfig
 transformer_model(const TransformerConfig& config, const std::string&)
 {

@@ -64,7 +64,7 @@ struct PlanOptions
 /// What a step, or a part of it, costs a rank.
 struct StepCost
 {
-  Time time = {};
+  Time time = {};       ///< the predicted time
   double words = 0;     ///< elements that a rank sends, averaged over the ranks
   double messages = 0;  ///< messages that a rank sends, averaged over the ranks
   double flops = 0;     ///< operations, padding included, averaged over the ranks

@@ -420,6 +420,7 @@ void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const
 /// The instances of the compiled library (cubist/compiled.hpp).
 #define CUBIST_ATTENTION_INSTANCES(prefix, B, T)                                                   \
   CUBIST_ATTENTION_ON_ENGINE(prefix, detail::Named<B>::Engine, T)
+/// The instances for one engine.
 #define CUBIST_ATTENTION_ON_ENGINE(prefix, E, T)                                                   \
   prefix void detail::attend<T, E>(LocalAttention<T, E>&, const AttentionShape&,                   \
                                    const std::optional<AttentionDropout>&, MatrixView<const T>,    \
