@@ -189,9 +189,14 @@ int mkdir(const char* path, mode_t mode) noexcept
   struct stat about = {};
   Inode parent;
   if (result != 0 || ::stat(path, &about) != 0 || !find_folder(path, parent)) return result;
+  const Inode folder{about.st_dev, about.st_ino};
   const std::lock_guard lock{state().mutex};
+  auto& parents = state().parents;
+  // The number may be that of a folder that is gone, with those in it; else they could form a ring.
+  std::erase_if(parents, [&](const auto& entry) { return entry.second == folder; });
+  parents[folder] = parent;
+  state().made.erase(folder);
   state().made[parent] = path;
-  state().parents[{about.st_dev, about.st_ino}] = parent;
   return result;
 }
 
