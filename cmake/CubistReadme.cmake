@@ -15,7 +15,7 @@ endfunction()
 # cubist_readme_command(<variable> <program> <text>): the arguments of the README's first command of a program that contains
 # the text, as a list. Tests run it as it stands there.
 function(cubist_readme_command variable program text)
-  set(page "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../README.md")
+  set(page "${PROJECT_SOURCE_DIR}/README.md") # as cubist_page_program() is given it: ninja takes two spellings for two files
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}")
   file(STRINGS "${page}" commands REGEX "/${program} .*${text}")
   list(POP_FRONT commands command)
