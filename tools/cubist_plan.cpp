@@ -210,7 +210,7 @@ class Network
     }
     const auto model = read_model(options.model);
     step_.emplace(cubist::TransformerStep{
-        model, cubist::token_batch(model, options.tokens, options.sequence)});
+        model, cubist::token_batch(model, options.tokens, options.sequence, options.model)});
     layers_ = {{.m = options.tokens,
                 .n = model.query_width() + 2 * model.key_value_width(),
                 .k = model.width}};

@@ -120,16 +120,17 @@ TEST_CASE("Tokens are whole sequences")
   CHECK(token_batch(model, 100) == TokenBatch{1, 100});
   CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 8000); }),
                  "got 8000 tokens in sequences of 1024", "incomplete", "use 7168 tokens"));
-  CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 8192, 2048); }),
-                 "sequences of 2048 tokens for a table of 1024 positions"));
+  CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 8192, 2048, "gpt2"); }),
+                 "sequences of 2048 tokens for gpt2", "1024 positions"));
   // Rotary positions have no table.
   CHECK(token_batch(transformer_model("llama3-8b"), 131072, 131072) == TokenBatch{1, 131072});
   // Networks compute sequences up to a sliding window.
   const auto mistral = transformer_model("mistral-7b-v0.1");
   CHECK(mistral.window == 4096);
   CHECK(token_batch(mistral, 32768) == TokenBatch{8, 4096});
-  CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(mistral, 8192, 8192); }),
-                 "sequences of 8192 tokens", "window of 4096", "no longer"));
+  CHECK(mentions(
+      message_of<ArgumentError>([&] { (void)token_batch(mistral, 8192, 8192, "mistral"); }),
+      "sequences of 8192 tokens for mistral", "window of 4096", "no longer"));
   CHECK(token_batch(transformer_model("mistral-7b-v0.3"), 32768) == TokenBatch{1, 32768});
   CHECK(mentions(message_of<ArgumentError>([&] { (void)token_batch(model, 0); }), "got 0 tokens",
                  "use a positive number"));

@@ -119,23 +119,25 @@ struct TokenBatch
 /// Divides tokens into sequences of this length; 0 stands for the longest that the model was made
 /// for, or that fits its window. Rotary positions have no table, so sequences may be longer than
 /// the model was made for.
+/// @param name  of the model, for messages
 /// @throws what TransformerConfig::completed() throws, ArgumentError without tokens, for a sequence
 /// longer than a table of positions or than a sliding window, or for tokens that are no whole
 /// sequences
 [[nodiscard]] inline TokenBatch token_batch(const TransformerConfig& model, std::size_t tokens,
-                                            std::size_t length = 0)
+                                            std::size_t length = 0,
+                                            const std::string& name = "a model")
 {
   model.check();
-  require<ArgumentError>(tokens > 0,
-                         "got 0 tokens, so there is nothing to compute; use a positive number");
+  require<ArgumentError>(tokens > 0, "got 0 tokens for ", name,
+                         ", so there is nothing to compute; use a positive number");
   if (length == 0)
     length = std::min({tokens, model.positions, model.window > 0 ? model.window : tokens});
   require<ArgumentError>(!model.learned_positions || length <= model.positions, "got sequences of ",
-                         length, " tokens for a table of ", model.positions,
+                         length, " tokens for ", name, ", which has a table of ", model.positions,
                          " positions, so later tokens would have none; use shorter sequences");
   require<ArgumentError>(
-      model.window == 0 || length <= model.window, "got sequences of ", length,
-      " tokens for a model with a sliding window of ", model.window,
+      model.window == 0 || length <= model.window, "got sequences of ", length, " tokens for ",
+      name, ", which has a sliding window of ", model.window,
       " tokens, but cubist computes attention to all tokens, so it would not run them; use "
       "sequences that are no longer than the window");
   require<ArgumentError>(
