@@ -151,7 +151,7 @@ if(TARGET cubist_nccl)
   # The machine that is measured is one that can be simulated.
   set(gpu_machine "${CMAKE_CURRENT_BINARY_DIR}/gpu_machine.json")
   add_test(NAME "bench: machine, fake" COMMAND cubist_bench_fake machine --ranks 3 --largest 64 --json "${gpu_machine}")
-  set_tests_properties("bench: machine, fake" PROPERTIES LABELS "bench;nccl" TIMEOUT 180 FIXTURES_SETUP gpu-machine)
+  set_tests_properties("bench: machine, fake" PROPERTIES LABELS "bench;nccl" TIMEOUT 60 FIXTURES_SETUP gpu-machine)
   add_test(NAME "bench: layers on the fake's machine"
     COMMAND cubist_bench layers --simulated "${gpu_machine}" --ranks 3 --schemes Megatron1D --shapes 24x16x20)
   set_tests_properties("bench: layers on the fake's machine" PROPERTIES

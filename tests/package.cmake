@@ -28,7 +28,7 @@ add_test(NAME "package: compiled library"
     "-DFLAGS=${CMAKE_CXX_FLAGS}"
     "-DPREFIX_PATH=${CMAKE_PREFIX_PATH}"
     -P "${CMAKE_CURRENT_LIST_DIR}/package/compiled.cmake")
-set_tests_properties("package: compiled library" PROPERTIES LABELS package TIMEOUT 600 PROCESSORS 2)
+set_tests_properties("package: compiled library" PROPERTIES LABELS package TIMEOUT 300 PROCESSORS 2)
 
 set(ways find_package)
 find_package(Git QUIET)
@@ -60,7 +60,7 @@ add_test(NAME "package: install preset"
   COMMAND "${CMAKE_COMMAND}" "-DCOMPILER=${CMAKE_CXX_COMPILER}"
     "-DPREFIX_PATH=${CMAKE_PREFIX_PATH}" -P "${CMAKE_CURRENT_LIST_DIR}/package/preset.cmake"
   WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
-set_tests_properties("package: install preset" PROPERTIES LABELS package TIMEOUT 180)
+set_tests_properties("package: install preset" PROPERTIES LABELS package TIMEOUT 60)
 
 add_test(NAME "package: versions"
   COMMAND "${CMAKE_COMMAND}" "-DCUBIST_SOURCE_DIR=${PROJECT_SOURCE_DIR}" -P "${CMAKE_CURRENT_LIST_DIR}/package/versions.cmake")
