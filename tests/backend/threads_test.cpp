@@ -42,7 +42,7 @@ using World = ThreadsCommunicator;
 
 }  // namespace
 
-TEST_CASE("every rank has a thread of its own, and rank 0 runs on the launching one")
+TEST_CASE("every rank has its own thread, and rank 0 runs on the launching one")
 {
   const int ranks = GENERATE(1, 2, 7);
   struct Seen

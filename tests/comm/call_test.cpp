@@ -13,7 +13,7 @@ namespace comm_call_test
 
 using namespace cubist;
 
-TEST_CASE("every collective has a name of its own")
+TEST_CASE("every kind of call has its own name")
 {
   std::set<std::string> names;
   for (std::size_t c = 0; c < call_kind_count; ++c)

@@ -69,7 +69,7 @@ TEST_CASE("common memory lasts until the last rank drops it, in any order")
   }
 }
 
-TEST_CASE("a copy of a matrix with common memory has memory of its own")
+TEST_CASE("a copy of a matrix with common memory has its own memory")
 {
   if (!fits(2)) return;
   const auto seen =

@@ -169,7 +169,7 @@ TEST_CASE("groups of messages do not wait for one another in a circle, and have 
 namespace
 {
 
-/// "F0 F1 B0 …", with the piece behind a colon if it is not the first.
+/// "F0 F1 B0 …", with the piece after a colon if it is not the first.
 std::string text(const std::vector<PipelineStep>& steps)
 {
   std::string all;

@@ -68,7 +68,7 @@ class IndexSet
     s.hi_ = std::min(hi_, s.lo_ + n);
     return s;
   }
-  /// The same indices in memory that has no others, from a position on.
+  /// The same indices, stored without gaps from this position on.
   [[nodiscard]] IndexSet packed(std::size_t position = 0) const
   {
     IndexSet s{*this};

@@ -23,7 +23,7 @@ struct StoredSets
   bool row_major = true;
 };
 
-/// Those of a column-major array.
+/// The rows and columns that a column-major array stores.
 [[nodiscard]] inline StoredSets columns_of(const IndexSet& rows, const IndexSet& cols)
 {
   return {rows, cols, false};

@@ -92,7 +92,7 @@ class SafetensorsJson
       const bool is_new = entries_.insert(key_).second;
       expect(is_new || key_ != metadata_key, "a second " + quote(key_), "a tensor");
       require<DataError>(is_new, "got ", file_, " with two tensors with the name ", quote(key_),
-                         ", so it is unclear which one is meant; give each a name of its own");
+                         ", so it is unclear which one is meant; give each its own name");
     }
     else if (event == Event::key)
     {

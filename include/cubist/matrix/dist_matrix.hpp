@@ -172,7 +172,7 @@ inline Quanta require_multiples(Quanta quanta, std::size_t quantum)
 }
 
 /// The elements of a block: memory of its own, or memory that the block's replicas have in common
-/// (matrix/replica_memory.hpp). A copy has memory of its own.
+/// (matrix/replica_memory.hpp). A copy has its own memory.
 template <class T, class Buffer>
 class BlockMemory
 {
@@ -257,7 +257,7 @@ class DistMatrix
   }
 
   /// A matrix whose replicas have one block of memory in common (matrix/replica_memory.hpp), so
-  /// that each computes a part of it. A copy of the matrix has memory of its own.
+  /// that each computes a part of it. A copy of the matrix has its own memory.
   /// @param memory of as many elements as the padded block has; null for memory of its own
   DistMatrix(M mesh, Shape shape, Quanta quanta, std::shared_ptr<T> memory)
       : DistMatrix{std::move(mesh), shape, quanta, std::move(memory), true}

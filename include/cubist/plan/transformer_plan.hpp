@@ -115,7 +115,7 @@ class TransformerPlanner
     add_activations(stream);
     if (options_.training) add_workspace(static_cast<double>(parts_.embedding_workspace()));
   }
-  /// Adds what is behind the last block: the last norm, the logits and the loss.
+  /// Adds what comes after the last block: the last norm, the logits and the loss.
   void add_output()
   {
     const auto logits = parts_.logits();

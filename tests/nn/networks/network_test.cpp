@@ -55,7 +55,7 @@ TEST_CASE("a backward gives the reducer in use every gradient, between its begin
   CHECK(after == "");
 }
 
-TEST_CASE("an evaluation has memory of its own while a forward waits for its backward")
+TEST_CASE("an evaluation has its own memory while a forward waits for its backward")
 {
   detail::KeptOfNetwork<Kept> kept;
   CHECK(&kept.for_evaluation() == &kept.of_forward());

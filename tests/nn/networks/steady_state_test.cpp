@@ -190,7 +190,7 @@ TEST_CASE("After its first steps a network that recomputes activations allocates
 namespace
 {
 
-/// The same for layers beside their input.
+/// Allocations in steps of layers with a residual connection, on all ranks.
 template <SchemeType S>
 long allocations_beside(int ranks, const typename S::Extents& extents)
 {
@@ -225,7 +225,7 @@ long allocations_beside(int ranks, const typename S::Extents& extents)
 
 }  // namespace
 
-TEST_CASE("After their first steps layers beside their input allocate nothing")
+TEST_CASE("After their first steps layers with a residual connection allocate nothing")
 {
   if (fits(8)) CHECK(allocations_beside<Summa25D>(8, {.q = 2, .d = 2}) == 0);
   if (fits(6)) CHECK(allocations_beside<Grid3D>(6, {.x = 1, .y = 2, .z = 3}) == 0);

@@ -266,7 +266,7 @@ class MergedLinear
            std::all_of(parts_.begin(), parts_.end(),
                        [](const Part& part) { return part.w.block().padded().cols == part.width; });
   }
-  /// W_i, which is part of W or has memory of its own.
+  /// W_i, which is part of W or has its own memory.
   [[nodiscard]] DistView<T, Mesh> weight_of(Part& part)
   {
     auto view = part.w.view();

@@ -11,7 +11,7 @@
 //   const double loss = mlp.compute_gradients(x, labels);
 //   optimizer.step(parameters);
 //
-// Each micro-batch is a forward of its own, with its own dropout masks, like the batches of a
+// Each micro-batch passes forward alone, with its own dropout masks, like the batches of a
 // GradientAccumulation. Micro-batches are consecutive rows of X, and the gradient is that of the
 // mean over all rows.
 //

@@ -6,7 +6,7 @@
 //
 //   X (M, K) S::Input    Y (M, N) S::Input or S::Next::Input, both replicated along the stages
 //
-// Each micro-batch is a forward of its own, with its own dropout masks, like the batches of a
+// Each micro-batch passes forward alone, with its own dropout masks, like the batches of a
 // GradientAccumulation. Micro-batches are consecutive rows of X, and the gradient is that of the
 // mean over all rows that have a label.
 //

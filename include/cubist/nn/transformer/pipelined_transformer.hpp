@@ -12,7 +12,7 @@
 //   const double loss = model.compute_gradients(ids, length);
 //   optimizer.step(parameters);
 //
-// Micro-batches are consecutive sequences. Each is a forward of its own, with its own dropout
+// Micro-batches are consecutive sequences. Each passes forward alone, with its own dropout
 // masks, like the batches of a GradientAccumulation. The gradient is that of the mean over all
 // tokens that are predicted.
 //
