@@ -165,7 +165,7 @@ TEST_CASE("under mpiexec, the first process warns once that each runs a copy of 
       setenv("OMPI_COMM_WORLD_RANK", rank, 1);
       setenv("CUBIST_BLAS_WARNING", "off", 1);
       dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
-      execl("/proc/self/exe", "test", "every rank has a thread of its own*", nullptr);
+      execl("/proc/self/exe", "test", "every rank has its own thread*", nullptr);
     });
   };
   const auto first = printed_by("0");
