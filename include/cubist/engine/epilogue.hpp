@@ -10,7 +10,6 @@
 // pass over the elements after the product.
 
 #include <cstdint>
-#include <variant>
 
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
@@ -31,7 +30,7 @@ template <class F>
 inline constexpr KnownFunction known_function = KnownFunction::other;
 
 /// Z += b, Y = f(Z)
-/// @tparam F  a function of elements, or a variant of such functions
+/// @tparam F  a function of elements, or a type that holds one: with_function() finds it
 template <class T, class F = void>
 struct Epilogue
 {
@@ -47,16 +46,11 @@ struct Epilogue<T, void>
   MatrixView<const T> b;  ///< (1, N)
 };
 
-/// g(f), f being a function of elements, or the one that was chosen at run time.
+/// g(f) for a function of elements. Overloads take a function that was chosen at run time.
 template <class E, class F, class G>
 void with_function(const E&, const F& f, G g)
 {
   g(f);
-}
-template <class E, class... F, class G>
-void with_function(const E& engine, const std::variant<F...>& f, G g)
-{
-  std::visit([&](const auto& chosen) { with_function(engine, chosen, g); }, f);
 }
 
 /// z += b; y = f(z)

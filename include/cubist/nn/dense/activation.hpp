@@ -222,10 +222,14 @@ struct ActivationOf final : AnyActivation
   F f;
 };
 
-/// What an engine maps. It owns nothing, because each row gets a copy.
+/// A function of the program's as an engine maps it. It owns nothing, because each row gets a copy.
 class CalledActivation
 {
  public:
+  explicit CalledActivation(const AnyActivation& f)
+      : f_{&f}
+  {
+  }
   template <std::floating_point T>
   T operator()(T x) const
   {
@@ -237,44 +241,51 @@ class CalledActivation
     return f_->slope(x);
   }
 
- protected:
-  const AnyActivation* f_ = nullptr;
+ private:
+  const AnyActivation* f_;
 };
+
+/// The function that engines map. All alternatives are trivially copied, which compiles fast.
+using ChosenActivation =
+    std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluTanh, CalledActivation>;
 
 }  // namespace detail
 
-/// An activation function of the program's, for engines in host memory. Copies share it, and ranks
-/// that are threads may call it at the same time.
-class CustomActivation : public detail::CalledActivation
+/// An activation function chosen at run time: one of cubist's, or the program's for engines in host
+/// memory. Copies share the program's function, and ranks that are threads may call it at the same
+/// time.
+class Activation : public detail::ChosenActivation
 {
  public:
   /// Converts, so that an option takes the function itself.
   template <class F>
-  requires(!std::same_as<F, CustomActivation>) CustomActivation(const F& f)
+  requires(!std::same_as<F, Activation>) Activation(const F& f)
   {
-    static_assert(ActivationFunction<F>,
-                  "this is no activation function, so a layer can compute neither its value nor "
-                  "its gradient; pass one of cubist's, such as cubist::relu, or an object with the "
-                  "const members operator()(x) and derivative(x), which return a float for a float "
-                  "and a double for a double: docs/layers.md");
-    if constexpr (ActivationFunction<F>) own(std::make_shared<const detail::ActivationOf<F>>(f));
+    if constexpr (std::constructible_from<detail::ChosenActivation, std::in_place_type_t<F>, F>)
+      detail::ChosenActivation::operator=(f);
+    else
+    {
+      static_assert(
+          ActivationFunction<F>,
+          "this is no activation function, so a layer can compute neither its value nor its "
+          "gradient; pass one of cubist's, such as cubist::relu, or an object with the const "
+          "members operator()(x) and derivative(x), which return a float for a float and a double "
+          "for a double: docs/layers.md");
+      if constexpr (ActivationFunction<F>) own(std::make_shared<const detail::ActivationOf<F>>(f));
+    }
   }
   // It cannot be moved, because that would leave an object without a function.
-  CustomActivation(const CustomActivation&) = default;
-  CustomActivation& operator=(const CustomActivation&) = default;
+  Activation(const Activation&) = default;
+  Activation& operator=(const Activation&) = default;
 
  private:
   void own(std::shared_ptr<const detail::AnyActivation> f)
   {
     owned_ = std::move(f);
-    f_ = owned_.get();
+    detail::ChosenActivation::operator=(detail::CalledActivation{*owned_});
   }
 
   std::shared_ptr<const detail::AnyActivation> owned_;
 };
-
-/// An activation function chosen at run time.
-using Activation =
-    std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluTanh, CustomActivation>;
 
 }  // namespace cubist::CUBIST_ABI

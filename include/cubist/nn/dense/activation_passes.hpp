@@ -9,6 +9,9 @@
 // A loop over elements is compiled for each pass, each function and several instruction sets, so
 // there is only one pass for forward and one for backward. A layer without a bias ignores the sums.
 
+#include <concepts>
+#include <variant>
+
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
@@ -22,18 +25,27 @@ namespace cubist::CUBIST_ABI::detail
 template <>
 inline constexpr KnownFunction known_function<GeluTanh> = KnownFunction::gelu_tanh;
 
-/// g(f) for a function of the program's.
-/// @throws ArgumentError if engine E cannot call it
-template <class E, class G>
-void with_function(const E&, const CustomActivation& f, G g)
+/// @throws ArgumentError if engine E cannot call f
+template <class E>
+void require_callable(const E&, const Activation& f)
 {
-  if constexpr (in_host_memory<E>)
-    g(static_cast<const CalledActivation&>(f));
-  else
-    throw ArgumentError{
-        "got an activation of the program's on a GPU, whose kernels cannot call a function that is "
-        "chosen at run time; use one of cubist's, add yours to them as CONTRIBUTING.md shows, or "
-        "write a layer that maps it (docs/layers.md)"};
+  require<ArgumentError>(
+      in_host_memory<E> || !std::holds_alternative<CalledActivation>(f),
+      "got an activation of the program's on a GPU, whose kernels cannot call a function that is "
+      "chosen at run time; use one of cubist's, add yours to them as CONTRIBUTING.md shows, or "
+      "write a layer that maps it (docs/layers.md)");
+}
+
+/// g(f) for the function that was chosen.
+/// @pre require_callable()
+template <class E, class G>
+void with_function(const E&, const Activation& f, G g)
+{
+  std::visit(
+      [&]<class F>(const F& chosen) {
+        if constexpr (in_host_memory<E> || !std::same_as<F, CalledActivation>) g(chosen);
+      },
+      static_cast<const ChosenActivation&>(f));
 }
 
 /// f'(z) dy

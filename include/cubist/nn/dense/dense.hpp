@@ -46,8 +46,7 @@ class Dense
         activation_{activation},
         dropout_{dropout}
   {
-    detail::with_function(mesh.engine(), activation_,
-                          [](const auto&) {});  // throws, or does nothing
+    detail::require_callable(mesh.engine(), activation_);
   }
 
   /// The shape of Y.

@@ -11,7 +11,6 @@
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
@@ -51,6 +50,28 @@ const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
 
 }  // namespace detail
 
+namespace detail
+{
+
+/// A matrix, a reference to one, or neither. (A std::variant of the matrices and references would
+/// take longer to compile in each program.)
+template <class M>
+struct HeldMatrix
+{
+  std::optional<M> own = {};
+  const M* other = nullptr;
+
+  [[nodiscard]] const M* get() const { return own ? &*own : other; }
+
+  void swap(HeldMatrix& with) noexcept
+  {
+    own.swap(with.own);
+    std::swap(other, with.other);
+  }
+};
+
+}  // namespace detail
+
 template <NetworkScheme S, class B, RealScalar T>
 class NetworkMatrix
 {
@@ -69,48 +90,46 @@ class NetworkMatrix
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
   NetworkMatrix(Matrix<L> matrix)
-      : matrix_{std::move(matrix)}
   {
+    held<Matrix<L>>().own.emplace(std::move(matrix));
   }
   /// A reference to a layer's matrix, which outlives it. A copy has elements, and refers to none.
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
-  explicit NetworkMatrix(const Matrix<L>* matrix)
-      : matrix_{matrix}
-  {
-  }
-  NetworkMatrix(const NetworkMatrix& other)
-      : matrix_{other.visit([](const auto& m) { return Matrices{m}; })}
-  {
-  }
+  explicit NetworkMatrix(const Matrix<L>* matrix) { held<Matrix<L>>().other = matrix; }
+  NetworkMatrix(const NetworkMatrix& other) { *this = other; }
   NetworkMatrix(NetworkMatrix&&) = default;
   NetworkMatrix& operator=(const NetworkMatrix& other)
   {
-    other.visit([&](const auto& m) { matrix_ = m; });
+    other.visit([&]<class M>(const M& matrix) {
+      if (held<M>().own)
+        held<M>().own = matrix;
+      else
+        *this = NetworkMatrix{M{matrix}};
+    });
     return *this;
   }
   NetworkMatrix& operator=(NetworkMatrix&&) = default;
   ~NetworkMatrix() = default;
 
   /// This is not std::swap, because g++ 14 then warns that a matrix is uninitialized.
-  friend void swap(NetworkMatrix& a, NetworkMatrix& b) noexcept { a.matrix_.swap(b.matrix_); }
+  friend void swap(NetworkMatrix& a, NetworkMatrix& b) noexcept
+  {
+    a.even_.swap(b.even_);
+    a.odd_.swap(b.odd_);
+  }
 
   /// Calls f with the matrix, whose type has the layout.
   template <class F>
   decltype(auto) visit(F f) const
   {
-    const auto at = [&]<class Held>(const Held& held) -> decltype(auto) {
-      if constexpr (std::is_pointer_v<Held>)
-        return f(*held);
-      else
-        return f(held);
-    };
-    return std::visit(at, matrix_);
+    if (const Even* const even = even_.get()) return f(*even);
+    return f(*odd_.get());
   }
   template <class F>
   decltype(auto) visit(F f)
   {
-    if (refers()) *this = NetworkMatrix{std::as_const(*this)};
+    if (even_.other || odd_.other) *this = NetworkMatrix{std::as_const(*this)};
     // The matrix is this one's, which is not const.
     return std::as_const(*this).visit(
         [&]<class M>(const M& m) -> decltype(auto) { return f(const_cast<M&>(m)); });
@@ -163,12 +182,17 @@ class NetworkMatrix
   }
 
  private:
-  using Matrices = std::conditional_t<std::same_as<Even, Odd>, std::variant<Even, const Even*>,
-                                      std::variant<Even, Odd, const Even*, const Odd*>>;
+  template <class M>
+  [[nodiscard]] auto& held()
+  {
+    if constexpr (std::same_as<M, Even>)
+      return even_;
+    else
+      return odd_;
+  }
 
-  [[nodiscard]] bool refers() const { return matrix_.index() >= std::variant_size_v<Matrices> / 2; }
-
-  Matrices matrix_;
+  detail::HeldMatrix<Even> even_;
+  detail::HeldMatrix<Odd> odd_;  // empty if both are of one type
 };
 
 /// Does not compile: print y.local(), this rank's elements, or gather(y) on rank 0.
