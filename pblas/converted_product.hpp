@@ -35,11 +35,11 @@
 #include <cubist/machine/machine.hpp>
 #include <cubist/matmul/dist_matmul.hpp>
 #include <cubist/matrix/dist_matrix.hpp>
-#include <cubist/mesh/mesh.hpp>
 #include <cubist/plan/meshes.hpp>
 #include <cubist/plan/plan.hpp>
 #include <cubist/scheme/catalogue.hpp>
 #include <cubist/scheme/grid3d.hpp>
+#include <cubist/scheme/mesh.hpp>
 #include <cubist/scheme/summa2d.hpp>
 
 #include "ordered_product.hpp"

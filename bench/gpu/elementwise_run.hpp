@@ -14,11 +14,11 @@
 #include <cubist/core/scalar.hpp>
 #include <cubist/engine/epilogue.hpp>
 #include <cubist/engine/functions.hpp>
-#include <cubist/mesh/mesh.hpp>
 #include <cubist/nn/dense/activation_passes.hpp>
 #include <cubist/nn/dense/linear.hpp>
 #include <cubist/nn/losses/loss.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
+#include <cubist/scheme/mesh.hpp>
 #include <cubist/scheme/summa25d.hpp>
 
 #include "common/scalars.hpp"

@@ -13,11 +13,11 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/backend/threads.hpp>
-#include <cubist/mesh/mesh.hpp>
 #include <cubist/nn/dense/activation.hpp>
 #include <cubist/nn/dense/activation_passes.hpp>
 #include <cubist/nn/dense/linear.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
+#include <cubist/scheme/mesh.hpp>
 #include <cubist/scheme/summa2d.hpp>
 
 #include "common/options.hpp"

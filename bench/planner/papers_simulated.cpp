@@ -10,11 +10,11 @@
 #include <cubist/backend/simulated.hpp>
 #include <cubist/core/error.hpp>
 #include <cubist/gradients/gradient_buckets.hpp>
-#include <cubist/mesh/mesh.hpp>
 #include <cubist/nn/layer.hpp>
 #include <cubist/nn/transformer/transformer_block.hpp>
 #include <cubist/plan/meshes.hpp>
 #include <cubist/scheme/catalogue.hpp>
+#include <cubist/scheme/mesh.hpp>
 
 #include "planner/papers.hpp"
 

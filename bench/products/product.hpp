@@ -13,9 +13,9 @@
 #include <cubist/matmul/dist_matmul.hpp>
 #include <cubist/matrix/dist_matrix.hpp>
 #include <cubist/matrix/global.hpp>
-#include <cubist/mesh/mesh.hpp>
 #include <cubist/plan/cost.hpp>
 #include <cubist/scheme/catalogue.hpp>
+#include <cubist/scheme/mesh.hpp>
 
 #include "common/schemes.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "cubist/gradients/gradient_reducer.hpp"
-#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/mesh.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
 #include "backend.hpp"

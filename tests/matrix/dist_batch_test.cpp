@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cubist/matrix/dist_batch.hpp"
-#include "cubist/mesh/batch_mesh.hpp"
+#include "cubist/scheme/batch_mesh.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 

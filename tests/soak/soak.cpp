@@ -27,10 +27,10 @@
 
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
-#include "cubist/mesh/mesh.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
+#include "cubist/scheme/mesh.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/testing/faulty.hpp"
 #ifdef CUBIST_TEST_MPI

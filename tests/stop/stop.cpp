@@ -14,7 +14,7 @@
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/matrix/global.hpp"
-#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/mesh.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/training/stop_signal.hpp"
 #ifdef CUBIST_TEST_MPI

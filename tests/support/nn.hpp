@@ -19,8 +19,8 @@
 #include "cubist/core/philox.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/matrix/global.hpp"
-#include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/cube3d.hpp"
+#include "cubist/scheme/mesh.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
 

@@ -30,7 +30,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/global.hpp"
-#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 #include "backend.hpp"

@@ -14,7 +14,7 @@
 #include "cubist/algorithm/summa/summa.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 #include "cubist/testing/counting.hpp"
 

@@ -18,8 +18,8 @@
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/dist_batch.hpp"
 #include "cubist/matrix/global.hpp"
-#include "cubist/mesh/batch_mesh.hpp"
 #include "cubist/nn/networks/mlp.hpp"
+#include "cubist/scheme/batch_mesh.hpp"
 #include "cubist/scheme/grid2d.hpp"
 
 #include "catch.hpp"

@@ -23,7 +23,7 @@
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/dist_batch.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
-#include "cubist/mesh/batch_mesh.hpp"
+#include "cubist/scheme/batch_mesh.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI

@@ -5,10 +5,9 @@
 // and, on request, along each set of axes. A mesh may leave the last ranks of its parent
 // communicator idle: these hold no elements, and take no part in collective calls (see `active()`).
 //
-// `AxisMesh` is the mesh itself, for any scheme with these axes; `Mesh` checks its extents for one
+// `AxisMesh` is for any scheme with these axes; `Mesh` (scheme/mesh.hpp) checks its extents for one
 // scheme. Both are handles: a copy refers to the same mesh.
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -276,81 +275,6 @@ class BorrowedMatrix
 };
 
 }  // namespace detail
-
-/// The part of a scheme that a mesh uses.
-// clang-format off
-template <class S>
-concept MeshShape = requires(typename S::Extents requested, typename S::Axes::Array extents) {
-  { S::extents(requested, 8) } -> std::same_as<typename S::Axes::Array>;  // @throws MeshError
-  { S::quantum(extents) } -> std::same_as<std::size_t>;
-};
-
-/// The planner's choice of a scheme and its extents, with a function `extents_of<S>(plan)` found by
-/// its argument.
-template <class P>
-concept MeshPlan = requires(const P& plan) { plan.scheme.size(); plan.extents.size(); };
-// clang-format on
-
-template <MeshShape S, BackendWithItsHeader B>
-class Mesh : public AxisMesh<typename S::Axes, B>
-{
- public:
-  using Scheme = S;
-
-  /// Extents that are left out follow from the number of ranks. Every rank of `world` calls this.
-  /// @throws MeshError for extents that do not fit the scheme or the ranks; it names some that do
-  explicit Mesh(const typename B::Communicator& world, const typename S::Extents& requested = {})
-      : Mesh{world, S::extents(requested, world.size()), IdleRanks::refused}
-  {
-  }
-
-  /// A mesh of named extents that may leave ranks idle. With IdleRanks::allowed it has as many of
-  /// the ranks as the scheme has a mesh for. A list without names, such as {2, 2}, gives the exact
-  /// extents.
-  /// @throws MeshError for extents that do not fit the scheme, or need more ranks
-  template <std::same_as<typename S::Extents> E = typename S::Extents>
-  Mesh(const typename B::Communicator& world, const E& requested, IdleRanks idle)
-      : Mesh{world, most_extents(requested, world.size(), idle), idle}
-  {
-  }
-
-  /// Exactly these extents, which may leave ranks idle. Without the third argument clang 14 would
-  /// take {.q = 2} inside a template for an array.
-  /// @pre the scheme allows the extents
-  /// @throws MeshError unless they are positive and fit the ranks
-  Mesh(const typename B::Communicator& world, const typename S::Axes::Array& extents,
-       IdleRanks idle)
-      : AxisMesh<typename S::Axes, B>{world, extents, S::quantum(extents), idle}
-  {
-  }
-
-  /// The mesh of a plan (plan/plan.hpp); ranks that the plan does not use are idle.
-  /// @throws MeshError for the plan of another scheme, or of more ranks
-  template <MeshPlan P>
-  Mesh(const typename B::Communicator& world, const P& plan)
-      : Mesh{world, extents_of<S>(plan), IdleRanks::allowed}
-  {
-  }
-
- private:
-  static typename S::Axes::Array most_extents(const typename S::Extents& requested, int ranks,
-                                              IdleRanks idle)
-  {
-    const int least = idle == IdleRanks::allowed ? 1 : ranks;
-    for (int n = ranks; n >= least; --n)
-    {
-      try
-      {
-        return S::extents(requested, n);
-      }
-      catch (const MeshError&)
-      {
-        continue;  // the scheme has no mesh of this many ranks: leave one more idle
-      }
-    }
-    return S::extents(requested, ranks);  // throws, and names extents that fit
-  }
-};
 
 namespace detail
 {

@@ -24,7 +24,7 @@
 
 #include "cubist/algorithm/options.hpp"
 #include "cubist/algorithm/product_plan.hpp"
-#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/mesh.hpp"
 
 namespace cubist::CUBIST_ABI
 {

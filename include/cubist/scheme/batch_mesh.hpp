@@ -6,7 +6,7 @@
 // rank has a block of every matrix.
 
 #include "cubist/core/error.hpp"
-#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/mesh.hpp"
 
 namespace cubist::CUBIST_ABI
 {

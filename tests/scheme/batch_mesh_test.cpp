@@ -2,7 +2,7 @@
 #include <string>
 #include <tuple>
 
-#include "cubist/mesh/batch_mesh.hpp"
+#include "cubist/scheme/batch_mesh.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
 #include "backend.hpp"
