@@ -75,7 +75,7 @@ foreach(list IN ITEMS SCHEMES DATA_SCHEMES MESHES DATA_MESHES)
   list(JOIN items " " ${list})
 endforeach()
 set(CUBIST_COMPILED_DIR "${PROJECT_BINARY_DIR}/compiled")
-file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/include/cubist/compiled_schemes.hpp" @ONLY CONTENT
+file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/include/cubist/core/compiled_schemes.hpp" @ONLY CONTENT
 "// What the compiled library has: schemes, and names of their meshes with the axes. DATA is on the backends that train.
 #pragma once
 #define CUBIST_COMPILED_AXES(X)@axes@
@@ -171,8 +171,8 @@ set_source_files_properties("${functions}" PROPERTIES COMPILE_DEFINITIONS CUBIST
 
 cubist_compiled_library(cubist_compiled MACRO CUBIST_COMPILED BACKENDS Threads Simulated LINK cubist SOURCES ${functions} ${CUBIST_LOOPS_SOURCES})
 if(CUBIST_INSTALL)
-  install(FILES "${CUBIST_COMPILED_DIR}/include/cubist/compiled_schemes.hpp"
-    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/cubist" COMPONENT compiled)
+  install(FILES "${CUBIST_COMPILED_DIR}/include/cubist/core/compiled_schemes.hpp"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/cubist/core" COMPONENT compiled)
 endif()
 if(TARGET cubist_mpi)
   cubist_compiled_library(cubist_compiled_mpi MACRO CUBIST_COMPILED_MPI BACKENDS Mpi LINK cubist_compiled)

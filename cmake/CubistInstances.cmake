@@ -1,5 +1,5 @@
 # The instances of function templates that the compiled library has, and that tests precompile. Headers list them in macros
-# at their ends, which they give to CUBIST_FOR_BACKENDS, CUBIST_FOR_SCHEMES, … (include/cubist/compiled.hpp).
+# at their ends, which they give to CUBIST_FOR_BACKENDS, CUBIST_FOR_SCHEMES, … (include/cubist/core/instances.hpp).
 
 # For each of these: CUBIST_INSTANCES_<kind>, its macros, and CUBIST_INSTANCE_HEADERS_<kind>, lines that include their headers.
 set(CUBIST_INSTANCE_KINDS BACKENDS MESHES MESH_SCALARS TRAINED_MESHES SCHEMES TRAINED_SCHEMES)

@@ -38,7 +38,7 @@ if(pkg_config)
   execute_process(COMMAND "${pkg_config}" --cflags --libs cubist-compiled OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(flags UNIX_COMMAND "${flags}")
   # The program's object is linked by them; another source sees that they have the folder and the macro.
-  file(WRITE "${WORK_DIR}/flags.cpp" "#include <cubist/compiled_schemes.hpp>\n#ifndef CUBIST_COMPILED\n#error no macro\n#endif\n")
+  file(WRITE "${WORK_DIR}/flags.cpp" "#include <cubist/core/compiled_schemes.hpp>\n#ifndef CUBIST_COMPILED\n#error no macro\n#endif\n")
   execute_process(COMMAND "${COMPILER}" -std=c++20 "${WORK_DIR}/flags.cpp" "${WORK_DIR}/build/CMakeFiles/from_library.dir/main.cpp.o"
       ${flags} -o "${WORK_DIR}/by_pkg_config" COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND "${WORK_DIR}/by_pkg_config" OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)

@@ -9,12 +9,12 @@
 // CUBIST_INLINE. A program that is linked to the library only reads their declarations.
 //
 // Function templates have a macro at the end of their header that lists their instances;
-// cubist/compiled.hpp says for which types the library has them.
+// cubist/core/instances.hpp says for which types the library has them.
 
 #include "cubist/version.hpp"
 
 #ifdef CUBIST_COMPILED
-#include "cubist/compiled_schemes.hpp"  // what the library has, written by CMake beside it
+#include "cubist/core/compiled_schemes.hpp"  // what the library has, written by CMake beside it
 static_assert(CUBIST_COMPILED == CUBIST_VERSION,
               "the library cubist_compiled has another version than cubist's headers, so its "
               "functions may differ from theirs; take both from one release");

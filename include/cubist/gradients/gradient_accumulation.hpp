@@ -29,10 +29,10 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
@@ -208,7 +208,7 @@ class GradientAccumulation
   ReducerScope<T, M> scope_;
 };
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_ACCUMULATOR_INSTANCES(prefix, M, T)                                                 \
   prefix std::unique_ptr<detail::AnyGradientAccumulator<T, M>> detail::make_accumulator<T, M>(     \
       const M&, std::size_t, GradientReducer<T, M>&);

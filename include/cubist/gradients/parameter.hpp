@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/gradients/gradient_buckets.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 
@@ -75,7 +75,7 @@ template <class Matrix>
   return p;
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_GRADIENTS_INSTANCES(prefix, M, T)                                                   \
   prefix std::shared_ptr<Gradients<T, M>> detail::make_gradients<T, M>(const M&);
 CUBIST_FOR_MESH_SCALARS(CUBIST_GRADIENTS_INSTANCES)

@@ -25,9 +25,9 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/io/element_type.hpp"
 #include "cubist/io/file.hpp"
@@ -181,7 +181,7 @@ class Checkpoints
   CheckpointOptions options_;
 };
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_CHECKPOINT_INSTANCES(prefix, M, T)                                                  \
   prefix void detail::save_checkpoint<T, M>(const M&, const std::string&, std::size_t,             \
                                             std::uint64_t, const State<T, M>&);                    \

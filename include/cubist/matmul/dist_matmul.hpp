@@ -20,9 +20,9 @@
 #include "cubist/algorithm/options.hpp"
 #include "cubist/algorithm/product_plan.hpp"
 #include "cubist/comm/window.hpp"
-#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/epilogue.hpp"
 #include "cubist/matmul/product_calls.hpp"
@@ -364,7 +364,7 @@ class DistMatMul
   detail::ProductCalls calls_{S::name, size_};
 };
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_PRODUCT_INSTANCES(prefix, S, B, T)                                                  \
   prefix detail::MadePlan<T> detail::make_product_plan<S, B, T, Op::none, Op::none>(               \
       const AxisMesh<S::Axes, B>&, ProductSize, ProductQuanta, Gathered, bool);                    \

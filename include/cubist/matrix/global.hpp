@@ -23,8 +23,8 @@
 #endif
 
 #include "cubist/comm/call.hpp"
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/matrix/staging.hpp"
@@ -274,11 +274,11 @@ template <class T, class L, class M>
   return gather(x.view());
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_EXTENTS_INSTANCES(prefix, A, B)                                                     \
   prefix Shape detail::broadcast_extents<AxisMesh<A, B>>(const AxisMesh<A, B>&, detail::Extents);
 CUBIST_FOR_MESHES(CUBIST_EXTENTS_INSTANCES)
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_GLOBAL_INSTANCES(prefix, M, T)                                                      \
   prefix void detail::scatter_blocks<T, M>(MatrixView<const T>, const DistView<T, M>&);            \
   prefix xt::xtensor<T, 2> gather<T, M>(const DistView<T, M>&);

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "cubist/comm/communicator.hpp"
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/float16.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/mesh/axes.hpp"
 
@@ -288,7 +288,7 @@ CUBIST_IF_COMPILED(CUBIST_COMPILED_AXES(CUBIST_NAME_MESH))
 
 }  // namespace detail
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_MESH_INSTANCES(prefix, A, B)                                                        \
   prefix std::shared_ptr<detail::MeshState<A, B>> detail::make_mesh_state<A, B>(                   \
       const detail::Named<B>::Communicator&, const A::Array&, std::size_t, IdleRanks);             \

@@ -26,10 +26,10 @@
 #include <span>
 
 #include "cubist/comm/call.hpp"
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/gradients/parameter.hpp"
@@ -129,7 +129,7 @@ double clip_gradients(const Parameters<T, M>& parameters, double most)
   return norm;
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_CLIP_INSTANCES(prefix, M, T)                                                        \
   prefix double gradient_norm<T, M>(const Parameters<T, M>&);                                      \
   prefix double clip_gradients<T, M>(const Parameters<T, M>&, double);

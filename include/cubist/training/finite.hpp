@@ -17,11 +17,11 @@
 #include <span>
 #include <string>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/complex.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/gradients/parameter.hpp"
@@ -125,7 +125,7 @@ void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t
   detail::report_fault(first[0], parameters, step);
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_FINITE_INSTANCES(prefix, M, T)                                                      \
   prefix void check_finite<T, M>(double, const Parameters<T, M>&, std::uint64_t);
 CUBIST_FOR_TRAINED_MESHES(CUBIST_FINITE_INSTANCES)

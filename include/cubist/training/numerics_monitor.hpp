@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cubist/compiled.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/matrix/check_replicas.hpp"
 #include "cubist/matrix/state.hpp"
@@ -101,7 +101,7 @@ class NumericsMonitor
   NumericsMonitorOptions options_;
 };
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_REPLICAS_INSTANCES(prefix, M, T)                                                    \
   prefix void check_replicas<T, M>(const Parameters<T, M>&);                                       \
   prefix void check_replicas_of_values<T, M>(const Parameters<T, M>&);

@@ -30,9 +30,9 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/gradient_accumulation.hpp"
@@ -281,7 +281,7 @@ std::unique_ptr<AnyShardedGradients<T, M>> make_sharded_gradients(const Paramete
   return std::make_unique<ShardedParameters<T, M>>(whole, micro_batches);
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_SHARDED_INSTANCES(prefix, M, T)                                                     \
   prefix std::unique_ptr<detail::AnyShardedGradients<T, M>> detail::make_sharded_gradients<T, M>(  \
       const Parameters<T, M>&, std::size_t);

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/gradients/parameter.hpp"
@@ -257,7 +257,7 @@ make_training_loop(const Parameters<T, M>& parameters, const State<T, M>& state,
   return std::make_unique<TrainingLoop<T, M>>(parameters, state, std::move(optimizer), options);
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_LOOP_INSTANCES(prefix, M, T)                                                        \
   prefix std::unique_ptr<detail::AnyTrainingLoop<T, M>> detail::make_training_loop<T, M>(          \
       const Parameters<T, M>&, const State<T, M>&, std::unique_ptr<detail::LoopOptimizer<T, M>>,   \

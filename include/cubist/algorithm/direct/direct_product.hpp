@@ -32,8 +32,8 @@
 #include "cubist/algorithm/direct/work_assignment.hpp"
 #include "cubist/algorithm/product_plan.hpp"
 #include "cubist/comm/window.hpp"
-#include "cubist/compiled.hpp"
 #include "cubist/core/block.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/functions.hpp"
@@ -318,7 +318,7 @@ std::unique_ptr<ProductPlan<T>> make_direct_product(C& world, const E& engine, O
 
 }  // namespace detail
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_DIRECT_INSTANCES(prefix, B, T)                                                      \
   prefix std::unique_ptr<ProductPlan<T>>                                                           \
   detail::make_direct_product<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(        \

@@ -32,7 +32,7 @@
 #include "cubist/algorithm/gather/tiles.hpp"
 #include "cubist/algorithm/local_product.hpp"
 #include "cubist/algorithm/product_plan.hpp"
-#include "cubist/compiled.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
@@ -254,7 +254,7 @@ struct GatherMultiplyScatter
   }
 };
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_GATHER_INSTANCES(prefix, B, T)                                                      \
   prefix std::unique_ptr<ProductPlan<T>>                                                           \
   detail::make_gather_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(           \

@@ -30,7 +30,7 @@
 
 #include "cubist/algorithm/product_plan.hpp"
 #include "cubist/algorithm/summa/products.hpp"
-#include "cubist/compiled.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/operand.hpp"
@@ -262,7 +262,7 @@ struct SummaLayouts
                                     Layout<Rows<Row>, Cols<Col>>>;
 };
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_SUMMA_INSTANCES(prefix, B, T)                                                       \
   prefix std::unique_ptr<ProductPlan<T>>                                                           \
   detail::make_summa_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(            \

@@ -31,7 +31,7 @@
 #include <limits>
 #include <optional>
 
-#include "cubist/compiled.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/batch.hpp"
@@ -417,7 +417,7 @@ void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const
 
 }  // namespace detail
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_ATTENTION_INSTANCES(prefix, B, T)                                                   \
   CUBIST_ATTENTION_ON_ENGINE(prefix, detail::Named<B>::Engine, T)
 /// The instances for one engine.

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
@@ -317,7 +317,7 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
   }
 };
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_MLP_INSTANCES(prefix, S, B, T)                                                      \
   prefix std::unique_ptr<detail::AnyLayer<NetworkMatrix<S, B, T>, T>>                              \
   detail::make_mlp_layer<S, B, T>(const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&,    \

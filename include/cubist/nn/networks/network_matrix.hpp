@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/matrix/global.hpp"
@@ -296,7 +296,7 @@ double accuracy(const NetworkMatrix<S, B, T>& y, std::span<const int> labels)
   return y.visit([&](const auto& m) { return accuracy(m, labels); });
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_LOSS_INSTANCES(prefix, S, B, T)                                                     \
   prefix LossValue mean_squared_error<S, B, T, NetworkMatrix<S, B, T>>(                            \
       const NetworkMatrix<S, B, T>&, const NetworkMatrix<S, B, T>&, NetworkMatrix<S, B, T>&);      \

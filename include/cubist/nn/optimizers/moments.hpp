@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/matrix_groups.hpp"
@@ -208,7 +208,7 @@ void update_weights(Weights<T, M>& weights, const Parameters<T, M>& parameters,
     update_set(weights, set, parameters, make_update, first, rest...);
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_MOMENTS_INSTANCES(prefix, M, T)                                                     \
   prefix void detail::append_moments<T, M>(detail::Moments<T, M>&, const Parameters<T, M>&,        \
                                            const std::string&);                                    \

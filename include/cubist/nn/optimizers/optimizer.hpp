@@ -23,10 +23,10 @@
 #include <string>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/rounded_product.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/vector_math.hpp"
@@ -412,7 +412,7 @@ class AdamW : public Adam<T, M>
   }
 };
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_OPTIMIZER_INSTANCES(prefix, M, T)                                                   \
   prefix void detail::update_weights<T, M, detail::SgdUpdate<T>, detail::Moments<T, M>>(           \
       detail::Weights<T, M>&, const Parameters<T, M>&,                                             \

@@ -20,9 +20,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/nn/parameter_names.hpp"
 
@@ -117,7 +117,7 @@ ParameterSets sets_of(const Parameters<T, M>& parameters, const std::vector<Para
 
 }  // namespace detail
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_GROUPS_INSTANCES(prefix, M, T)                                                      \
   prefix detail::ParameterSets detail::sets_of<T, M>(const Parameters<T, M>&,                      \
                                                      const std::vector<ParameterGroup>&, bool);

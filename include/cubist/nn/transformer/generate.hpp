@@ -37,10 +37,10 @@
 #include <span>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/fingerprint.hpp"
 #include "cubist/core/finite.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/philox.hpp"
 #include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
@@ -456,7 +456,7 @@ template <class Model>
   return generate(model, std::span<const int>{prompt.begin(), prompt.size()}, sequences, options);
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_GENERATE_INSTANCES(prefix, S, B, T)                                                 \
   prefix std::vector<std::vector<int>> detail::continue_prompts<Transformer<S, B, T>>(             \
       Transformer<S, B, T>&, std::span<const std::vector<int>>, const GenerateOptions&);

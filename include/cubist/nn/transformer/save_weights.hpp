@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/parameter.hpp"
@@ -291,7 +291,7 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
   detail::write_weights(folder.string(), parameters, config, options);
 }
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_SAVE_WEIGHTS_INSTANCES(prefix, M, T)                                                \
   prefix void detail::write_weights<T, M>(const std::string&, const Parameters<T, M>&,             \
                                           const TransformerConfig&, const SaveWeightsOptions&);

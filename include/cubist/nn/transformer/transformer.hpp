@@ -31,7 +31,7 @@
 #include <span>
 #include <type_traits>
 
-#include "cubist/compiled.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/gradient_buckets.hpp"
 #include "cubist/gradients/parameter.hpp"
@@ -374,7 +374,7 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   }
 };
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_TRANSFORMER_INSTANCES(prefix, S, B, T)                                              \
   prefix std::unique_ptr<detail::AnyTransformer<S, B, T>> detail::make_transformer<S, B, T>(       \
       const AxisMesh<S::Axes, B>&, const TransformerConfig&, const TransformerOptions&);

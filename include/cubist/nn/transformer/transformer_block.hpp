@@ -36,8 +36,8 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/model/pipeline_options.hpp"
@@ -308,7 +308,7 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
 
 }  // namespace detail
 
-/// The instances of the compiled library (cubist/compiled.hpp).
+/// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_BLOCK_INSTANCES(prefix, S, B, T)                                                    \
   prefix std::unique_ptr<detail::AnyLayer<DistMatrix<T, S::Input, AxisMesh<S::Axes, B>>, T>>       \
   detail::make_block<S, B, T>(const AxisMesh<S::Axes, B>&, const TransformerConfig&,               \
