@@ -100,7 +100,7 @@ function(cubist_compiled_source variable name)
   endif()
   file(CONFIGURE OUTPUT "${source}" @ONLY CONTENT
 "#include <cubist/backend/@header@.hpp>
-#include <cubist/compiled_loops.hpp>
+#include <cubist/compiled/loops.hpp>
 @instances_headers@
 namespace cubist::CUBIST_ABI
 {

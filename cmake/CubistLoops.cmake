@@ -1,4 +1,4 @@
-# CUBIST_LOOPS_SOURCES: the sources of the loops over elements that include/cubist/compiled_loops.hpp lists, which are the same
+# CUBIST_LOOPS_SOURCES: the sources of the loops over elements that include/cubist/compiled/loops.hpp lists, which are the same
 # for all backends. The compiled library has them, and the tests link them, optimized.
 set(CUBIST_LOOPS_SOURCES)
 foreach(scalar IN ITEMS float double)
@@ -12,7 +12,7 @@ foreach(scalar IN ITEMS float double)
 #include <cubist/nn/dense/gated_linear.hpp>
 #include <cubist/nn/losses/loss.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
-#include <cubist/compiled_loops.hpp>
+#include <cubist/compiled/loops.hpp>
 namespace cubist::CUBIST_ABI::detail
 {
 @instances@
@@ -26,7 +26,7 @@ endforeach()
 # as the compiler changes them for users.
 if(CUBIST_QUICK_TESTS)
   add_library(cubist_quick_loops OBJECT EXCLUDE_FROM_ALL ${CUBIST_LOOPS_SOURCES})
-  target_compile_options(cubist_quick_loops PRIVATE -O2 -U__OPTIMIZE__ INTERFACE "SHELL:-include cubist/compiled_loops.hpp")
+  target_compile_options(cubist_quick_loops PRIVATE -O2 -U__OPTIMIZE__ INTERFACE "SHELL:-include cubist/compiled/loops.hpp")
   target_compile_definitions(cubist_quick_loops INTERFACE CUBIST_COMPILED_LOOPS)
   target_link_libraries(cubist_quick_loops PRIVATE cubist::cubist)
 endif()

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <cubist/backend/simulated.hpp>
-#include <cubist/compiled_loops.hpp>
+#include <cubist/compiled/loops.hpp>
 #include <cubist/nn/networks/mlp.hpp>
 
 #include "simulate.hpp"

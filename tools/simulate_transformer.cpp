@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <cubist/backend/simulated.hpp>
-#include <cubist/compiled_loops.hpp>
+#include <cubist/compiled/loops.hpp>
 #include <cubist/nn/transformer/pipelined_transformer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/trace/traced.hpp>

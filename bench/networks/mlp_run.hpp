@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <cubist/compiled_loops.hpp>
+#include <cubist/compiled/loops.hpp>
 #include <cubist/nn/networks/mlp.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/plan/cost.hpp>

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include <cubist/compiled_loops.hpp>
+#include <cubist/compiled/loops.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/nn/transformer/config.hpp>
 #include <cubist/nn/transformer/transformer.hpp>

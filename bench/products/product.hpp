@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <cubist/compiled_loops.hpp>
+#include <cubist/compiled/loops.hpp>
 #include <cubist/matmul/dist_matmul.hpp>
 #include <cubist/matrix/dist_matrix.hpp>
 #include <cubist/matrix/global.hpp>

@@ -5,7 +5,7 @@
 // and the other backends are included by whoever uses them.
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/compiled_loops.hpp"
+#include "cubist/compiled/loops.hpp"
 #include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/dist_matrix.hpp"

@@ -2,8 +2,7 @@
 # of others.
 cmake_minimum_required(VERSION 3.24)
 
-# The layers, and the folders whose headers a layer may include besides its own. A header may be a layer of its own, below
-# the others of its folder.
+# The layers, and the folders whose headers a layer may include besides its own.
 function(layer folder)
   set(below ${ARGN})
   foreach(other IN LISTS ARGN)
@@ -60,7 +59,7 @@ layer(nn/networks nn/dense nn/losses)
 layer(nn/pipeline nn/networks nn/embedding)
 layer(nn/transformer nn/pipeline nn/attention io)
 layer(training nn/transformer nn/optimizers)
-layer(compiled_loops.hpp engine/host nn/attention)
+layer(compiled engine/host nn/attention)
 layer(testing backend)
 layer(trace backend matrix)
 
@@ -77,9 +76,6 @@ list(REMOVE_ITEM headers cubist.hpp version.hpp)
 
 foreach(header IN LISTS headers)
   cmake_path(GET header PARENT_PATH folder)
-  if(header IN_LIST layers)
-    set(folder ${header})
-  endif()
   if(NOT folder IN_LIST layers)
     list(APPEND faults "${header}: ${folder}/ is no layer, its rule belongs in tests/layers/check.cmake")
     continue()
@@ -106,9 +102,6 @@ foreach(header IN LISTS headers)
     elseif(included MATCHES "^cubist/(.+)$")
       set(path "${CMAKE_MATCH_1}")
       cmake_path(GET path PARENT_PATH other)
-      if(path IN_LIST layers)
-        set(other ${path})
-      endif()
       if(path IN_LIST headers)
         list(APPEND includes_${header} ${path})
       endif()
