@@ -237,14 +237,31 @@ class SharedProduct final : public PlannedProduct
 
   static constexpr std::size_t least_depth = 256;
 
-  /// Uses the groups that C has, or a cut if that is predicted to take less time.
+  /// Uses the groups that C has, or the cut that is predicted to take the least time, if that is
+  /// less.
   void choose_way(IndexGroups rows, IndexGroups cols, int holders, int ranks, int cores)
   {
-    const auto times = GemmTimes::of(sizeof(T));
-    const double complex = ComplexScalar<T> ? 4 : 1;
-    const auto product_time = [&](ProductSize s) {
-      return times(s) + (complex - 1) * double(s.m) * double(s.n) * double(s.k) / times.products;
+    double least = time_in_place(rows, cols, holders, cores);
+    const auto consider = [&](int workers) {
+      for (const WorkCut& cut : work_cuts(static_cast<std::size_t>(workers)))
+      {
+        if (cut.m > size_.m || cut.n > size_.n || cut.k > size_.k) continue;
+        const double time = time_of(cut, ranks, cores);
+        if (time >= least) continue;
+        least = time;
+        cut_ = cut;
+      }
     };
+    if (ranks > 1) consider(ranks);
+    if (ranks > cores) consider(cores);
+    row_groups_ = cut_ ? equal_groups(size_.m, cut_->m) : std::move(rows);
+    col_groups_ = cut_ ? equal_groups(size_.n, cut_->n) : std::move(cols);
+  }
+
+  /// The predicted time if each of `holders` ranks multiplies into its own C.
+  [[nodiscard]] double time_in_place(const IndexGroups& rows, const IndexGroups& cols, int holders,
+                                     int cores) const
+  {
     double longest = 0;
     double total = 0;
     for (const IndexSet& i : rows)
@@ -256,26 +273,27 @@ class SharedProduct final : public PlannedProduct
         total += product_time(size);
       }
     total *= double(holders) / double(rows.size() * cols.size());  // replicas compute it, too
-    double least = std::max(longest, total / std::min(holders, cores));
-    const auto consider = [&](int workers) {
-      const double turns = std::max(1.0, double(workers) / cores);
-      for (const WorkCut& cut : work_cuts(static_cast<std::size_t>(workers)))
-      {
-        if (cut.m > size_.m || cut.n > size_.n || cut.k > size_.k) continue;
-        const ProductSize part{ceil_div(size_.m, cut.m), ceil_div(size_.n, cut.n),
-                               ceil_div(size_.k, cut.k)};
-        const double copies = (cut.k > 1 ? 4 : 3) * times.copy;
-        const double time = turns * (product_time(part) + copies * double(part.m * part.n)) +
-                            GemmRates{}.window * ranks;
-        if (time >= least) continue;
-        least = time;
-        cut_ = cut;
-      }
-    };
-    if (ranks > 1) consider(ranks);
-    if (ranks > cores) consider(cores);
-    row_groups_ = cut_ ? equal_groups(size_.m, cut_->m) : std::move(rows);
-    col_groups_ = cut_ ? equal_groups(size_.n, cut_->n) : std::move(cols);
+    return std::max(longest, total / std::min(holders, cores));
+  }
+
+  /// The predicted time if each worker multiplies a part into shared memory, from which the ranks
+  /// add it to C.
+  [[nodiscard]] double time_of(const WorkCut& cut, int ranks, int cores) const
+  {
+    const ProductSize part{ceil_div(size_.m, cut.m), ceil_div(size_.n, cut.n),
+                           ceil_div(size_.k, cut.k)};
+    const double turns = std::max(1.0, double(cut.workers()) / cores);
+    const double copies = (cut.k > 1 ? 4 : 3) * times_.copy;
+    return turns * (product_time(part) + copies * double(part.m * part.n)) +
+           GemmRates{}.window * ranks;
+  }
+
+  /// The predicted time of a product on one core.
+  [[nodiscard]] double product_time(ProductSize s) const
+  {
+    constexpr double more_multiplications = ComplexScalar<T> ? 3 : 0;
+    return times_(s) +
+           more_multiplications * double(s.m) * double(s.n) * double(s.k) / times_.products;
   }
 
   /// @param groups_in_columns whether a column of the stored matrix has the grouped indices
@@ -363,6 +381,7 @@ class SharedProduct final : public PlannedProduct
     }
   }
 
+  GemmTimes times_ = GemmTimes::of(sizeof(T));
   Op op_a_;
   Op op_b_;
   ProductSize size_;
