@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <cubist/model/transformer_config.hpp>
+
 #include "common/job.hpp"
 #include "common/row.hpp"
 #include "networks/step_products.hpp"
@@ -39,22 +41,38 @@ struct TransformerTask
   bool gpu = false;        // on a GPU
   bool breakdown = false;  // whether the trace is one of steps for a breakdown
 
+  /// The model.
+  [[nodiscard]] cubist::TransformerConfig config() const
+  {
+    cubist::TransformerConfig c{.vocabulary = vocabulary,
+                                .positions = length,
+                                .width = width,
+                                .layers = layers,
+                                .heads = heads,
+                                .key_value_heads = key_value_heads,
+                                .feed_forward = feed_forward};
+    if (!llama) return c;
+    c.kind = cubist::TransformerKind::llama;
+    c.learned_positions = false;
+    c.bias = false;
+    return c;
+  }
+
   /// Of linear layers, of logits, and of attention, of which a token needs half: the keys before
   /// it.
   [[nodiscard]] std::vector<StepProduct> step_products() const
   {
+    const auto c = config().completed();
     const std::size_t tokens = sequences * length;
     const std::size_t scores = layers * sequences * heads;
-    const std::size_t head = width / heads;
-    const std::size_t queries_keys_values =
-        width + 2 * head * (key_value_heads == 0 ? heads : key_value_heads);
-    const std::size_t inner = feed_forward == 0 ? 4 * width : feed_forward;
+    const std::size_t queries_keys_values = c.query_width() + 2 * c.key_value_width();
+    const std::size_t up = (c.is_gated() ? 2 : 1) * c.feed_forward;
     std::vector<StepProduct> all{{{tokens, queries_keys_values, width}, true, layers},
-                                 {{tokens, width, width}, true, layers},
-                                 {{tokens, (llama ? 2 : 1) * inner, width}, true, layers},
-                                 {{tokens, width, inner}, true, layers},
+                                 {{tokens, width, c.query_width()}, true, layers},
+                                 {{tokens, up, width}, true, layers},
+                                 {{tokens, width, c.feed_forward}, true, layers},
                                  {{tokens, vocabulary, width}},
-                                 {{length, length / 2, head}, true, 2 * scores}};
+                                 {{length, length / 2, c.head_size}, true, 2 * scores}};
     for (auto& product : all) product.backward = !forward;
     return all;
   }

@@ -27,28 +27,12 @@ using TransformerSchemes =
     cubist::Schemes<cubist::Megatron1D, cubist::Megatron1DSequence, cubist::Summa2D,
                     cubist::Summa25D, cubist::Cube3D, cubist::Grid3D>;
 
-[[nodiscard]] inline cubist::TransformerConfig config_of(const TransformerTask& task)
-{
-  cubist::TransformerConfig config{.vocabulary = task.vocabulary,
-                                   .positions = task.length,
-                                   .width = task.width,
-                                   .layers = task.layers,
-                                   .heads = task.heads,
-                                   .key_value_heads = task.key_value_heads,
-                                   .feed_forward = task.feed_forward};
-  if (!task.llama) return config;
-  config.kind = cubist::TransformerKind::llama;
-  config.learned_positions = false;
-  config.bias = false;
-  return config;
-}
-
 /// The words of a step by collectives, of a rank, without those of the embedding.
 template <class S>
 double formula_words(const typename S::Axes::Array& extents, const TransformerTask& task)
 {
   const auto words = cubist::transformer_words<S>(
-      extents, {.sequences = task.sequences, .length = task.length}, config_of(task));
+      extents, {.sequences = task.sequences, .length = task.length}, task.config());
   return static_cast<double>(words.forward + (task.forward ? 0 : words.backward)) /
          S::Axes::ranks(extents);
 }
@@ -66,7 +50,7 @@ std::optional<Row> measure_steps(const TransformerTask& task)
     const cubist::Mesh<S, Backend> mesh{world, extents_for<S>(task.on.mesh, world.size()),
                                         cubist::IdleRanks::refused};
     cubist::Transformer<S, Backend, T> model{
-        mesh, config_of(task), {.seed = 42, .method = task.on.method, .inference = task.forward}};
+        mesh, task.config(), {.seed = 42, .method = task.on.method, .inference = task.forward}};
     const auto parameters = model.parameters();
     std::optional<cubist::AdamW<T, cubist::AxisMesh<typename S::Axes, Backend>>> optimizer;
     // PyTorch's decays all parameters, too.
