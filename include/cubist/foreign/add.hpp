@@ -12,7 +12,6 @@
 #include "cubist/comm/communicator.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/foreign/convert.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
 #include "cubist/foreign/matrix_part.hpp"

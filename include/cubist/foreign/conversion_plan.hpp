@@ -17,7 +17,6 @@
 #include <cstddef>
 #include <limits>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "cubist/engine/engine.hpp"

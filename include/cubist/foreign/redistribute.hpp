@@ -23,7 +23,6 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/foreign/convert.hpp"
 #include "cubist/foreign/foreign_matrix.hpp"
 #include "cubist/foreign/matrix_part.hpp"

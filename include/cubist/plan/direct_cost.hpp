@@ -21,7 +21,6 @@
 #include "cubist/matrix/placement.hpp"
 #include "cubist/plan/cutting.hpp"
 #include "cubist/plan/time.hpp"
-#include "cubist/plan/work.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI

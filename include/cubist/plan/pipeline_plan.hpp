@@ -32,7 +32,6 @@
 #include <optional>
 #include <vector>
 
-#include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/machine/machine.hpp"
 #include "cubist/model/pipeline_options.hpp"

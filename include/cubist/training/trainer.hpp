@@ -29,7 +29,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "cubist/gradients/parameter.hpp"

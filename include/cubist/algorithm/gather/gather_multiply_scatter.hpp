@@ -37,7 +37,6 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/operand.hpp"
-#include "cubist/mesh/axes.hpp"
 
 namespace cubist::CUBIST_ABI
 {

@@ -11,7 +11,6 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/engine/operand.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {

@@ -50,7 +50,6 @@
 #include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/merged_linear.hpp"
 #include "cubist/nn/layer.hpp"
-#include "cubist/nn/training_step.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI

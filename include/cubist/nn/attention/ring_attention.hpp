@@ -24,11 +24,8 @@
 // matrix/sequence_cut.hpp).
 // Memory: 4 m g dh in forward, 10 m g dh in backward, which all layers of a mesh share.
 // Source: Liu et al., "Ring Attention with Blockwise Transformers", arXiv 2310.01889.
-
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <optional>

@@ -28,7 +28,6 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/engine/functions.hpp"
 #include "cubist/matrix/sequence_cut.hpp"
 #include "cubist/nn/attention/key_value_cache.hpp"
 #include "cubist/nn/attention/local_attention.hpp"

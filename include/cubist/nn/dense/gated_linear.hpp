@@ -18,7 +18,6 @@
 #include <string>
 
 #include "cubist/core/host_device.hpp"
-#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/nn/dense/activation.hpp"

@@ -24,14 +24,11 @@
 // nn/pipeline/stage_links.hpp; on the first and the last stage, a rank's block of a tied table; one
 // number for the loss.
 // Source: Narayanan et al., arXiv 2104.04473; the tied table: Megatron-LM.
-
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -29,7 +29,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <type_traits>
 
 #include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"

@@ -15,11 +15,9 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
-#include "cubist/core/matrix_view.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/io/safetensors_folder.hpp"
 #include "cubist/matrix/staging.hpp"
-#include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/save_weights.hpp"
 #include "cubist/nn/transformer/tensor_names.hpp"
 

@@ -13,7 +13,6 @@
 
 #include <mpi.h>
 
-#include "cubist/comm/mpi/transport/blocks.hpp"
 #include "cubist/comm/mpi/transport/context.hpp"
 #include "cubist/core/error.hpp"
 
