@@ -266,6 +266,15 @@ inline constexpr std::array optional_parts{
     OptionalPart{"Captures", Captures<E>},
     OptionalPart{"RemembersTimes", RemembersTimes<E>}};
 
+/// Makes a buffer of an engine hold at least n elements. If it grows, it holds zeros.
+/// Returns its elements.
+template <class Buffer>
+auto* enlarge(Buffer& buffer, std::size_t n)
+{
+  if (buffer.size() < n) buffer = Buffer(n);
+  return buffer.data();
+}
+
 }  // namespace detail
 
 // clang-format on

@@ -65,12 +65,7 @@ class StagingBlock
   {
   }
 
-  [[nodiscard]] MatrixView<T> block(Shape shape)
-  {
-    if (buffer_.size() < shape.size())
-      buffer_ = typename M::Engine::template Buffer<T>(shape.size());
-    return {buffer_.data(), shape};
-  }
+  [[nodiscard]] MatrixView<T> block(Shape shape) { return {enlarge(buffer_, shape.size()), shape}; }
 
  private:
   typename M::Engine::template Buffer<T> buffer_;

@@ -342,7 +342,7 @@ class Attention
       const MatrixView<const T> o = std::as_const(*kept.o).valid();
       const MatrixView<const T> d_o = std::as_const(*kept.d_o).valid();
       const auto dqkv = d_merged.valid();
-      const MatrixView<A> d{enlarge(kept.d, l.size()), l.shape()};
+      const MatrixView<A> d{detail::enlarge(kept.d, l.size()), l.shape()};
       return mesh_.engine().fused_attention_gradients(shape, qkv, qkv, qkv, o, l, d_o, dqkv, dqkv,
                                                       dqkv, d);
     }
@@ -372,16 +372,11 @@ class Attention
       kept.rotary.template rotate<back>(engine, merged.valid(), heads_of(part), head_count(part));
   }
 
-  static A* enlarge(Buffer& buffer, std::size_t size)
-  {
-    if (buffer.size() < size) buffer = Buffer(size);
-    return buffer.data();
-  }
   /// A number for each query and head.
   static MatrixView<A> per_query(Buffer& buffer, const AttentionShape& shape)
   {
     const Shape numbers{1, shape.sequences * shape.heads * shape.queries};
-    return {enlarge(buffer, numbers.size()), numbers};
+    return {detail::enlarge(buffer, numbers.size()), numbers};
   }
   /// The valid part in the type that attention computes in: itself, or a copy in `buffer`.
   [[nodiscard]] MatrixView<const A> widen(const Heads& m, Buffer& buffer) const
@@ -390,7 +385,7 @@ class Attention
       return m.valid();
     else
     {
-      const MatrixView<A> wide{enlarge(buffer, m.valid().size()), m.valid().shape()};
+      const MatrixView<A> wide{detail::enlarge(buffer, m.valid().size()), m.valid().shape()};
       mesh_.engine().map(wide, detail::Same{}, m.valid());
       return wide;
     }
@@ -402,7 +397,7 @@ class Attention
       return m.valid();
     else
     {
-      const MatrixView<A> wide{enlarge(buffer, m.valid().size()), m.valid().shape()};
+      const MatrixView<A> wide{detail::enlarge(buffer, m.valid().size()), m.valid().shape()};
       mesh_.engine().fill(wide, A{});  // padding between heads stays 0
       return wide;
     }

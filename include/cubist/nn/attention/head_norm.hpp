@@ -83,9 +83,7 @@ class HeadNorm
     const auto& engine = mesh_.engine();
     const std::size_t rows = x.rows();
     const std::size_t n = heads * rows;
-    enlarge(kept.rstd, n);
-    enlarge(kept.sums, n);
-    enlarge(kept.zeros, n);
+    for (auto* numbers : {&kept.rstd, &kept.sums, &kept.zeros}) detail::enlarge(*numbers, n);
     const MatrixView<T> all = matrix(kept.x, n);
     for (std::size_t h = 0; h < heads; ++h)
       engine.copy(MatrixView<const T>{head(x, columns, h)},
@@ -144,11 +142,6 @@ class HeadNorm
   }
 
  private:
-  template <class U>
-  static void enlarge(Buffer<U>& buffer, std::size_t n)
-  {
-    if (buffer.size() < n) buffer = Buffer<U>(n);
-  }
   [[nodiscard]] MatrixView<T> head(MatrixView<T> m, const HeadColumns& columns, std::size_t h) const
   {
     return m.block(0, columns(h, head_size_), {m.rows(), head_size_});
@@ -156,8 +149,7 @@ class HeadNorm
   /// n rows of a head's elements.
   [[nodiscard]] MatrixView<T> matrix(Buffer<T>& buffer, std::size_t n) const
   {
-    enlarge(buffer, n * head_size_);
-    return {buffer.data(), {n, head_size_}};
+    return {detail::enlarge(buffer, n * head_size_), {n, head_size_}};
   }
   [[nodiscard]] static MatrixView<double> row(Buffer<double>& buffer, std::size_t n)
   {

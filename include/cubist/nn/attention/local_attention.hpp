@@ -83,11 +83,6 @@ class AttentionWorkspace
   using Buffer = typename E::template Buffer<T>;
   using Columns = typename E::template Buffer<ColumnIndex>;
 
-  static void enlarge(Buffer& buffer, std::size_t n)
-  {
-    if (buffer.size() < n) buffer = Buffer(n);
-  }
-
   Buffer scores_[3]{Buffer(0), Buffer(0), Buffer(0)};
   Buffer rows_[4]{Buffer(0), Buffer(0), Buffer(0), Buffer(0)};
   Columns columns_ = Columns(0);
