@@ -254,11 +254,8 @@ class PipelineStack
 
  private:
   using Stack = LayerStack<A, Layer>;
+  using Slot = typename Stack::Kept;
 
-  struct Slot
-  {
-    typename Stack::Kept kept;
-  };
   struct Piece
   {
     Piece(const char* forward, const char* backward, std::size_t recompute, std::size_t first)
@@ -311,8 +308,7 @@ class PipelineStack
       const A& x = is_first ? ends_.input(step.micro_batch, this->slot(step))
                             : *p.inputs[step.micro_batch % p.inputs.size()];
       const Pass pass = ends_.pass(step.micro_batch);
-      const A& y =
-          evaluates_ ? p.stack.evaluate(x, pass, slot.kept) : p.stack.forward(x, pass, slot.kept);
+      const A& y = evaluates_ ? p.stack.evaluate(x, pass, slot) : p.stack.forward(x, pass, slot);
       if (number(step) + 1 < stack_.all_pieces()) return std::as_const(y).view().padded.elements();
       ends_.take_output(y, step.micro_batch);
       return {};
@@ -345,7 +341,7 @@ class PipelineStack
       }
       const bool wants_dx = k == 0 ? ends_.wants_input_gradient() : links.passes_gradient(k);
       const std::size_t first = stack_.first_trained_ > begin ? stack_.first_trained_ - begin : 0;
-      const A* dx = p.stack.backward(dy, reducer, slot.kept, wants_dx, first);
+      const A* dx = p.stack.backward(dy, reducer, slot, wants_dx, first);
       if (k == 0 && wants_dx)
         ends_.take_input_gradient(*dx, step.micro_batch, this->slot(step), reducer);
       reducer.finish();

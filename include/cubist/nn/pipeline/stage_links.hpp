@@ -208,13 +208,10 @@ class StageLinks
   {
     return static_cast<int>((stage_ + stages_ - 1) % stages_);
   }
-  [[nodiscard]] bool sends_activations(const PipelineStep& step) const
+  [[nodiscard]] bool sends(const PipelineStep& step) const
   {
-    return number(step.piece) < last_;
-  }
-  [[nodiscard]] bool sends_gradients(const PipelineStep& step) const
-  {
-    return passes_gradient(number(step.piece));
+    const std::size_t k = number(step.piece);
+    return step.is_forward ? k < last_ : passes_gradient(k);
   }
   [[nodiscard]] bool receives(const PipelineStep& step) const
   {
@@ -225,7 +222,7 @@ class StageLinks
   template <Scalar T>
   void send(const PipelineStep& step, std::span<const T> output, std::optional<Request>& request)
   {
-    if (step.is_forward ? !sends_activations(step) : !sends_gradients(step)) return;
+    if (!sends(step)) return;
     if (step.is_forward)
       request.emplace(activations_.async_send(output, rank_after()));
     else

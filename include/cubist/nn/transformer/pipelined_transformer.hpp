@@ -38,7 +38,6 @@
 #include "cubist/model/pipeline_options.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
-#include "cubist/nn/parameter_names.hpp"
 #include "cubist/nn/pipeline/pipeline_stack.hpp"
 #include "cubist/nn/transformer/token_batch.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
@@ -74,15 +73,11 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
         ends_{blocks_.mesh_of_piece(0), blocks_.mesh_of_piece(blocks_.all_pieces() - 1),
               blocks_.all_pieces() == 1, config, options}
   {
-    Freezing freezing{options.frozen};
-    ends_.freeze(freezing);
-    const std::size_t first = freezing.freeze_layers(
-        config.layers, "layers.", [&](std::size_t i) -> auto& {
+    first_trained_ = ends_.freeze(
+        options.frozen, config.layers, [&](std::size_t i) -> auto& {
           const auto& of_stage = blocks_.mesh_of_piece(blocks_.piece_of_layer(i));
           return blocks_.add(make_block<S, B, T>(of_stage, config, options, i));
         });
-    freezing.require_all_used();
-    first_trained_ = ends_.trains_input() ? 0 : first;
     blocks_.set_first_trained(first_trained_);
   }
 
@@ -323,8 +318,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   {
     auto& mine = blocks_.has_last() ? ends_.table_gradient() : ends_.embedding().table_gradient();
     const std::span<T> elements = mine.padded().elements();
-    if (other_part_.size() < elements.size()) other_part_ = Buffer(elements.size());
-    const MatrixView<T> other{other_part_.data(), mine.padded().shape()};
+    const MatrixView<T> other{enlarge(other_part_, elements.size()), mine.padded().shape()};
     auto& stages = blocks_.links().stages();
     const int peer = blocks_.has_last() ? 0 : blocks_.last_stage();
     auto received = stages.async_receive(other.elements(), peer);

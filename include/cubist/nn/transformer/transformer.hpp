@@ -42,7 +42,6 @@
 #include "cubist/nn/networks/layer_stack.hpp"
 #include "cubist/nn/networks/network.hpp"
 #include "cubist/nn/networks/network_handle.hpp"
-#include "cubist/nn/parameter_names.hpp"
 #include "cubist/nn/transformer/any_transformer.hpp"
 #include "cubist/nn/transformer/token_batch.hpp"
 #include "cubist/nn/transformer/transformer_block.hpp"
@@ -76,15 +75,10 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
         blocks_{"forward of block", "backward of block", options.recompute},
         table_sums_{mesh, {.bytes = 0}}
   {
-    Freezing freezing{options.frozen};
-    ends_.freeze(freezing);
-    const std::size_t first = freezing.freeze_layers(
-        config.layers, "layers.", [&](std::size_t i) -> auto& {
-          blocks_.add(make_block<S, B, T>(mesh, config, options, i));
-          return *blocks_.layers().back();
+    first_trained_ = ends_.freeze(
+        options.frozen, config.layers, [&](std::size_t i) -> auto& {
+          return blocks_.add(make_block<S, B, T>(mesh, config, options, i));
         });
-    freezing.require_all_used();
-    first_trained_ = ends_.trains_input() ? 0 : first;
   }
 
   [[nodiscard]] std::unique_ptr<NetworkKept> make_kept() const override

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -75,12 +76,21 @@ class TransformerEnds
                      table_options(options, config.tied ? 0 : after + 1));
   }
 
-  void freeze(Freezing& freezing)
+  /// Makes the blocks, and freezes the parameters of these names in them and here. Returns the
+  /// first block that a backward has to reach.
+  /// @param make (i) makes block i, and returns it
+  /// @throws ArgumentError for a name that no parameter has
+  template <class Make>
+  std::size_t freeze(const std::vector<std::string>& names, std::size_t blocks, Make make)
   {
+    Freezing freezing{names};
     freezing.freeze(embedding_, "embedding.");
     if (positions_) freezing.freeze(*positions_, "positions.");
     if (table_) freezing.freeze(*table_, tied_ ? "embedding." : "logits.");
     freezing.freeze(*norm_, "norm.");
+    const std::size_t first = freezing.freeze_layers(blocks, "layers.", make);
+    freezing.require_all_used();
+    return trains_input() ? 0 : first;
   }
   /// Whether the embedding or the positions are trained.
   [[nodiscard]] bool trains_input() const
