@@ -60,24 +60,14 @@ struct Simulated
   /// @throws ArgumentError outside of a launch
   [[nodiscard]] static double now()
   {
-    const auto* rank = detail::SimulatedRank::current();
-    require<ArgumentError>(
-        rank != nullptr,
-        "got a call of Simulated::now() outside of a launch, where no clock runs; call it inside "
-        "the body of the launch");
-    return rank->clock;
+    return current("now() outside of a launch, where no clock runs").clock;
   }
 
   /// What the rank that calls it has done and sent so far.
   /// @throws ArgumentError outside of a launch
   [[nodiscard]] static const SimulatedRankReport& rank_report()
   {
-    const auto* rank = detail::SimulatedRank::current();
-    require<ArgumentError>(
-        rank != nullptr,
-        "got a call of Simulated::rank_report() outside of a launch, where there are no ranks; "
-        "call it inside the body of the launch");
-    return rank->report;
+    return current("rank_report() outside of a launch, where there are no ranks").report;
   }
 
   /// By default as many ranks as one node has.
@@ -89,6 +79,15 @@ struct Simulated
 
  private:
   static inline SimulationReport report_ = {};
+
+  /// The rank that calls a function.
+  [[nodiscard]] static const detail::SimulatedRank& current(const char* call)
+  {
+    const auto* rank = detail::SimulatedRank::current();
+    require<ArgumentError>(rank != nullptr, "got a call of Simulated::", call,
+                           "; call it inside the body of the launch");
+    return *rank;
+  }
 
   /// A template, so that the compiled library can have it.
   template <class C>
