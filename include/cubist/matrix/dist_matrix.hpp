@@ -245,22 +245,17 @@ class DistMatrix
   }
 
   /// A matrix whose blocks are padded to other quanta.
+  /// @param memory that its replicas have in common (matrix/replica_memory.hpp), so that each
+  /// computes a part of it: as many elements as the padded block has. Without it, and in a copy,
+  /// each replica has its own.
   /// @throws MeshError for quanta that are no multiples of the mesh's
-  DistMatrix(M mesh, Shape shape, Quanta quanta)
-      : DistMatrix{std::move(mesh), shape, quanta, nullptr, true}
+  DistMatrix(M mesh, Shape shape, Quanta quanta, std::shared_ptr<T> memory = nullptr)
+      : DistMatrix{std::move(mesh), shape, quanta, std::move(memory), true}
   {
   }
   /// A matrix of this shape without elements; nobody may read or write it.
   DistMatrix(M mesh, Shape shape, Quanta quanta, WithoutElements)
       : DistMatrix{std::move(mesh), shape, quanta, nullptr, false}
-  {
-  }
-
-  /// A matrix whose replicas have one block of memory in common (matrix/replica_memory.hpp), so
-  /// that each computes a part of it. A copy of the matrix has its own memory.
-  /// @param memory of as many elements as the padded block has; null for memory of its own
-  DistMatrix(M mesh, Shape shape, Quanta quanta, std::shared_ptr<T> memory)
-      : DistMatrix{std::move(mesh), shape, quanta, std::move(memory), true}
   {
   }
 

@@ -274,11 +274,6 @@ class BorrowedMatrix
   Shape shape_;
 };
 
-}  // namespace detail
-
-namespace detail
-{
-
 /// The names of the compiled library's meshes.
 #define CUBIST_NAME_MESH(name, ...)                                                                \
   using name##Axes = Axes<__VA_ARGS__>;                                                            \
