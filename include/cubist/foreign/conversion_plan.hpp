@@ -69,8 +69,7 @@ class CommonElements
   static std::vector<std::size_t> keeps(const Sets& a, const Sets& b)
   {
     const auto is_interval = [](const IndexSet& s) { return s.is_interval(); };
-    const bool simple = std::all_of(a.begin(), a.end(), is_interval) ||
-                        std::all_of(b.begin(), b.end(), is_interval);
+    const bool simple = std::ranges::all_of(a, is_interval) || std::ranges::all_of(b, is_interval);
     return std::vector<std::size_t>(simple ? 0 : a.size() * b.size(), unknown);
   }
   static std::size_t count(std::vector<std::size_t>& kept, const Sets& a, std::size_t i,

@@ -19,7 +19,6 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -76,9 +75,7 @@ in_order_of_rows(const std::vector<RankRectangle>& list)
   std::vector<RankRectangle> sorted;
   for (const RankRectangle& r : list)
     if (r.shape.size() > 0) sorted.push_back(r);
-  std::sort(sorted.begin(), sorted.end(), [](const RankRectangle& a, const RankRectangle& b) {
-    return std::tie(a.i, a.j) < std::tie(b.i, b.j);
-  });
+  std::ranges::sort(sorted, {}, [](const RankRectangle& r) { return std::pair{r.i, r.j}; });
   return sorted;
 }
 
@@ -89,8 +86,7 @@ inline void require_disjoint(const std::vector<RankRectangle>& list)
   const std::vector<RankRectangle> by_begin = in_order_of_rows(list);
   std::vector<const RankRectangle*> by_end;
   for (const RankRectangle& r : by_begin) by_end.push_back(&r);
-  std::sort(by_end.begin(), by_end.end(),
-            [&](const auto* a, const auto* b) { return end_row(*a) < end_row(*b); });
+  std::ranges::sort(by_end, {}, [&](const RankRectangle* r) { return end_row(*r); });
   // The rectangles that the current row crosses, by their first columns.
   std::map<std::size_t, const RankRectangle*> active;
   auto ended = by_end.begin();
@@ -354,20 +350,14 @@ class Distribution
 
   void set(List list)
   {
-    std::stable_sort(list.begin(), list.end(), [](const RankRectangle& a, const RankRectangle& b) {
-      return a.rank < b.rank;
-    });
+    std::ranges::stable_sort(list, {}, &RankRectangle::rank);
     list_ = std::make_shared<const List>(std::move(list));
   }
 
   [[nodiscard]] std::pair<List::const_iterator, List::const_iterator> range(int rank) const
   {
-    struct ByRank
-    {
-      bool operator()(const RankRectangle& r, int rank) const { return r.rank < rank; }
-      bool operator()(int rank, const RankRectangle& r) const { return rank < r.rank; }
-    };
-    return std::equal_range(list_->begin(), list_->end(), rank, ByRank{});
+    return {std::ranges::lower_bound(*list_, rank, {}, &RankRectangle::rank),
+            std::ranges::upper_bound(*list_, rank, {}, &RankRectangle::rank)};
   }
   [[nodiscard]] const RankRectangle& rectangle(int rank, std::size_t index) const
   {

@@ -54,8 +54,7 @@ struct SafetensorsHeader
   /// The tensor of this name, or null.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const
   {
-    const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                    [&](const TensorInfo& tensor) { return tensor.name == name; });
+    const auto found = std::ranges::find(tensors, name, &TensorInfo::name);
     return found == tensors.end() ? nullptr : &*found;
   }
 };

@@ -231,8 +231,8 @@ CUBIST_INLINE SafetensorsHeader parse_safetensors_header(std::string_view json,
 {
   detail::SafetensorsJson parsed{json, file};
   SafetensorsHeader header{std::move(parsed.metadata), std::move(parsed.tensors)};
-  std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
-    return std::pair{a.begin, a.end} < std::pair{b.begin, b.end};
+  std::ranges::stable_sort(header.tensors, {}, [](const TensorInfo& t) {
+    return std::pair{t.begin, t.end};
   });
   detail::check_offsets(header, data_bytes, file);
   return header;

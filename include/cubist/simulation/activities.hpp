@@ -204,9 +204,8 @@ class Activities
 
   [[nodiscard]] static Users::iterator first_behind(Users& users, const Activity& a)
   {
-    return std::upper_bound(
-        users.begin(), users.end(), a.order,
-        [](std::uint64_t order, const auto& user) { return order < user.first->order; });
+    return std::ranges::upper_bound(users, a.order, {},
+                                    [](const auto& user) { return user.first->order; });
   }
   /// @pre a is among them
   static void remove(Users& users, const Activity& a)

@@ -31,14 +31,13 @@ namespace cubist::CUBIST_ABI::detail
   std::vector<std::size_t> calls;
   for (std::size_t i = 0; i < events.size(); ++i)
     if (events[i].category == TraceCategory::communication) calls.push_back(i);
-  std::stable_sort(calls.begin(), calls.end(),
-                   [&](std::size_t a, std::size_t b) { return events[a].begin < events[b].begin; });
+  std::ranges::stable_sort(calls, {}, [&](std::size_t i) { return events[i].begin; });
   std::vector<std::size_t> rows(events.size(), 0);
   std::vector<double> free_from;  // the time from which each row is free
   for (const std::size_t i : calls)
   {
-    const auto row = std::find_if(free_from.begin(), free_from.end(),
-                                  [&](double time) { return time <= events[i].begin; });
+    const auto row =
+        std::ranges::find_if(free_from, [&](double time) { return time <= events[i].begin; });
     rows[i] = static_cast<std::size_t>(row - free_from.begin()) + 1;
     if (row == free_from.end())
       free_from.push_back(events[i].end);

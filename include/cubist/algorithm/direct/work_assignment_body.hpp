@@ -219,10 +219,8 @@ struct WorkWay
 [[nodiscard]] inline double time_of_largest(const SharedWork& w,
                                             const std::vector<AssignedPart>& parts)
 {
-  const auto& largest =
-      *std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
-        return a.part.valid().size() < b.part.valid().size();
-      });
+  const auto& largest = *std::ranges::max_element(
+      parts, {}, [](const AssignedPart& p) { return p.part.valid().size(); });
   return w.time_of(products_by_panels(w.a, w.b, target_of(w, largest), w.inner(), largest.worker,
                                       w.times, ProductList::to_predict));
 }

@@ -173,8 +173,7 @@ class Tiles
       const int foreign = int{!own_a} + int{!own_b};
       return (stays ? 3 : 1) + foreign;
     };
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](const Place& p, const Place& q) { return step_of(p) < step_of(q); });
+    std::ranges::stable_sort(order_, {}, step_of);
   }
 
   /// Marks the first tile of each block of C, and the last one of each piece.

@@ -94,8 +94,8 @@ class MpiPendingCalls
   /// Whether peers notify this process of the completion of every active call.
   [[nodiscard]] bool all_use_shared_barrier() const
   {
-    return std::all_of(active_.begin(), active_.end(),
-                       [](const auto* p) { return p->call.uses_shared_barrier(); });
+    return std::ranges::all_of(active_,
+                               [](const auto* p) { return p->call.uses_shared_barrier(); });
   }
 
  private:

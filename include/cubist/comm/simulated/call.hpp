@@ -127,13 +127,13 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   /// Whether all members have posted it or, if messages are buffered, all that send something.
   [[nodiscard]] bool may_begin(bool buffered) const
   {
-    return std::all_of(members.begin(), members.end(),
-                       [&](const auto& m) { return m.posted || (buffered && only_receives(m)); });
+    return std::ranges::all_of(
+        members, [&](const auto& m) { return m.posted || (buffered && only_receives(m)); });
   }
   /// Whether the data of all members that have posted it is simulated.
   [[nodiscard]] bool is_simulated() const
   {
-    return std::all_of(members.begin(), members.end(), [](const auto& m) {
+    return std::ranges::all_of(members, [](const auto& m) {
       return MixedMemory::is_simulated(m.send) && MixedMemory::is_simulated(m.recv);
     });
   }

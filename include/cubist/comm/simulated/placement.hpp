@@ -31,9 +31,8 @@ class SimulatedPlacement
       : ranks_{ranks}
   {
     const auto one_unit = [&](std::size_t level) {
-      return std::all_of(ranks.begin(), ranks.end(), [&](int r) {
-        return links.unit(level, r) == links.unit(level, ranks.front());
-      });
+      return std::ranges::all_of(
+          ranks, [&](int r) { return links.unit(level, r) == links.unit(level, ranks.front()); });
     };
     while (top_ + 1 < machine.links.size() && !one_unit(top_ + 1)) ++top_;
     for (std::size_t level = 0; level <= top_; ++level)
@@ -70,9 +69,7 @@ class SimulatedPlacement
     if (top_ == 0) return size();
     const auto& nodes = units_[1];
     const int node = links.unit(1, rank);
-    const auto here = std::lower_bound(nodes.begin(), nodes.end(), node,
-                                       [](const UnitMembers& u, int n) { return u.unit < n; });
-    return here->members;
+    return std::ranges::lower_bound(nodes, node, {}, &UnitMembers::unit)->members;
   }
 
  private:

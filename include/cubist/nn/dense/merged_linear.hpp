@@ -177,7 +177,7 @@ class MergedLinear
     const Output& dy = output_gradient(kept);
     const Weight& w = *kept.w;
     const auto all_have = [&](bool Part::*frozen) {
-      return std::all_of(parts_.begin(), parts_.end(), std::mem_fn(frozen));
+      return std::ranges::all_of(parts_, std::mem_fn(frozen));
     };
     if (options_.bias && !all_have(&Part::bias_is_frozen))
     {
@@ -263,8 +263,8 @@ class MergedLinear
   [[nodiscard]] bool has_one_piece() const
   {
     return S::Weight::template col_parts<typename S::Axes>(mesh_.extents()) == pieces_ &&
-           std::all_of(parts_.begin(), parts_.end(),
-                       [](const Part& part) { return part.w.block().padded().cols == part.width; });
+           std::ranges::all_of(
+               parts_, [](const Part& part) { return part.w.block().padded().cols == part.width; });
   }
   /// W_i, which is part of W or has its own memory.
   [[nodiscard]] DistView<T, Mesh> weight_of(Part& part)

@@ -30,7 +30,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -125,8 +124,7 @@ template <class From, class To>
     });
   }
   const auto distance = [&](const LookupRoute& route) { return (route.to - rank + ranks) % ranks; };
-  std::sort(mine.sends.begin(), mine.sends.end(),
-            [&](const LookupRoute& a, const LookupRoute& b) { return distance(a) < distance(b); });
+  std::ranges::sort(mine.sends, {}, distance);
   return mine;
 }
 
@@ -339,9 +337,6 @@ class RowLookup
     std::size_t rows = 0;
     for (const auto* some : {&routes.sends, &routes.receives})
       for (const auto& route : *some) rows += route.rows.valid;
-    const auto enlarge = [](auto& buffer, std::size_t n) {
-      if (buffer.size() < n) buffer = std::remove_reference_t<decltype(buffer)>(n);
-    };
     lists_.reserve(rows, rows);
     enlarge(index_, HostRowLists::numbers(rows, rows));
     enlarge(sent_, most_elements(routes.sends));

@@ -44,9 +44,7 @@ inline constexpr JsonUse config_use{"so the model's sizes are unknown",
 template <class Names, class T>
 [[nodiscard]] std::string_view name_of(const Names& names, T value)
 {
-  return std::find_if(names.begin(), names.end(),
-                      [&](const auto& known) { return known.value == value; })
-      ->name;
+  return std::ranges::find(names, value, [](const auto& known) { return known.value; })->name;
 }
 
 /// Numbers of rotary scaling in a config.json.

@@ -214,8 +214,8 @@ class MpiMessages
   /// @throws CollectiveMismatch if message i is shorter than expected
   void check_size(std::size_t i, const MPI_Status& status) const
   {
-    const auto transfer = std::find_if(transfers_.begin(), transfers_.end(),
-                                       [&](const Transfer& t) { return i < t.end; });
+    const auto transfer =
+        std::ranges::find_if(transfers_, [&](const Transfer& t) { return i < t.end; });
     if (transfer == transfers_.end() || !transfer->receives) return;
     int got = 0;
     MPI_Get_count(&status, MPI_BYTE, &got);

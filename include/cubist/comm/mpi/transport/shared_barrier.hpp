@@ -139,7 +139,7 @@ class MpiSharedBarrier
   bool try_arrive(std::uint64_t barrier, const BarrierPayload& payload)
   {
     if (mine_.slot->arrived.load() - mine_.base + 1 != barrier) return false;
-    const bool is_free = std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) {
+    const bool is_free = std::ranges::all_of(ranks_, [&](const Rank& r) {
       return r.slot->read.load() - r.base + FlagSlot::depth >= barrier;
     });
     if (!is_free) return false;
@@ -153,8 +153,7 @@ class MpiSharedBarrier
 
   [[nodiscard]] bool is_complete(std::uint64_t barrier) const
   {
-    return std::all_of(ranks_.begin(), ranks_.end(),
-                       [&](const Rank& r) { return has_arrived(r, barrier); });
+    return std::ranges::all_of(ranks_, [&](const Rank& r) { return has_arrived(r, barrier); });
   }
 
   /// Calls use(i, payload) for the payload of each rank i.
