@@ -19,6 +19,7 @@
 #include "cubist/engine/cuda/engine.hpp"
 #include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/host/engine.hpp"
+#include "cubist/engine/syrk.hpp"
 #include "cubist/nn/dense/activation_passes.hpp"
 
 #include "checks.hpp"
@@ -158,6 +159,21 @@ void compare_batch(Comparison& found)
               "a batch of products in " + element_name<T>() + ": off by " + std::to_string(most));
 }
 
+/// Both triangles of C = 2 A A^T + 3 C, with A stored as it is and transposed
+template <RealScalar T>
+void compare_syrk(Comparison& found)
+{
+  for (const Op op : {Op::none, Op::transpose})
+    for (const auto triangle : {Triangle::lower, Triangle::upper})
+    {
+      constexpr Shape a{37, 65};
+      Twin<T> x{op_shape(op, a), 1}, c{{a.rows, a.rows}, 2};
+      syrk<HostEngine, T>(HostEngine{}, triangle, T{2}, {x.host_in(), op}, T{3}, c.host());
+      syrk<CudaEngine, T>(CudaEngine{}, triangle, T{2}, {x.device_in(), op}, T{3}, c.device());
+      c.compare(found, a.cols, name_of<T>("a triangle of A A^T", a.rows, a.rows, a.cols));
+    }
+}
+
 }  // namespace
 
 void cubist::test::check_products(Comparison& found)
@@ -172,4 +188,6 @@ void cubist::test::check_products(Comparison& found)
   }
   compare_batch<float>(found);
   compare_batch<bfloat16>(found);
+  compare_syrk<float>(found);
+  compare_syrk<double>(found);
 }

@@ -87,6 +87,16 @@ product_call(const char* function, Op, Op, T, std::span<const MatrixView<const T
 {
   return {{function, c.size()}, true};
 }
+template <class T>
+[[nodiscard]] EngineCall product_call(const char* function, Triangle, Op op, T,
+                                      MatrixView<const T> a, T, MatrixView<T> c)
+{
+  return {{function, c.rows(), c.cols(), op_shape(op, a.shape()).cols},
+          true,
+          op != Op::none,
+          op == Op::none,
+          bytes_of(a) + bytes_of(c)};
+}
 template <class... Rest>
 [[nodiscard]] EngineCall product_call(const char* function, const AttentionShape& s, const Rest&...)
 {
@@ -202,6 +212,7 @@ class EngineDecorator : public E
 
   CUBIST_DECORATED(gemm, detail::product_call)
   CUBIST_DECORATED(gemm_batch, detail::product_call)
+  CUBIST_DECORATED(syrk, detail::product_call)
   CUBIST_DECORATED(fused_affine, detail::affine_call)
   CUBIST_DECORATED(fused_attention, detail::product_call)
   CUBIST_DECORATED(fused_attention_gradients, detail::product_call)

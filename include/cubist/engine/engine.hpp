@@ -18,6 +18,8 @@
 //   ShowsSpans         the names of a program's parts        engine/span.hpp shows nothing
 //   MultipliesBatches  products of one size in one call      callers of engine/batch.hpp compute
 //                                                            them one after the other
+//   ComputesTriangles  one triangle of A A^T, by half the    engine/syrk.hpp computes it by gemm
+//                      operations of a product
 //   FusesAffine        a bias and a function in a product    engine/epilogue.hpp computes a product
 //                                                            and a pass
 //   FusesAttention     attention without a matrix of scores  nn/attention/local_attention.hpp
@@ -78,6 +80,13 @@ enum class Op : std::uint8_t
   return transposed ? Shape{s.cols, s.rows} : s;
 }
 [[nodiscard]] constexpr Shape op_shape(Op op, Shape s) { return op_shape(op != Op::none, s); }
+
+/// A triangle of a square matrix, its diagonal included.
+enum class Triangle : std::uint8_t
+{
+  lower,  ///< (i, j) for j <= i
+  upper   ///< (i, j) for j >= i
+};
 
 /// Rows that are summed, in an engine's memory: row targets[l] of the result is the sum of the rows
 /// of list l, which are rows[k] for k in [starts[l], starts[l + 1]).
@@ -154,6 +163,15 @@ concept MultipliesBatches =
              std::span<const MatrixView<T>> out) {
       e.gemm_batch(Op::none, Op::none, alpha, in, in, alpha, out);
     };
+
+/// Engines that compute one triangle of a symmetric product, out = alpha op(in) op(in)^T + beta
+/// out, for elements T: syrk of BLAS. The elements outside of the triangle are neither read nor
+/// written.
+template <class E, class T>
+concept ComputesTriangles = requires(const E& e, T alpha, MatrixView<const T> in,
+                                     MatrixView<T> out) {
+  e.syrk(Triangle::lower, Op::transpose, alpha, in, alpha, out);
+};
 
 /// Engines whose library adds a bias to a product, and applies a function to it, as it is written.
 /// Both functions return false where they do not support the call, and then compute nothing.
@@ -259,6 +277,7 @@ template <class E, class T = double>
 inline constexpr std::array optional_parts{
     OptionalPart{"ShowsSpans", ShowsSpans<E>},
     OptionalPart{"MultipliesBatches", MultipliesBatches<E, T>},
+    OptionalPart{"ComputesTriangles", ComputesTriangles<E, T>},
     OptionalPart{"FusesAffine", FusesAffine<E, T>},
     OptionalPart{"FusesAttention", FusesAttention<E, T>},
     OptionalPart{"PassesRows", PassesRows<E>},

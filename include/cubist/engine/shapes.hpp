@@ -5,6 +5,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/engine/engine.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -21,6 +22,30 @@ namespace cubist::CUBIST_ABI
                       ", so the sizes do not fit; check the order of the operands");
   return {.m = c.rows, .n = c.cols, .k = x.cols};
 }
+
+/// The sizes of C = op(A) op(A)^T.
+/// @throws ShapeError unless the shapes fit
+[[nodiscard]] inline ProductSize syrk_size(Op op, Shape a, Shape c)
+{
+  const Shape x = op_shape(op, a);
+  require<ShapeError>(x.rows == c.rows && x.rows == c.cols, "syrk got ", x,
+                      " times its transpose for a result of ", c,
+                      ", so the sizes do not fit; give the result as many rows and columns as the "
+                      "operand has rows");
+  return {.m = c.rows, .n = c.cols, .k = x.cols};
+}
+
+namespace detail
+{
+
+/// The part of row i of a square matrix that is in a triangle.
+template <class T>
+[[nodiscard]] MatrixView<T> row_of(Triangle triangle, MatrixView<T> m, std::size_t i)
+{
+  return triangle == Triangle::lower ? m.block(i, 0, {1, i + 1}) : m.block(i, i, {1, m.cols() - i});
+}
+
+}  // namespace detail
 
 /// @throws ShapeError unless the operand has the shape `wanted`
 inline void require_shape(Shape operand, Shape wanted)

@@ -120,13 +120,14 @@ class Simulation
     activities_.start(time, seconds, std::move(uses), std::move(owner));
   }
 
-  /// Seconds of a product on the cores of a rank.
+  /// Seconds of a product, or of a part of it, on the cores of a rank.
   /// @throws ArgumentError for a scalar whose rates the machine lacks
   [[nodiscard]] double product_seconds(const std::string& scalar, std::size_t scalar_bytes,
-                                       ProductSize size) const
+                                       ProductSize size, double part = 1) const
   {
     const RateTable& rates = machine_.rates_of(scalar);
-    return machine_.call_seconds + machine_.product_seconds(rates, size, scalar_bytes) / threads_;
+    return machine_.call_seconds +
+           part * machine_.product_seconds(rates, size, scalar_bytes) / threads_;
   }
   /// The cores on which a rank multiplies.
   [[nodiscard]] int threads() const { return threads_; }

@@ -84,6 +84,20 @@ TEST_CASE("a product takes its operations by the rate of its shape")
   CHECK(Simulated::report().ranks[0].products == 24);
 }
 
+TEST_CASE("a triangle of a symmetric product takes its part of the operations")
+{
+  auto machine = slow_machine();
+  machine.cores = 1;
+  const auto t = seconds(machine, [](const SimulatedEngine& engine, auto measure) {
+    Matrix<float> a{{4, 25}}, c{{4, 4}}, d{{25, 25}}, none{{0, 3}}, of_none{{0, 0}};
+    measure([&] { engine.syrk(Triangle::lower, Op::none, 1.F, a.read(), 0.F, c.view()); });
+    measure([&] { engine.syrk(Triangle::upper, Op::transpose, 1.F, a.read(), 0.F, d.view()); });
+    measure([&] { engine.syrk(Triangle::lower, Op::none, 1.F, none.read(), 0.F, of_none.view()); });
+  });
+  CHECK(t == std::vector{1 + 5.0, 1 + 26.0, 0.0});
+  CHECK(Simulated::report().ranks[0].flops == 4 * 5 * 25 + 25 * 26 * 4);
+}
+
 TEST_CASE("other calls take the bytes of their operands by the bandwidth of memory")
 {
   const auto t = seconds(slow_machine(), [](const SimulatedEngine& engine, auto measure) {

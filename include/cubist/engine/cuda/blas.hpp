@@ -125,6 +125,30 @@ void cublas_gemm(Op op_a, Op op_b, ProductSize size, T alpha, MatrixView<const T
       "cublasGemmEx", "a product of ", Shape{size.m, size.k}, " times ", Shape{size.k, size.n});
 }
 
+/// A triangle of C = alpha op(A) op(A)^T + beta C, in the precision of T
+/// @pre C has elements
+template <std::floating_point T>
+void cublas_syrk(Triangle triangle, Op op, ProductSize size, T alpha, MatrixView<const T> a, T beta,
+                 MatrixView<T> c)
+{
+  const auto n = [](std::size_t x) { return static_cast<std::int64_t>(x); };
+  const auto ld = [&](auto m) { return n(m.ld() > 0 ? m.ld() : 1); };
+  const auto call = [&](auto syrk) {
+    // The lower triangle of rows is the upper one of columns.
+    return syrk(cublas(),
+                triangle == Triangle::lower ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER,
+                op == Op::none ? CUBLAS_OP_T : CUBLAS_OP_N, n(size.m), n(size.k), &alpha, a.data(),
+                ld(a), &beta, c.data(), ld(c));
+  };
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  if constexpr (std::same_as<T, float>)
+    status = call(cublasSsyrk_64);
+  else
+    status = call(cublasDsyrk_64);
+  require_cublas(status, "cublas?syrk", "a product of ", Shape{size.m, size.k},
+                 " with its transpose");
+}
+
 /// C[i] = alpha op(A[i]) op(B[i]) + beta C[i]
 /// @pre equal numbers of A, B and C, at least one; C has elements
 /// @throws ShapeError unless all A, all B and all C have the same shape and leading dimension

@@ -9,6 +9,7 @@
 // Buffers, products and copies compile with any compiler; maps and folds need nvcc, and their
 // functions must be callable on the device (core/host_device.hpp).
 
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -62,6 +63,15 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   {
     const ProductSize size = product_size(op_a, a.shape(), op_b, b.shape(), c.shape());
     if (c.size() > 0) detail::cublas_gemm(op_a, op_b, size, alpha, a, b, beta, c);
+  }
+
+  /// A triangle of C = alpha op(A) op(A)^T + beta C; the triangle is not read when beta is 0, and
+  /// the rest of C is not accessed. cuBLAS has no such product of 16-bit elements.
+  template <std::floating_point T>
+  void syrk(Triangle triangle, Op op, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c) const
+  {
+    const ProductSize size = syrk_size(op, a.shape(), c.shape());
+    if (c.size() > 0) detail::cublas_syrk(triangle, op, size, alpha, a, beta, c);
   }
 
   /// C[i] = alpha op(A[i]) op(B[i]) + beta C[i], all of one size, in one call

@@ -54,6 +54,18 @@ inline int blas_int(std::size_t n)
   return static_cast<int>(n);
 }
 
+template <std::floating_point T>
+void cblas_syrk(Triangle triangle, Op op, int n, int k, T alpha, const T* a, int ld_a, T beta, T* c,
+                int ld_c)
+{
+  const auto uplo = triangle == Triangle::lower ? CblasLower : CblasUpper;
+  const auto trans = op == Op::none ? CblasNoTrans : CblasTrans;
+  if constexpr (std::same_as<T, float>)
+    cblas_ssyrk(CblasRowMajor, uplo, trans, n, k, alpha, a, ld_a, beta, c, ld_c);
+  else
+    cblas_dsyrk(CblasRowMajor, uplo, trans, n, k, alpha, a, ld_a, beta, c, ld_c);
+}
+
 template <Scalar T>
 void cblas_gemm(Op op_a, Op op_b, int m, int n, int k, T alpha, const T* a, int ld_a, const T* b,
                 int ld_b, T beta, T* c, int ld_c)
@@ -120,6 +132,30 @@ class HostEngine
             MatrixView<T> c) const
   {
     detail::gemm_in_float(*this, op_a, op_b, alpha, a, b, beta, c);
+  }
+
+  /// A triangle of C = alpha op(A) op(A)^T + beta C, where op(A) is (n, k) and C (n, n); the
+  /// triangle is not read when beta is 0, and the rest of C is not accessed.
+  /// @throws ShapeError unless the shapes fit and are below 2^31
+  template <std::floating_point T>
+  void syrk(Triangle triangle, Op op, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c) const
+  {
+    const ProductSize size = syrk_size(op, a.shape(), c.shape());
+    if (c.size() == 0) return;
+    if (size.k == 0 || beta == T{})
+      for (std::size_t i = 0; i < size.m; ++i) scale(beta, detail::row_of(triangle, c, i));
+    if (size.k == 0) return;
+    using detail::blas_int;
+    const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
+    const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
+    const detail::GemmSemaphore semaphore;
+    detail::cblas_syrk<T>(triangle, op, blas_int(size.m), blas_int(size.k), alpha, a.data(), ld_a,
+                          beta, c.data(), ld_c);
+  }
+  template <ShortReal T>  // computed in float
+  void syrk(Triangle triangle, Op op, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c) const
+  {
+    detail::syrk_in_float(*this, triangle, op, alpha, a, beta, c);
   }
 
   template <Element T>

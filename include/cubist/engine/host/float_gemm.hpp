@@ -11,9 +11,24 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
+#include "cubist/engine/shapes.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
+
+/// A copy in float, in a buffer that is kept for the thread's next product.
+/// @param which of the three operands
+template <class E, class T>
+[[nodiscard]] MatrixView<float> float_copy(const E& engine, std::size_t which, MatrixView<T> m,
+                                           bool with_elements = true)
+{
+  static thread_local std::array<typename E::template Buffer<float>, 3> buffers;
+  auto& buffer = buffers[which];
+  if (buffer.size() < m.size()) buffer.resize(m.size());
+  const MatrixView<float> wide{buffer.data(), m.shape()};
+  if (with_elements) engine.map(wide, Same{}, m);
+  return wide;
+}
 
 /// C = alpha op(A) op(B) + beta C; C is not read when beta is 0.
 /// @throws what the engine's product of floats throws
@@ -21,20 +36,24 @@ template <class E, ShortReal T>
 void gemm_in_float(const E& engine, Op op_a, Op op_b, T alpha, MatrixView<const T> a,
                    MatrixView<const T> b, T beta, MatrixView<T> c)
 {
-  // Kept for the thread's next product.
-  static thread_local std::array<typename E::template Buffer<float>, 3> buffers;
-  const auto reserve = [](auto& buffer, Shape shape) {
-    if (buffer.size() < shape.size()) buffer.resize(shape.size());
-    return MatrixView<float>{buffer.data(), shape};
-  };
-  const auto wide_a = reserve(buffers[0], a.shape());
-  const auto wide_b = reserve(buffers[1], b.shape());
-  const auto wide_c = reserve(buffers[2], c.shape());
-  engine.map(wide_a, Same{}, a);
-  engine.map(wide_b, Same{}, b);
-  if (beta != T{}) engine.map(wide_c, Same{}, c);
+  const MatrixView<const float> wide_a = float_copy(engine, 0, a);
+  const MatrixView<const float> wide_b = float_copy(engine, 1, b);
+  const auto wide_c = float_copy(engine, 2, MatrixView<const T>{c}, beta != T{});
   engine.template gemm<float>(op_a, op_b, alpha, wide_a, wide_b, beta, wide_c);
   engine.map(c, Same{}, wide_c);
+}
+
+/// A triangle of C = alpha op(A) op(A)^T + beta C; the triangle is not read when beta is 0.
+/// @throws what the engine's product of floats throws
+template <class E, ShortReal T>
+void syrk_in_float(const E& engine, Triangle triangle, Op op, T alpha, MatrixView<const T> a,
+                   T beta, MatrixView<T> c)
+{
+  const MatrixView<const float> wide_a = float_copy(engine, 0, a);
+  const auto wide_c = float_copy(engine, 2, MatrixView<const T>{c}, beta != T{});
+  engine.template syrk<float>(triangle, op, alpha, wide_a, beta, wide_c);
+  for (std::size_t i = 0; i < c.rows(); ++i)
+    engine.map(row_of(triangle, c, i), Same{}, row_of(triangle, wide_c, i));
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -3,7 +3,8 @@
 
 // The engine of simulated ranks: it computes nothing, and takes time.
 //
-//   products    operations / rate of the shape, in the machine's table, on the cores of the rank
+//   products    operations / rate of the shape, in the machine's table, on the cores of the rank; a
+//               triangle of a symmetric product at the rate of the whole
 //   the others  bytes of all operands / bandwidth of memory; an operand that is one repeated row
 //               counts as that row
 //
@@ -37,6 +38,14 @@ class SimulatedEngine
             MatrixView<T> c) const
   {
     multiply<T>(product_size(op_a, a.shape(), op_b, b.shape(), c.shape()));
+  }
+
+  /// @throws ShapeError unless the shapes fit
+  template <RealScalar T>
+  void syrk(Triangle, Op op, T, MatrixView<const T> a, T, MatrixView<T> c) const
+  {
+    const ProductSize size = syrk_size(op, a.shape(), c.shape());
+    if (size.m > 0) multiply<T>(size, double(size.m + 1) / double(2 * size.m));
   }
 
   template <Element T>
@@ -155,19 +164,21 @@ class SimulatedEngine
     return *current;
   }
 
+  /// @param part of the product that is computed
   template <Scalar T>
-  static void multiply(ProductSize size)
+  static void multiply(ProductSize size, double part = 1)
   {
     detail::SimulatedRank& me = rank();
     detail::Simulation& simulation = *me.simulation;
     const double before = me.clock;
-    simulation.compute(me,
-                       simulation.product_seconds(element_name<Real<T>>(), sizeof(Real<T>), size) *
-                           (ComplexScalar<T> ? 4 : 1),
-                       simulation.threads());
+    simulation.compute(
+        me,
+        simulation.product_seconds(element_name<Real<T>>(), sizeof(Real<T>), size, part) *
+            (ComplexScalar<T> ? 4 : 1),
+        simulation.threads());
     me.report.products += me.clock - before;
     me.report.flops +=
-        (ComplexScalar<T> ? 8 : 2) * double(size.m) * double(size.n) * double(size.k);
+        (ComplexScalar<T> ? 8 : 2) * part * double(size.m) * double(size.n) * double(size.k);
   }
 
   /// @throws ShapeError unless all operands have the same shape
