@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// C = alpha X X^T + beta C0 on ranks of which R groups hold the rows of X, and the S ranks of each
+// group share its columns.
+//
+//   X (N, K): a group has a block of rows, each of its ranks a part of their columns
+//   C (N, N): each rank has the complete rows that belong to its group's rows of X
+//
+//   1. each rank sends its block to the peers that need it, and multiplies its block by its
+//      transpose: half the operations (engine/syrk.hpp);
+//   2. it multiplies its block by the transpose of each block that has arrived (gram_pieces.hpp);
+//   3. the ranks of a group sum what they have, which is half of the group's rows of C;
+//   4. each rank sends the transpose of its blocks to the peers that have not computed them.
+//
+// A rank multiplies as much as half of a gemm would. Replicas of C are equal bit for bit, and so
+// are C(i, j) and C(j, i).
+//
+// Elements sent: see gram_pieces.hpp, which has the source, too.
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cubist/algorithm/gather/pieces.hpp"
+#include "cubist/algorithm/gram/gram_pieces.hpp"
+#include "cubist/algorithm/gram/packed_triangle.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/operand.hpp"
+#include "cubist/engine/syrk.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// Where this rank is.
+template <class C>
+struct GramPlace
+{
+  C* groups = nullptr;            ///< one rank of each group, or null for a single group
+  C* sharing = nullptr;           ///< the ranks of this group, or null for a single rank
+  std::vector<int> ranks;         ///< the rank in `groups` of each group
+  std::vector<std::size_t> rows;  ///< of X that each group has
+  std::size_t index = 0;          ///< of this rank's group
+  Range inner;                    ///< the columns of its block of X that this rank multiplies
+};
+
+/// It knows communicators, not the mesh and its layouts, so that all schemes of a backend share the
+/// type. It owns its workspace.
+template <RealScalar T, class C, class E>
+class GramProduct
+{
+  using In = MatrixView<const T>;
+  using Out = MatrixView<T>;
+
+ public:
+  /// @pre the communicators and the engine outlive this
+  /// @param op how X is stored
+  GramProduct(GramPlace<C> place, const E& engine, Op op)
+      : place_{std::move(place)},
+        engine_{engine},
+        op_{op},
+        pieces_{gram_pieces(place_.rows, place_.index)}
+  {
+    for (std::size_t peer = 0; peer < place_.rows.size(); ++peer)
+      for (const GramPiece& p : gram_pieces(place_.rows, peer))
+        if (p.peer == place_.index) from_peers_.push_back({peer, p.mine, p.theirs});
+    for (std::size_t i = 0; i < place_.index; ++i) offset_ += place_.rows[i];
+    allocate();
+  }
+
+  /// C = alpha X X^T + beta C0; the elements of C0 are not read when beta is 0, and C0 may be C.
+  /// @param x this rank's block, without padding  @param c0, c its rows
+  void multiply(T alpha, In x, T beta, In c0, Out c)
+  {
+    allocate();
+    const Operand<const T> whole{x, op_};
+    const auto mine = whole.block(0, place_.inner.offset, {rows(), place_.inner.valid});
+    RequestScope<C> received{requests_};
+    RequestScope<C> sent{send_requests_};
+    gather(mine, *received, *sent);
+
+    const bool sums = place_.sharing != nullptr;
+    const Out diagonal = c.block(0, offset_, {rows(), rows()});
+    if (!sums && beta != T{} && c0.data() != c.data()) engine_.copy(c0, c);
+    const PackedTriangle<T> packed{sums_.data(), rows()};
+    if (sums)
+      packed.multiply(engine_, alpha, mine);
+    else
+      syrk<E, T>(engine_, Triangle::lower, alpha, mine, beta, diagonal);
+    for_pieces([&](std::size_t i, const GramPiece& p, T* sum, const T* gathered) {
+      if (!(*received).empty()) (*received)[i].wait();
+      const Operand<const T> theirs = stored(gathered, {p.theirs.valid, place_.inner.valid});
+      cubist::multiply<E, T>(engine_, alpha, rows_of(mine, p.mine), theirs.t(), sums ? T{} : beta,
+                             sums ? Out{sum, p.shape()} : in_rows(c, p));
+    });
+    finish(*sent);
+    (*received).clear();
+
+    if (sums)
+    {
+      if (sums_.size() > 0) place_.sharing->all_reduce(std::span<T>{sums_.data(), sums_.size()});
+      packed.unpack(engine_, beta, c0.block(0, offset_, diagonal.shape()), diagonal);
+      for_pieces([&](std::size_t, const GramPiece& p, const T* sum, const T*) {
+        add_scaled<E, T>(engine_, In{sum, p.shape()}, beta, in_rows(c0, p), in_rows(c, p));
+      });
+    }
+    else
+      mirror(engine_, Triangle::lower, diagonal);
+    exchange(c, *received, *sent);
+  }
+
+  /// Bytes of the workspace.
+  [[nodiscard]] std::size_t workspace_bytes() const
+  {
+    return (sums_.size() + gathered_.size() + mine_.size()) * sizeof(T);
+  }
+  /// Frees the workspace until the next call.
+  void release_workspace()
+  {
+    sums_ = Buffer(0), gathered_ = Buffer(0), mine_ = Buffer(0);
+    is_allocated_ = false;
+  }
+
+ private:
+  using Buffer = typename E::template Buffer<T>;
+
+  [[nodiscard]] std::size_t rows() const { return place_.rows[place_.index]; }
+  [[nodiscard]] std::size_t first_row(std::size_t group) const
+  {
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < group; ++i) first += place_.rows[i];
+    return first;
+  }
+
+  void allocate()
+  {
+    if (std::exchange(is_allocated_, true)) return;
+    const auto of_x = [&](const std::vector<GramPiece>& pieces) {
+      std::size_t size = 0;
+      for (const GramPiece& p : pieces) size += p.theirs.valid * place_.inner.valid;
+      return size;
+    };
+    const auto of_c = [&](const std::vector<GramPiece>& pieces) {
+      std::size_t size = 0;
+      for (const GramPiece& p : pieces) size += p.shape().size();
+      return size;
+    };
+    if (place_.sharing != nullptr) sums_ = Buffer(PackedTriangle<T>::size(rows()) + of_c(pieces_));
+    gathered_ = Buffer(std::max(of_x(pieces_), of_c(from_peers_)));
+    mine_ = Buffer(std::max(of_x(from_peers_), of_c(pieces_)));
+    requests_.reserve(std::max(pieces_.size(), from_peers_.size()));
+    send_requests_.reserve(std::max(pieces_.size(), from_peers_.size()));
+  }
+
+  /// A block of X, stored as X is, without gaps.
+  template <class V>
+  [[nodiscard]] Operand<V> stored(V* data, Shape shape) const
+  {
+    return {MatrixView<V>{data, op_shape(op_, shape)}, op_};
+  }
+  template <class V>
+  [[nodiscard]] static Operand<V> rows_of(const Operand<V>& m, const Range& rows)
+  {
+    return m.block(rows.offset, 0, {rows.valid, m.cols()});
+  }
+  /// The place of a piece in this rank's rows of C.
+  template <class V>
+  [[nodiscard]] MatrixView<V> in_rows(MatrixView<V> c, const GramPiece& p) const
+  {
+    return c.block(p.mine.offset, first_row(p.peer) + p.theirs.offset, p.shape());
+  }
+
+  /// f(i, piece, its part of the sums, the rows of X that were gathered for it)
+  template <class F>
+  void for_pieces(F f)
+  {
+    T* sum = sums_.data() + (place_.sharing ? PackedTriangle<T>::size(rows()) : 0);
+    const T* gathered = gathered_.data();
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+    {
+      const GramPiece& p = pieces_[i];
+      f(i, p, sum, gathered);
+      if (place_.sharing) sum += p.shape().size();
+      gathered += p.theirs.valid * place_.inner.valid;
+    }
+  }
+
+  [[nodiscard]] int rank_of(const GramPiece& p) const { return place_.ranks[p.peer]; }
+
+  /// Starts to receive the rows of X that this rank needs, and to send those that others need.
+  void gather(const Operand<const T>& mine, Requests<C>& received, Requests<C>& sent)
+  {
+    if (place_.inner.valid == 0) return;
+    const auto elements = [&](const GramPiece& p) { return p.theirs.valid * place_.inner.valid; };
+    T* next = gathered_.data();
+    for (const GramPiece& p : pieces_)
+    {
+      received.push_back(place_.groups->async_receive(std::span<T>{next, elements(p)}, rank_of(p)));
+      next += elements(p);
+    }
+    T* copy = mine_.data();
+    std::span<const T> all;
+    for (const GramPiece& p : from_peers_)
+    {
+      const auto part = rows_of(mine, p.theirs);
+      const bool is_whole = p.theirs.valid == rows();
+      std::span<const T> message = all;
+      if (part.stored().contiguous())
+        message = part.stored().elements();
+      else if (!is_whole || all.empty())
+      {
+        const auto to = stored(copy, part.shape());
+        engine_.copy(part.stored(), to.stored());
+        message = In{to.stored()}.elements();
+        copy += elements(p);
+      }
+      if (is_whole) all = message;
+      sent.push_back(place_.groups->async_send(message, rank_of(p)));
+    }
+  }
+
+  /// Sends the transpose of the pieces of C that this rank computed, and receives the others.
+  void exchange(Out c, Requests<C>& received, Requests<C>& sent)
+  {
+    T* next = gathered_.data();
+    for (const GramPiece& p : from_peers_)
+    {
+      received.push_back(
+          place_.groups->async_receive(std::span<T>{next, p.shape().size()}, rank_of(p)));
+      next += p.shape().size();
+    }
+    T* copy = mine_.data();
+    for (const GramPiece& p : pieces_)
+    {
+      const Out to{copy, op_shape(true, p.shape())};
+      transpose<E, T>(engine_, in_rows(c, p), to);
+      sent.push_back(place_.groups->async_send(In{to}.elements(), rank_of(p)));
+      copy += p.shape().size();
+    }
+    next = gathered_.data();
+    for (std::size_t i = 0; i < from_peers_.size(); ++i)
+    {
+      const GramPiece& p = from_peers_[i];
+      received[i].wait();
+      const Shape shape = op_shape(true, p.shape());
+      engine_.copy(In{next, shape},
+                   c.block(p.theirs.offset, first_row(p.peer) + p.mine.offset, shape));
+      next += shape.size();
+    }
+    finish(sent);
+  }
+
+  static void finish(Requests<C>& requests)
+  {
+    for (auto& request : requests) request.wait();
+    requests.clear();
+  }
+
+  GramPlace<C> place_;
+  const E& engine_;
+  Op op_;
+  std::vector<GramPiece> pieces_;      // that this rank computes
+  std::vector<GramPiece> from_peers_;  // that others compute: their rows first, then this rank's
+  std::size_t offset_ = 0;             // of this rank's rows in C
+  bool is_allocated_ = false;
+  Buffer sums_ = Buffer(0);      // the diagonal block, packed, and the pieces
+  Buffer gathered_ = Buffer(0);  // rows of X, then pieces of C that others computed
+  Buffer mine_ = Buffer(0);      // what this rank sends
+  Requests<C> requests_;
+  Requests<C> send_requests_;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail
