@@ -54,23 +54,6 @@ void with_packed(const DistView<T, M>& x, F f)
   }
 }
 
-/// Rank 0's memory for the block of another rank. On a mesh with stages, rank 0 itself may have
-/// none.
-template <class T, class M>
-class StagingBlock
-{
- public:
-  explicit StagingBlock(std::size_t size)
-      : buffer_(size)
-  {
-  }
-
-  [[nodiscard]] MatrixView<T> block(Shape shape) { return {enlarge(buffer_, shape.size()), shape}; }
-
- private:
-  typename M::Engine::template Buffer<T> buffer_;
-};
-
 /// Rank 0 sends each rank its block of `global`, which only rank 0 reads.
 template <class T, class M>
 void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
@@ -90,10 +73,11 @@ void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
   };
   engine.fill(out.padded, T{});
   engine.upload(block(0), out.valid());
-  StagingBlock<T, M> buffer{out.padded.size()};
+  typename M::Engine::template Buffer<T> buffer(0);
   for (int rank = 1; rank < world.size(); ++rank)
   {
-    const MatrixView<T> staged = buffer.block(out.block(rank).padded());
+    const Shape shape = out.block(rank).padded();
+    const MatrixView<T> staged{enlarge(buffer, shape.size()), shape};
     if (staged.size() == 0) continue;
     engine.fill(staged, T{});
     engine.upload(block(rank), staged.block(0, 0, block(rank).shape()));
@@ -253,11 +237,12 @@ template <class T, class M>
                              all.block(b.rows.offset, b.cols.offset, b.valid()));
   };
   copy_block(0, x.padded);
-  detail::StagingBlock<Value, M> buffer{x.padded.size()};
+  typename M::Engine::template Buffer<Value> buffer(0);
   for (int rank = 1; rank < world.size(); ++rank)
     if (x.is_primary(rank))
     {
-      const MatrixView<Value> staged = buffer.block(x.block(rank).padded());
+      const Shape shape = x.block(rank).padded();
+      const MatrixView<Value> staged{detail::enlarge(buffer, shape.size()), shape};
       world.receive(staged.elements(), rank);
       copy_block(rank, staged);
     }
