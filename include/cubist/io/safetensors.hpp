@@ -103,8 +103,7 @@ class SafetensorsFile
       if (x.is_primary(rank)) sums[i] = sum;
     }
     const M& mesh = matrices.front().matrix.mesh;
-    with_staging_buffer(mesh.engine(), std::span{sums},
-                        [&](auto numbers) { mesh.world().all_reduce(numbers); });
+    detail::all_reduce_numbers(mesh, std::span{sums});
     for (std::size_t i = 0; i < matrices.size(); ++i) check<T>(matrices[i].name, sums[i]);
   }
 
@@ -285,8 +284,7 @@ void save_lists(const std::filesystem::path& path, Metadata metadata, const Firs
                              file.file(), stored, x.block(mesh.rank()), mesh.engine(), x.valid())
                        : 0);
   });
-  with_staging_buffer(mesh.engine(), std::span{sums},
-                      [&](auto numbers) { mesh.world().all_reduce(numbers); });
+  all_reduce_numbers(mesh, std::span{sums});
   for (std::size_t i = 0; i < sums.size(); ++i)
     header.metadata[fingerprint_key(header.tensors[i].name)] = hexadecimal(sums[i]);
   file.write_header(format_safetensors_header(header));

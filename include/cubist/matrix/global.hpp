@@ -93,16 +93,13 @@ using Extents = std::array<std::uint64_t, 3>;
 template <class M>
 void require_none_elsewhere(const M& mesh, Extents mine)
 {
-  auto& world = mesh.world();
-  std::array<std::uint64_t, 1> rank{};
-  if (mine[1] * mine[2] > 0) rank[0] = static_cast<std::uint64_t>(mesh.rank());
-  with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{rank},
-                      [&](auto values) { world.all_reduce(values, ReduceOp::max); });
-  if (rank[0] == 0) return;
+  const auto holder = static_cast<std::uint64_t>(mine[1] * mine[2] > 0 ? mesh.rank() : 0);
+  const auto rank = static_cast<int>(all_reduced(mesh, holder, ReduceOp::max));
+  if (rank == 0) return;
   with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{mine},
-                      [&](auto values) { world.broadcast(values, static_cast<int>(rank[0])); });
+                      [&](auto values) { mesh.world().broadcast(values, rank); });
   throw ShapeError{join(
-      {"got a matrix of ", Shape{mine[1], mine[2]}, " on rank ", rank[0],
+      {"got a matrix of ", Shape{mine[1], mine[2]}, " on rank ", rank,
        " and an empty one on rank 0, from which global matrices are scattered, so all blocks would "
        "be empty; pass the matrix on rank 0"})};
 }

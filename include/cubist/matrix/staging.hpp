@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "cubist/comm/call.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
@@ -29,5 +30,25 @@ void with_staging_buffer(const E& engine, std::span<T> values, F communicate)
     engine.download(MatrixView<const T>{staged}, host);
   }
 }
+
+namespace detail
+{
+
+/// Reduces numbers in host memory over the ranks of a mesh, which all call it.
+template <class M, Element T>
+void all_reduce_numbers(const M& mesh, std::span<T> numbers, ReduceOp op = ReduceOp::sum)
+{
+  with_staging_buffer(mesh.engine(), numbers, [&](auto all) { mesh.world().all_reduce(all, op); });
+}
+
+/// What the numbers of all ranks are reduced to.
+template <class M, Element T>
+[[nodiscard]] T all_reduced(const M& mesh, T number, ReduceOp op = ReduceOp::sum)
+{
+  all_reduce_numbers(mesh, std::span{&number, 1}, op);
+  return number;
+}
+
+}  // namespace detail
 
 }  // namespace cubist::CUBIST_ABI

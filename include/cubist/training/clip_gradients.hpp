@@ -19,11 +19,9 @@
 // section 3.2; the factor is that of PyTorch's clip_grad_norm_.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <span>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/core/error.hpp"
@@ -68,13 +66,11 @@ template <RealScalar T, class M, class Combine, class F>
                                     Combine combine, F f)
 {
   const M& mesh = parameters.front().gradient.mesh;
-  std::array<double, 1> all{0};
+  double mine = 0;
   for (const auto& p : parameters)
     if (p.gradient.is_primary(mesh.rank()))
-      all[0] = combine(all[0], mesh.engine().fold(0.0, combine, f, p.gradient.valid()));
-  with_staging_buffer(mesh.engine(), std::span<double>{all},
-                      [&](auto one) { mesh.world().all_reduce(one, op); });
-  return all[0];
+      mine = combine(mine, mesh.engine().fold(0.0, combine, f, p.gradient.valid()));
+  return all_reduced(mesh, mine, op);
 }
 
 }  // namespace detail

@@ -10,11 +10,9 @@
 // Words: 2 (P-1)/P of 64 bits a rank, P being the ranks of the mesh.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <string>
 
 #include "cubist/core/complex.hpp"
@@ -108,7 +106,7 @@ void report_fault(FaultCode code, const Parameters<T, M>& parameters, std::uint6
 template <class T, class M>
 void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t step)
 {
-  std::array<detail::FaultCode, 1> first{detail::fault_code(loss, 0)};
+  detail::FaultCode first = detail::fault_code(loss, 0);
   if (!parameters.empty())
   {
     const M& mesh = parameters.front().gradient.mesh;
@@ -116,13 +114,12 @@ void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t
     std::uint64_t number = 1;
     for (const auto& p : parameters)
     {
-      first[0] = std::min(first[0], detail::first_fault(p.gradient, number));
+      first = std::min(first, detail::first_fault(p.gradient, number));
       number += p.gradient.shape.size();
     }
-    with_staging_buffer(mesh.engine(), std::span<detail::FaultCode>{first},
-                        [&](auto codes) { mesh.world().all_reduce(codes, ReduceOp::min); });
+    first = detail::all_reduced(mesh, first, ReduceOp::min);
   }
-  detail::report_fault(first[0], parameters, step);
+  detail::report_fault(first, parameters, step);
 }
 
 /// The instances of the compiled library (cubist/core/instances.hpp).

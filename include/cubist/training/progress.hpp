@@ -76,8 +76,7 @@ class ProgressWindow
     const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     // Ranks do not begin at the same time, so a rank's own time is not that of the others.
     std::array<double, 2> sums{wait_seconds() - waited_, seconds};
-    with_staging_buffer(mesh.engine(), std::span<double>{sums},
-                        [&](auto both) { mesh.world().all_reduce(both); });
+    detail::all_reduce_numbers(mesh, std::span<double>{sums});
     const auto n = static_cast<double>(steps_);
     ProgressReport report;
     report.loss = losses_ / n;

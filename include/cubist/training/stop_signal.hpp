@@ -30,7 +30,6 @@
 #include <csignal>
 #include <cstddef>
 #include <mutex>
-#include <span>
 
 #include "cubist/comm/call.hpp"
 #include "cubist/matrix/staging.hpp"
@@ -119,10 +118,7 @@ class StopSignal
   [[nodiscard]] bool requested(const AxisMesh<A, B>& mesh) const
   {
     if (!mesh.active()) return false;
-    std::array<int, 1> any{received() ? 1 : 0};
-    with_staging_buffer(mesh.engine(), std::span<int>{any},
-                        [&](auto one) { mesh.world().all_reduce(one, ReduceOp::max); });
-    return any[0] != 0;
+    return detail::all_reduced(mesh, received() ? 1 : 0, ReduceOp::max) != 0;
   }
 
   /// Whether this process has received a signal.

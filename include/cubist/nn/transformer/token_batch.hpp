@@ -9,7 +9,6 @@
 // ids until the loss finds the difference.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -68,10 +67,9 @@ class PaddingRemover
     const auto& [ids, labels, sequence] = batch;
     const bool fits = sequence > 0 && ids.size() % sequence == 0 && labels.size() == ids.size();
     if (!fits || !mesh.active()) return batch;
-    std::array<std::uint64_t, 1> most{tokens_up_to_labels(labels, sequence)};
-    with_staging_buffer(mesh.engine(), std::span<std::uint64_t>{most},
-                        [&](auto one) { mesh.world().all_reduce(one, ReduceOp::max); });
-    const std::size_t needed = std::min<std::size_t>(most[0], sequence);
+    const std::uint64_t mine = tokens_up_to_labels(labels, sequence);
+    const std::size_t needed =
+        std::min<std::size_t>(all_reduced(mesh, mine, ReduceOp::max), sequence);
     const auto is_token = [&](int id) {
       return id >= 0 && static_cast<std::size_t>(id) < vocabulary;
     };

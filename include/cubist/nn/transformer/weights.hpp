@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -51,11 +50,9 @@ void require_one_table(const SafetensorsFolder& files, const std::string& table,
   const bool same = files.file_of(table).agrees(table, files.file_of(logits_name), logits_name,
                                                 static_cast<std::uint64_t>(mesh.rank()),
                                                 static_cast<std::uint64_t>(mesh.world().size()));
-  std::vector<std::uint64_t> others{same ? 0U : 1U};
-  with_staging_buffer(mesh.engine(), std::span{others},
-                      [&](auto count) { mesh.world().all_reduce(count); });
-  require<DataError>(others[0] == 0, files.path(), " has other values in ", logits_name,
-                     " than in ", table,
+  const auto others = all_reduced(mesh, std::uint64_t{same ? 0U : 1U});
+  require<DataError>(others == 0, files.path(), " has other values in ", logits_name, " than in ",
+                     table,
                      ", where config.json says that they are tied, so it is unclear how logits are "
                      "computed; set tie_word_embeddings to false there, or remove one of them");
 }
