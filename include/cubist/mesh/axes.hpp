@@ -17,23 +17,50 @@ namespace cubist::CUBIST_ABI
 
 // clang-format off
 /// Cuts rows in front of a scheme's axes; weights are replicated along it.
-struct Data { static constexpr const char* name = "data"; };
+struct Data
+{
+  static constexpr const char* name = "data";
+};
 /// The stages of a pipeline: each has a part of a network's layers.
-struct PipelineStage { static constexpr const char* name = "stage"; };
+struct PipelineStage
+{
+  static constexpr const char* name = "stage";
+};
 /// The layers of a 2.5D mesh, along which weights are replicated.
-struct Depth { static constexpr const char* name = "depth"; };
+struct Depth
+{
+  static constexpr const char* name = "depth";
+};
 /// The first axis of a 2D mesh: rows of ranks.
-struct Row { static constexpr const char* name = "row"; };
+struct Row
+{
+  static constexpr const char* name = "row";
+};
 /// The second axis of a 2D mesh: columns of ranks.
-struct Col { static constexpr const char* name = "col"; };
+struct Col
+{
+  static constexpr const char* name = "col";
+};
 /// The first axis of a grid.
-struct AxisX { static constexpr const char* name = "x"; };
+struct AxisX
+{
+  static constexpr const char* name = "x";
+};
 /// The second axis of a grid.
-struct AxisY { static constexpr const char* name = "y"; };
+struct AxisY
+{
+  static constexpr const char* name = "y";
+};
 /// The third axis of a grid.
-struct AxisZ { static constexpr const char* name = "z"; };
+struct AxisZ
+{
+  static constexpr const char* name = "z";
+};
 /// The axis of a 1D mesh.
-struct Tensor { static constexpr const char* name = "tensor"; };
+struct Tensor
+{
+  static constexpr const char* name = "tensor";
+};
 // clang-format on
 
 /// Whether A is in the list.
