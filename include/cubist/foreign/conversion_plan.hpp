@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <tuple>
 #include <vector>
 
@@ -140,14 +141,11 @@ struct ConversionPlan
           sends.push_back({target_patch.rank, s, t, n});
       }
     const auto distance = [&](const PatchPair& t) { return (t.peer - me + ranks) % ranks; };
-    const auto before = [&](const PatchPair& a, const PatchPair& b) {
-      const auto key = [&](const PatchPair& t) {
-        return std::tuple{distance(t), from.all[t.source].group, t.target};
-      };
-      return key(a) < key(b);
+    const auto key = [&](const PatchPair& t) {
+      return std::tuple{distance(t), from.all[t.source].group, t.target};
     };
-    std::sort(sends.begin(), sends.end(), before);
-    std::sort(receives.begin(), receives.end(), before);
+    std::ranges::sort(sends, {}, key);
+    std::ranges::sort(receives, {}, key);
   }
 
   /// Whether any rank needs an element of another one; the same on all ranks.
@@ -215,14 +213,9 @@ struct ConversionCost
       sent[unit_of(s.rank)] += n;
       received[unit_of(t.rank)] += n;
     }
-  ConversionCost cost;
-  for (std::size_t u = 0; u < units; ++u)
-  {
-    cost.total += sent[u];
-    cost.sent = std::max(cost.sent, sent[u]);
-    cost.received = std::max(cost.received, received[u]);
-  }
-  return cost;
+  return {.total = std::accumulate(sent.begin(), sent.end(), std::size_t{0}),
+          .sent = std::ranges::max(sent),
+          .received = std::ranges::max(received)};
 }
 
 }  // namespace cubist::CUBIST_ABI
