@@ -172,7 +172,16 @@ int remove(const char* path) noexcept
 {
   static auto* const call = next<int(const char*)>("remove");
   if (fails("remove", true)) return -1;
+  struct stat file = {};
+  const bool exists = ::stat(path, &file) == 0;
   const int result = call(path);
+  if (result == 0 && exists)
+  {
+    // Its number may go to another file.
+    const std::lock_guard lock{state().mutex};
+    state().unsynced.erase({file.st_dev, file.st_ino});
+    state().written.erase({file.st_dev, file.st_ino});
+  }
   Inode folder;
   if (result != 0 || !std::string{path}.ends_with(".json") || !find_folder(path, folder))
     return result;

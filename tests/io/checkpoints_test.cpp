@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <latch>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <sys/file.h>
 
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/losses/loss.hpp"
@@ -14,6 +21,7 @@
 #include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
+#include "watchdog.hpp"
 #ifndef CUBIST_TEST_MPI
 #include "interrupted.hpp"
 #endif
@@ -37,14 +45,15 @@ struct Trained
 };
 
 /// Trains up to step `last` from the newest checkpoint on, and saves every third step.
+/// @param copies  for saves in the background; without it there are none
 template <class T = double, class Optimizer, class S>
 Trained train(const Place<S>& place, const std::filesystem::path& folder, std::uint64_t last,
-              std::uint64_t seed = 3, std::size_t keep = 0)
+              std::uint64_t seed = 3, std::size_t keep = 0, std::optional<std::size_t> copies = {})
 {
   return on_root(place, [&](const auto& mesh) {
     MLP<S, TestBackend, T> mlp{mesh, sizes, {.dropout = 0.25, .seed = seed}};
     typename Optimizer::template On<T, typename decltype(mlp)::Mesh> optimizer{mlp.parameters()};
-    Checkpoints checkpoints{mesh, folder, {.keep = keep}};
+    Checkpoints checkpoints{mesh, folder, {.keep = keep, .copies = copies.value_or(1)}};
     const auto state = state_of(mlp, optimizer);
     Trained run{checkpoints.load(state).value_or(0), {}};
     const typename decltype(mlp)::Activations x{
@@ -56,7 +65,11 @@ Trained train(const Place<S>& place, const std::filesystem::path& folder, std::u
       run.losses.push_back(softmax_cross_entropy(y, classes(rows, sizes.back()), dy));
       mlp.backward(dy);
       checked_step(optimizer, mlp.parameters());
-      if (++step % 3 == 0) checkpoints.save(step, state);
+      if (++step % 3 != 0) continue;
+      if (copies)
+        checkpoints.save_in_background(step, state);
+      else
+        checkpoints.save(step, state);
     }
     return run;
   });
@@ -237,6 +250,196 @@ struct SmallState
 
 }  // namespace
 
+TEST_CASE("files that are saved in the background are those of save, byte for byte")
+{
+  const Watchdog watchdog;
+  if (!fits(8)) return;
+  const Folder folder;
+  const auto compare = [&](const char* scalar, auto run) {
+    (void)run(folder / scalar / "save", std::nullopt);
+    for (const std::size_t copies : {0U, 1U})
+    {
+      CAPTURE(scalar, copies);
+      const auto name = "background" + std::to_string(copies);
+      (void)run(folder / scalar / name, copies);
+      CHECK(names(folder / scalar / name) == names(folder / scalar / "save"));
+      for (const auto& file : names(folder / scalar / "save"))
+        CHECK(contents(folder / scalar / name / file) == contents(folder / scalar / "save" / file));
+    }
+  };
+  compare("double", [](const auto& path, auto copies) {
+    return train<double, ByAdam>(two_two_two, path, 12, 3, 3, copies);
+  });
+  compare("bfloat16", [](const auto& path, auto copies) {
+    return train<bfloat16, ByAdam>(two_by_two, path, 6, 3, 0, copies);
+  });
+}
+
+namespace
+{
+
+/// A file whose parts are written when this rank says so.
+struct Blocked
+{
+  std::latch may_write{1};
+  detail::BackgroundFile file;
+
+  Blocked(const std::filesystem::path& path, const SmallState::M& mesh,
+          const State<double, SmallState::M>& state)
+      : file{.path = path,
+             .header = detail::make_header({}, state.matrices),
+             .bytes = 1000,
+             .rank = mesh.rank(),
+             .ranks = mesh.size(),
+             .writes = {[this](File&) {
+               may_write.wait();
+               return std::uint64_t{0};
+             }},
+             .published = [] {}}
+  {
+  }
+  void start(const SmallState::M& mesh, detail::BackgroundSave& background) const
+  {
+    if (mesh.rank() == 0) background.create(file);
+    mesh.world().barrier();
+    background.start(file, false);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a save in the background waits for the one before it, or is skipped and says so")
+{
+  const Watchdog watchdog;
+  if (!fits(4)) return;
+  const Folder folder;
+  require_clear(on_mesh(two_by_two, [&](const SmallState::M& mesh) {
+    Findings found;
+    SmallState saved{mesh, 0.5, 7};
+    const auto path = folder.path().string();
+    detail::BackgroundSave background;
+    Blocked blocked{folder / "blocked", mesh, saved.state()};
+    blocked.start(mesh, background);
+    const auto start = [&](std::uint64_t step, SaveInFlight in_flight) {
+      return detail::start_checkpoint(mesh, background, path, {.in_flight = in_flight}, step,
+                                      saved.state());
+    };
+    found.check(!start(1, SaveInFlight::skip), "a save is not skipped");
+    // Some ranks have written: it is in flight all the same.
+    if (mesh.rank() != 0) blocked.may_write.count_down();
+    found.check(!start(2, SaveInFlight::skip), "a save of few ranks is not skipped");
+    if (mesh.rank() == 0) blocked.may_write.count_down();
+    found.check(start(3, SaveInFlight::wait), "a save is skipped");
+    detail::finish_save(mesh, background);
+    found.check(start(4, SaveInFlight::skip), "a save is skipped when none is in flight");
+    return found;
+  }));
+  CHECK(names(folder.path()) == std::set<std::string>{"blocked", "step-000000000003.safetensors",
+                                                      "step-000000000004.safetensors"});
+}
+
+TEST_CASE("an error of a save in the background is thrown by the next call, on every rank")
+{
+  const Watchdog watchdog;
+  if (!fits(4)) return;
+  const Folder folder;
+  once([&] { write_contents(folder / "file", "?"); });
+  require_clear(on_mesh(two_by_two, [&](const SmallState::M& mesh) {
+    Findings found;
+    SmallState saved{mesh, 0.5, 7};
+    const auto refuses = [&](const char* what, auto f, const auto&... parts) {
+      const auto message = message_of<DataError>(f);
+      found.check(mentions(message, parts...), what, ": ", message);
+    };
+    {
+      Checkpoints checkpoints{mesh, folder / "file" / "run"};
+      refuses(
+          "a folder that cannot be made", [&] { checkpoints.save_in_background(1, saved.state()); },
+          "cannot create the folder", "file", "on rank 0");
+      Checkpoints two{mesh, folder / "run", {.copies = 2}};
+      const auto message =
+          message_of<ArgumentError>([&] { two.save_in_background(1, saved.state()); });
+      found.check(mentions(message, "2 copies"), message);
+    }
+    const auto path = folder.path().string();
+    detail::BackgroundSave background;
+    const auto start = [&](std::uint64_t step, SaveInFlight in_flight) {
+      (void)detail::start_checkpoint(mesh, background, path, {.in_flight = in_flight}, step,
+                                     saved.state());
+    };
+    start(1, SaveInFlight::wait);
+    detail::finish_save(mesh, background);
+    for (const auto in_flight : {SaveInFlight::wait, SaveInFlight::skip})
+    {
+      Blocked blocked{folder / "blocked", mesh, saved.state()};
+      if (mesh.rank() == 2)
+        blocked.file.writes[0] = [](File& file) -> std::uint64_t {
+          throw DataError{"cannot write to " + file.path() + " (No space)"};
+        };
+      else
+        blocked.may_write.count_down();
+      blocked.start(mesh, background);
+      (void)background.wait_for_part();
+      refuses(
+          "a rank that cannot write", [&] { start(2, in_flight); }, "blocked.part", "No space",
+          "on rank 2");
+    }
+    start(3, SaveInFlight::wait);
+    detail::finish_save(mesh, background);
+    return found;
+  }));
+  CHECK(names(folder.path()) == std::set<std::string>{"file", "step-000000000001.safetensors",
+                                                      "step-000000000003.safetensors"});
+}
+
+TEST_CASE("what is in flight is finished when a run ends, as it should or by an error")
+{
+  const Watchdog watchdog;
+  if (!fits(4)) return;
+  const Folder folder;
+  const auto run = [&](std::uint64_t step, bool fails) {
+    (void)on_mesh(two_by_two, [&](const auto& mesh) {
+      SmallState saved{mesh, 0.5, step};
+      Checkpoints checkpoints{mesh, folder.path()};
+      checkpoints.save_in_background(step, saved.state());
+      require<ArgumentError>(!fails || mesh.rank() != 1, "stop");
+      mesh.world().barrier();
+      return 0;
+    });
+  };
+  run(1, false);
+  CHECK(message_of<ArgumentError>([&] { run(2, true); }) == "rank 1: stop");
+  CHECK(names(folder.path()) ==
+        std::set<std::string>{"step-000000000001.safetensors", "step-000000000002.safetensors"});
+}
+
+TEST_CASE("a folder to which another run saves is refused, on every rank")
+{
+  const Watchdog watchdog;
+  if (!fits(4)) return;
+  const Folder folder;
+  std::optional<File> other;
+  once([&] {
+    other.emplace(folder / ".lock", File::Mode::create);  // as another process would
+    (void)::flock(other->descriptor(), LOCK_EX | LOCK_NB);
+  });
+  const auto run = [&](auto save) {
+    return message_of<DataError>([&] {
+      (void)on_mesh(two_by_two, [&](const auto& mesh) {
+        SmallState saved{mesh, 0.5, 7};
+        Checkpoints checkpoints{mesh, folder.path()};
+        save(checkpoints, saved);
+        return 0;
+      });
+    });
+  };
+  CHECK(mentions(run([](auto& c, auto& saved) { c.save(1, saved.state()); }), "another run"));
+  CHECK(mentions(run([](auto& c, auto& saved) { c.save_in_background(1, saved.state()); }),
+                 "another run", "on rank 0"));
+  once([&] { other.reset(); });
+  CHECK(run([](auto& c, auto& saved) { c.save(1, saved.state()); }).empty());
+}
+
 TEST_CASE("a load that is refused leaves the state unchanged, or at least its numbers")
 {
   if (!fits(4)) return;
@@ -293,12 +496,17 @@ TEST_CASE("a save that is interrupted leaves the checkpoint before it, or its ow
           "[.interrupted]")
 {
   const Folder folder;
-  const auto save = [&](std::uint64_t step) {
-    (void)on_mesh(one_rank, [&](const auto& mesh) {
-      SmallState saved{mesh, static_cast<double>(step), step};
-      Checkpoints{mesh, folder / "new" / "run", {.keep = 1}}.save(step, saved.state());
-      return 0;
-    });
+  const auto on = [&](const auto& place, bool in_background) {
+    return [&folder, place, in_background](std::uint64_t step) {
+      (void)on_mesh(place, [&](const auto& mesh) {
+        SmallState saved{mesh, static_cast<double>(step), step};
+        Checkpoints checkpoints{mesh, folder / "new" / "run", {.keep = 1}};
+        if (!in_background) return checkpoints.save(step, saved.state()), 0;
+        checkpoints.save_in_background(step, saved.state());
+        checkpoints.wait();
+        return 0;
+      });
+    };
   };
   const auto loaded = [&] {
     return on_root(one_rank, [&](const auto& mesh) {
@@ -308,23 +516,39 @@ TEST_CASE("a save that is interrupted leaves the checkpoint before it, or its ow
       return step && state.steps == *step && first == static_cast<double>(*step) ? *step : 0;
     });
   };
+  using Save = std::function<void(std::uint64_t)>;
+  struct Case
+  {
+    Save save;
+    std::uint64_t former;  // the step of the checkpoint before; 0: none
+    Interruption how;
+  };
+  std::vector<Case> cases;
   for (const auto how : {Interruption::death, Interruption::error})
-    for (const std::uint64_t former : {0U, 4U, 5U})  // none, an older one, one of the same step
-    {
-      CAPTURE(former);
-      const int calls = interrupt_each_call(
-          how,
-          [&] {
-            std::filesystem::remove_all(folder / "new");
-            if (former > 0) save(former);
-          },
-          [&] { save(5); },
-          [&](bool was_interrupted) {
-            const auto step = loaded();
-            CHECK((step == 5 || (was_interrupted && step == former)));
-          });
-      CHECK(calls > 0);
-    }
+  {
+    for (const bool in_background : {false, true})
+      for (const std::uint64_t former : {0U, 4U, 5U})
+        cases.push_back({on(one_rank, in_background), former, how});
+    cases.push_back({on(two_by_two, true), 4, how});
+  }
+  for (const Case& c : cases)
+  {
+    const std::uint64_t former = c.former;
+    const Save& save = c.save;
+    CAPTURE(&c - cases.data(), former);
+    const int calls = interrupt_each_call(
+        c.how,
+        [&] {
+          std::filesystem::remove_all(folder / "new");
+          if (former > 0) save(former);
+        },
+        [&] { save(5); },
+        [&](bool was_interrupted) {
+          const auto step = loaded();
+          CHECK((step == 5 || (was_interrupted && step == former)));
+        });
+    CHECK(calls > 0);
+  }
 }
 #endif
 

@@ -17,6 +17,17 @@
 namespace cubist::CUBIST_ABI
 {
 
+namespace detail
+{
+
+/// The temporary name of a file.
+[[nodiscard]] inline std::filesystem::path part_of(std::filesystem::path file)
+{
+  return file += ".part";
+}
+
+}  // namespace detail
+
 template <class M>
 class AtomicFile
 {
@@ -25,10 +36,9 @@ class AtomicFile
   /// @throws DataError where the system refuses
   AtomicFile(M mesh, std::filesystem::path path, std::string_view header, std::uint64_t bytes)
       : mesh_{std::move(mesh)},
-        path_{std::move(path)}
+        path_{std::move(path)},
+        part_{detail::part_of(path_)}
   {
-    part_ = path_;
-    part_ += ".part";
     if (is_root())
     {
       file_.emplace(part_.string(), File::Mode::create);

@@ -13,25 +13,41 @@
 //     …
 //     if (++step % 50 == 0) checkpoints.save(step, state);
 //   }
+//
+// `save_in_background` copies this rank's part of the state, and a thread writes it while the
+// program goes on (background_save.hpp). The next call on the same checkpoints, and their
+// destructor, finish what is in flight.
+//
+// Words: those of safetensors.hpp; `save_in_background` all-reduces 2 numbers, and `wait` 2 twice
+// if a save is in flight.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cubist/comm/call.hpp"
+#include "cubist/core/block.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/instances.hpp"
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/io/background_save.hpp"
 #include "cubist/io/element_type.hpp"
 #include "cubist/io/file.hpp"
 #include "cubist/io/safetensors.hpp"
+#include "cubist/io/stored_matrix.hpp"
 #include "cubist/matrix/staging.hpp"
 #include "cubist/matrix/state.hpp"
 #include "cubist/mesh/mesh.hpp"
@@ -39,11 +55,24 @@
 namespace cubist::CUBIST_ABI
 {
 
+/// What a save in the background does while an earlier one is in flight.
+enum class SaveInFlight : bool
+{
+  wait,  ///< it waits until the earlier one is on the disk
+  skip   ///< it saves nothing, and says so
+};
+
 /// The options of checkpoints.
 struct CheckpointOptions
 {
   /// The number of checkpoints that are kept; the oldest are removed first. 0 keeps all.
   std::size_t keep = 0;
+  /// The copies of a rank's part of the state that `save_in_background` may keep, 0 or 1. With 0 it
+  /// needs no memory for them: it writes the state itself before it returns, matrix by matrix, and
+  /// only waits for the disk in the background.
+  std::size_t copies = 1;
+  /// What `save_in_background` does while an earlier save is in flight.
+  SaveInFlight in_flight = SaveInFlight::wait;
 };
 
 namespace detail
@@ -72,17 +101,185 @@ void remove_oldest_checkpoints(const std::filesystem::path& folder, std::size_t 
 void check_saved_tensors(const SafetensorsFile& saved,
                          const std::map<std::string, ElementType>& wanted);
 
+/// Which rank, if any, throws its error on all ranks.
+template <class M>
+class FirstFailure
+{
+ public:
+  /// Every rank of the mesh makes one.
+  /// @param error  this rank's error, or ""
+  /// @param number  any number
+  FirstFailure(const M& mesh, const std::string& error, std::uint64_t number = 0)
+      : mesh_{mesh},
+        error_{error}
+  {
+    const auto ranks = static_cast<std::uint64_t>(mesh.size());
+    std::vector<std::uint64_t> largest{
+        error.empty() ? 0 : ranks - static_cast<std::uint64_t>(mesh.rank()), number};
+    all_reduce_numbers(mesh, std::span{largest}, ReduceOp::max);
+    exists_ = largest[0] > 0;
+    rank_ = static_cast<int>(ranks - largest[0]);
+    largest_ = largest[1];
+  }
+
+  /// Whether any rank has an error.
+  [[nodiscard]] bool exists() const { return exists_; }
+  /// The largest number of all ranks.
+  [[nodiscard]] std::uint64_t largest() const { return largest_; }
+  /// Every rank of the mesh calls it.
+  /// @throws DataError, the lowest rank's error, if one exists
+  void raise() const
+  {
+    if (!exists_) return;
+    std::string text(1024, '\0');  // as much of an error as is told
+    std::copy_n(error_.begin(), std::min(error_.size(), text.size() - 1), text.begin());
+    std::vector<std::uint64_t> words(text.size() / sizeof(std::uint64_t));
+    std::memcpy(words.data(), text.data(), text.size());
+    with_staging_buffer(mesh_.engine(), std::span{words},
+                        [&](auto staged) { mesh_.world().broadcast(staged, rank_); });
+    std::memcpy(text.data(), words.data(), text.size());
+    DataError error{text.c_str()};
+    error.add_place("on rank " + std::to_string(rank_));
+    throw error;
+  }
+
+ private:
+  const M& mesh_;
+  const std::string& error_;
+  bool exists_ = false;
+  int rank_ = 0;
+  std::uint64_t largest_ = 0;
+};
+
+/// Waits for the save that is in flight. Every rank of the mesh calls it.
+/// @throws DataError, on every rank, if a rank could not write
+template <class M>
+void finish_save(const M& mesh, BackgroundSave& background)
+{
+  if (!background.is_in_flight()) return;
+  const std::string error = background.wait_for_part();
+  const FirstFailure of_parts{mesh, error};
+  // Rank 0's thread waits for the parts of all ranks: if one has failed, it would wait for ever.
+  const std::string end = background.finish(of_parts.exists());
+  of_parts.raise();
+  FirstFailure{mesh, end}.raise();
+}
+
 /// Saves the state after a step, and removes the oldest checkpoints beyond `keep`. Every rank of
 /// the mesh calls it.
 template <Scalar T, class M>
-void save_checkpoint(const M& mesh, const std::string& folder, std::size_t keep, std::uint64_t step,
-                     const State<T, M>& state)
+void save_checkpoint(const M& mesh, BackgroundSave& background, const std::string& folder,
+                     std::size_t keep, std::uint64_t step, const State<T, M>& state)
 {
+  finish_save(mesh, background);
   Metadata metadata = checkpoint_metadata(step, state.numbers);
-  if (mesh.rank() == 0) create_folders(folder);
+  if (mesh.rank() == 0)
+  {
+    create_folders(folder);
+    background.lock(folder);
+  }
   save_lists(checkpoint_file(folder, step), std::move(metadata), state.matrices,
              state.accumulators);
   if (mesh.rank() == 0) remove_oldest_checkpoints(folder, keep, step);
+}
+
+/// Copies this rank's parts of a state, and plans how each is written.
+/// @param begin  the first byte of the tensors in the file
+template <Scalar T, class M>
+[[nodiscard]] std::vector<BackgroundFile::Write>
+copy_parts(const M& mesh, const SafetensorsHeader& header, std::uint64_t begin, KeptCopy& kept,
+           bool copies, const State<T, M>& state)
+{
+  const int rank = mesh.rank();
+  constexpr std::size_t line = HugePages<std::byte>::cache_line;
+  std::size_t bytes = 0;
+  const auto place = [&]<class V>(const NamedMatrix<V, M>& m) {
+    const std::size_t mine = m.matrix.block(rank).valid().size() * sizeof(V);
+    return std::exchange(bytes, pad(bytes + mine, line));
+  };
+  for_each_matrix(
+      [&](const auto& m) {
+        if (m.matrix.is_primary(rank)) (void)place(m);
+      },
+      state.matrices, state.accumulators);
+  std::byte* const copy = copies ? kept.get(bytes) : nullptr;
+
+  std::vector<BackgroundFile::Write> writes;
+  bytes = 0;
+  for_each_matrix(
+      [&]<class V>(const NamedMatrix<V, M>& m) {
+        const auto& x = m.matrix;
+        const TensorInfo& tensor = header.tensors[writes.size()];
+        const StoredMatrix stored{begin + tensor.begin, tensor.type, x.shape};
+        const Block block = x.block(rank);
+        if (!x.is_primary(rank))
+          writes.emplace_back();
+        else if (!copies)
+          writes.emplace_back([stored, block, x](File& file) {
+            return write_block<V>(file, stored, block, x.mesh.engine(), x.valid());
+          });
+        else
+        {
+          const MatrixView<V> mine{reinterpret_cast<V*>(copy + place(m)), block.valid()};
+          x.mesh.engine().download(MatrixView<const V>{x.valid()}, mine);
+          writes.emplace_back([stored, block, mine](File& file) {
+            return write_copy<V>(file, stored, block, mine);
+          });
+        }
+      },
+      state.matrices, state.accumulators);
+  return writes;
+}
+
+/// Starts a save in the background. Every rank of the mesh calls it.
+/// @returns false if it was skipped
+template <Scalar T, class M>
+bool start_checkpoint(const M& mesh, BackgroundSave& background, const std::string& folder,
+                      const CheckpointOptions& options, std::uint64_t step,
+                      const State<T, M>& state)
+{
+  require<ArgumentError>(options.copies <= 1, "got ", options.copies,
+                         " copies of the state, but saves in the background use at most one, "
+                         "because one is in flight at a time; use 0 or 1");
+  if (options.in_flight == SaveInFlight::skip && background.is_in_flight())
+  {
+    const int phase = all_reduced(mesh, static_cast<int>(background.phase()), ReduceOp::max);
+    if (phase == static_cast<int>(BackgroundSave::Phase::writes)) return false;
+  }
+  finish_save(mesh, background);
+  (void)mesh_of(state.matrices);
+  BackgroundFile file{.path = checkpoint_file(folder, step),
+                      .header = make_header(checkpoint_metadata(step, state.numbers),
+                                            state.matrices, state.accumulators),
+                      .rank = mesh.rank(),
+                      .ranks = mesh.size()};
+  const std::uint64_t begin = format_safetensors_header(file.header).size();
+  file.bytes = begin + file.header.bytes();
+  std::string error;
+  if (file.rank == 0)
+  {
+    file.number = std::random_device{}();
+    file.published = [folder, keep = options.keep, step] {
+      remove_oldest_checkpoints(folder, keep, step);
+    };
+    try
+    {
+      create_folders(folder);
+      background.lock(folder);
+      background.create(file);
+    }
+    catch (const DataError& e)
+    {
+      error = e.what();
+    }
+  }
+  const FirstFailure failure{mesh, error, file.number};
+  failure.raise();
+  file.number = failure.largest();
+  const bool copies = options.copies > 0;
+  file.writes = copy_parts(mesh, file.header, begin, background.copy(), copies, state);
+  background.start(std::move(file), !copies);
+  return true;
 }
 
 /// Sets the state from a checkpoint's file. Every rank of the mesh calls it.
@@ -121,17 +318,39 @@ class Checkpoints
               const CheckpointOptions& options = {})
       : mesh_{mesh},
         folder_{std::move(folder)},
-        options_{options}
+        options_{options},
+        background_{std::make_shared<detail::BackgroundSave>()}
   {
   }
 
   /// Saves the state after step `step`, and removes the oldest checkpoints beyond `keep`.
-  /// @throws DataError where the system refuses; older checkpoints stay complete
+  /// @throws DataError where the system refuses, and if another run saves to the folder; older
+  /// checkpoints stay complete
   template <Scalar T>
   void save(std::uint64_t step, const State<T, M>& state)
   {
     if (!mesh_.active()) return;
-    detail::save_checkpoint(mesh_, folder_.string(), options_.keep, step, state);
+    detail::save_checkpoint(mesh_, *background_, folder_.string(), options_.keep, step, state);
+  }
+
+  /// Starts to save the state after step `step`: copies this rank's part, which the program may
+  /// then change, while a thread of each rank writes. The file gets its name once all ranks have
+  /// written. Meanwhile the memory of the copy is kept, and so it is for later saves.
+  /// @returns false if an earlier save is in flight and this one is skipped (`in_flight`)
+  /// @throws DataError, on every rank, if the system refuses, or has refused the save before; older
+  /// checkpoints stay complete
+  template <Scalar T>
+  bool save_in_background(std::uint64_t step, const State<T, M>& state)
+  {
+    return !mesh_.active() ||
+           detail::start_checkpoint(mesh_, *background_, folder_.string(), options_, step, state);
+  }
+
+  /// Returns when the save that is in flight, if there is one, is on the disk under its name.
+  /// @throws DataError, on every rank, if the system refused; older checkpoints stay complete
+  void wait()
+  {
+    if (mesh_.active()) detail::finish_save(mesh_, *background_);
   }
 
   /// Sets the state from the newest checkpoint, and returns its step. Without a checkpoint, and on
@@ -141,6 +360,7 @@ class Checkpoints
   [[nodiscard]] std::optional<std::uint64_t> load(const State<T, M>& state)
   {
     if (!mesh_.active()) return std::nullopt;
+    wait();
     // Rank 0 chooses, because nodes may see different states of the folder.
     std::vector<std::uint64_t> newest(2);
     if (is_root())
@@ -161,6 +381,7 @@ class Checkpoints
   void load(std::uint64_t step, const State<T, M>& state)
   {
     if (!mesh_.active()) return;
+    wait();
     detail::load_checkpoint(file(step).string(), state);
   }
 
@@ -179,12 +400,16 @@ class Checkpoints
   M mesh_;
   std::filesystem::path folder_;
   CheckpointOptions options_;
+  std::shared_ptr<detail::BackgroundSave> background_;  // copies of this object share it
 };
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_CHECKPOINT_INSTANCES(prefix, M, T)                                                  \
-  prefix void detail::save_checkpoint<T, M>(const M&, const std::string&, std::size_t,             \
-                                            std::uint64_t, const State<T, M>&);                    \
+  prefix void detail::save_checkpoint<T, M>(const M&, detail::BackgroundSave&, const std::string&, \
+                                            std::size_t, std::uint64_t, const State<T, M>&);       \
+  prefix bool detail::start_checkpoint<T, M>(const M&, detail::BackgroundSave&,                    \
+                                             const std::string&, const CheckpointOptions&,         \
+                                             std::uint64_t, const State<T, M>&);                   \
   prefix void detail::load_checkpoint<T, M>(const std::string&, const State<T, M>&);
 CUBIST_FOR_TRAINED_MESHES(CUBIST_CHECKPOINT_INSTANCES)
 

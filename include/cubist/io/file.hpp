@@ -71,6 +71,15 @@ class File
     return static_cast<std::uint64_t>(about.st_size);
   }
 
+  /// Whether its path is still the name of this file: not after it was removed or replaced.
+  [[nodiscard]] bool has_its_name() const
+  {
+    struct stat mine = {};
+    struct stat named = {};
+    return ::fstat(descriptor_, &mine) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+           mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
+  }
+
   /// Reads exactly `out.size()` bytes at byte `from`.
   void read(std::uint64_t from, std::span<std::byte> out) const
   {

@@ -243,51 +243,83 @@ class SafetensorsFile
 namespace detail
 {
 
+/// Calls f(matrix) for each matrix of some lists.
+template <class F, class... Lists>
+void for_each_matrix(F f, const Lists&... lists)
+{
+  const auto each = [&](const auto& list) {
+    for (const auto& matrix : list) f(matrix);
+  };
+  (each(lists), ...);
+}
+
+/// The mesh of a list of matrices.
+/// @throws ArgumentError for an empty list
+template <class T, class M>
+[[nodiscard]] const M& mesh_of(const std::vector<NamedMatrix<T, M>>& matrices)
+{
+  require<ArgumentError>(!matrices.empty(),
+                         "got no matrices to save, so the mesh is unknown; give at least one");
+  return matrices.front().matrix.mesh;
+}
+
+/// The header of a file that has the matrices of some lists one after the other. Their fingerprints
+/// are 0.
+/// @throws ArgumentError for two matrices of one name
+template <class... Lists>
+[[nodiscard]] SafetensorsHeader make_header(Metadata metadata, const Lists&... lists)
+{
+  SafetensorsHeader header{.metadata = std::move(metadata), .tensors = {}};
+  std::uint64_t end = 0;
+  for_each_matrix(
+      [&]<class T, class M>(const NamedMatrix<T, M>& m) {
+        require<ArgumentError>(
+            header.metadata.emplace(fingerprint_key(m.name), hexadecimal(0)).second,
+            "got two matrices with the name ", m.name,
+            ", of which only one could be loaded; give each its own");
+        const Shape s = m.matrix.shape;
+        const std::uint64_t begin = end;
+        end += s.size() * sizeof(T);
+        header.tensors.push_back(
+            {m.name, element_type<std::remove_const_t<T>>(), {s.rows, s.cols}, begin, end});
+      },
+      lists...);
+  return header;
+}
+
+/// The start of a file, with the fingerprints of its tensors.
+[[nodiscard]] inline std::string format_with_fingerprints(SafetensorsHeader header,
+                                                          std::span<const std::uint64_t> sums)
+{
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    header.metadata[fingerprint_key(header.tensors[i].name)] = hexadecimal(sums[i]);
+  return format_safetensors_header(header);
+}
+
 /// Saves lists of matrices in one file.
 template <class First, class... Lists>
 void save_lists(const std::filesystem::path& path, Metadata metadata, const First& first,
                 const Lists&... more)
 {
-  require<ArgumentError>(!first.empty(),
-                         "got no matrices to save, so the mesh is unknown; give at least one");
-  const auto& mesh = first.front().matrix.mesh;
+  const auto& mesh = mesh_of(first);
   if (!mesh.active()) return;
-  SafetensorsHeader header{.metadata = std::move(metadata), .tensors = {}};
-  const auto each = [&](auto f) {
-    const auto of_list = [&](const auto& list) {
-      for (const auto& matrix : list) f(matrix);
-    };
-    of_list(first);
-    (of_list(more), ...);
-  };
-  std::uint64_t end = 0;
-  each([&]<class T, class M>(const NamedMatrix<T, M>& m) {
-    require<ArgumentError>(
-        header.metadata.emplace(fingerprint_key(m.name), std::string(16, '0')).second,
-        "got two matrices with the name ", m.name,
-        ", of which only one could be loaded; give each its own");
-    const Shape s = m.matrix.shape;
-    const std::uint64_t begin = end;
-    end += s.size() * sizeof(T);
-    header.tensors.push_back(
-        {m.name, element_type<std::remove_const_t<T>>(), {s.rows, s.cols}, begin, end});
-  });
+  const SafetensorsHeader header = make_header(std::move(metadata), first, more...);
   const std::string start = format_safetensors_header(header);
-  AtomicFile file{mesh, path, start, start.size() + end};
+  AtomicFile file{mesh, path, start, start.size() + header.bytes()};
   std::vector<std::uint64_t> sums;
-  each([&]<class T, class M>(const NamedMatrix<T, M>& m) {
-    const auto& x = m.matrix;
-    const auto& tensor = header.tensors[sums.size()];
-    const StoredMatrix stored{start.size() + tensor.begin, tensor.type, x.shape};
-    sums.push_back(x.is_primary(mesh.rank())
-                       ? write_block<std::remove_const_t<T>>(
-                             file.file(), stored, x.block(mesh.rank()), mesh.engine(), x.valid())
-                       : 0);
-  });
+  for_each_matrix(
+      [&]<class T, class M>(const NamedMatrix<T, M>& m) {
+        const auto& x = m.matrix;
+        const auto& tensor = header.tensors[sums.size()];
+        const StoredMatrix stored{start.size() + tensor.begin, tensor.type, x.shape};
+        sums.push_back(x.is_primary(mesh.rank()) ? write_block<std::remove_const_t<T>>(
+                                                       file.file(), stored, x.block(mesh.rank()),
+                                                       mesh.engine(), x.valid())
+                                                 : 0);
+      },
+      first, more...);
   all_reduce_numbers(mesh, std::span{sums});
-  for (std::size_t i = 0; i < sums.size(); ++i)
-    header.metadata[fingerprint_key(header.tensors[i].name)] = hexadecimal(sums[i]);
-  file.write_header(format_safetensors_header(header));
+  file.write_header(format_with_fingerprints(header, sums));
   file.publish();
 }
 

@@ -51,6 +51,8 @@ struct SafetensorsHeader
   std::map<std::string, std::string> metadata;  ///< text by name
   std::vector<TensorInfo> tensors;              ///< in the order of their bytes
 
+  /// The bytes of all tensors.
+  [[nodiscard]] std::uint64_t bytes() const { return tensors.empty() ? 0 : tensors.back().end; }
   /// The tensor of this name, or null.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const
   {

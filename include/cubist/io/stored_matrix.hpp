@@ -80,6 +80,24 @@ void require_readable(const File& file, const StoredMatrix& m, const std::string
 
 }  // namespace detail
 
+namespace detail
+{
+
+/// Writes rows [i, i + rows) of block `b`, which are in host memory; returns their term of the
+/// matrix's fingerprint.
+template <Scalar T>
+std::uint64_t write_rows(File& file, const StoredMatrix& m, const Block& b, std::size_t i,
+                         MatrixView<const T> rows)
+{
+  const auto bytes = std::as_bytes(rows.elements());
+  for_runs(m, b, i, rows.rows(), [&](std::uint64_t to, std::size_t from, std::size_t count) {
+    file.write(to, bytes.subspan(from, count));
+  });
+  return fingerprint(rows, b.rows.offset + i, b.cols.offset, m.shape.cols);
+}
+
+}  // namespace detail
+
 /// Writes block `b` with the elements `local`; returns its term of the matrix's fingerprint.
 /// @param chunk_bytes the bytes that are written at once
 /// @pre `m` has elements of type T, and is not transposed
@@ -94,13 +112,24 @@ std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, con
     const Shape shape{rows, b.cols.valid};
     chunk.resize(shape.size());
     engine.download(local.block(i, 0, shape), MatrixView<T>{chunk.data(), shape});
-    sum += fingerprint(MatrixView<const T>{chunk.data(), shape}, b.rows.offset + i, b.cols.offset,
-                       m.shape.cols);
-    const auto bytes = std::as_bytes(std::span{chunk});
-    detail::for_runs(m, b, i, rows, [&](std::uint64_t to, std::size_t from, std::size_t count) {
-      file.write(to, bytes.subspan(from, count));
-    });
+    sum += detail::write_rows(file, m, b, i, MatrixView<const T>{chunk.data(), shape});
   });
+  return sum;
+}
+
+/// Writes block `b`, which is in host memory row after row, without another copy.
+/// @pre as for `write_block`
+/// @throws DataError where the system refuses
+template <Scalar T>
+std::uint64_t write_copy(File& file, const StoredMatrix& m, const Block& b,
+                         MatrixView<const T> copy)
+{
+  std::uint64_t sum = 0;
+  detail::for_chunks(b.valid(), sizeof(T), detail::chunk_bytes,
+                     [&](std::size_t i, std::size_t rows) {
+                       const auto part = copy.block(i, 0, {rows, copy.cols()});
+                       sum += detail::write_rows(file, m, b, i, part);
+                     });
   return sum;
 }
 

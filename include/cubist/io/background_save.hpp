@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Saves a file in a thread of each rank, while the ranks compute. The threads send no messages:
+// they meet in files. The file has its temporary name, ending in ".part", until it is complete
+// (atomic_file.hpp). Beside it is a file of marks, one for each rank but 0.
+//
+// The thread of a rank
+//   1. writes the rank's part, and syncs it;
+//   2. unless it is rank 0, writes its mark, and syncs that: the part's terms of the fingerprints,
+//      and a seal that depends on them and on the number of the save.
+// Rank 0's thread then
+//   3. waits for the marks of all ranks;
+//   4. writes the header with the sums of all terms, syncs, and renames the file.
+//
+// So a file with its final name has been synced by every rank that wrote to it, as one of
+// AtomicFile has. A rank whose thread fails writes no mark. The ranks tell each other of errors by
+// a collective call of the program (checkpoints.hpp), never from their threads.
+// docs/decisions/0052-saving-beside-the-training.md has the reasons.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cubist/core/compiled.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/io/atomic_file.hpp"
+#include "cubist/io/file.hpp"
+#include "cubist/io/folder_lock.hpp"
+#include "cubist/io/safetensors.hpp"
+#include "cubist/io/safetensors_header.hpp"
+#include "cubist/memory/huge_pages.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// Memory of a rank that is kept from one save to the next.
+class KeptCopy
+{
+ public:
+  KeptCopy() = default;
+  KeptCopy(const KeptCopy&) = delete;
+  KeptCopy& operator=(const KeptCopy&) = delete;
+  ~KeptCopy() { release(); }
+
+  /// Memory for this many bytes; what it holds is lost.
+  [[nodiscard]] std::byte* get(std::size_t bytes)
+  {
+    if (bytes <= bytes_) return data_;
+    release();
+    data_ = HugePages<std::byte>{}.allocate(bytes);
+    bytes_ = bytes;
+    return data_;
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  void release()
+  {
+    if (data_ != nullptr) HugePages<std::byte>{}.deallocate(data_, bytes_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// What one rank knows of a file that is saved in the background.
+struct BackgroundFile
+{
+  /// Writes a matrix, and returns its term of the fingerprint.
+  using Write = std::function<std::uint64_t(File&)>;
+
+  std::filesystem::path path;  ///< the final name
+  SafetensorsHeader header;    ///< without fingerprints
+  std::uint64_t bytes = 0;     ///< of the complete file
+  std::uint64_t number = 0;    ///< of the save: all ranks have the same, and other saves others
+  int rank = 0;
+  int ranks = 1;
+  /// For each matrix of the header; empty where another rank writes it.
+  std::vector<Write> writes = {};
+  /// Rank 0's thread calls it when the file has its name.
+  std::function<void()> published = {};
+};
+
+/// One rank's save in the background, at most one at a time. Calls are those of the rank's thread.
+class BackgroundSave
+{
+ public:
+  /// @param patience  how long the destructor waits for other ranks, in addition to the time that
+  /// this rank's part took
+  explicit BackgroundSave(std::chrono::milliseconds patience = std::chrono::seconds{2})
+      : patience_{patience}
+  {
+  }
+  BackgroundSave(const BackgroundSave&) = delete;
+  BackgroundSave& operator=(const BackgroundSave&) = delete;
+  /// Finishes the save that is in flight, and prints its error. A rank that has failed is not
+  /// waited for.
+  ~BackgroundSave();
+
+  /// The memory that saves copy the state to.
+  [[nodiscard]] KeptCopy& copy() { return copy_; }
+
+  /// Keeps other runs from saving to a folder, which exists, as long as this object exists.
+  /// @throws DataError if another run saves to it
+  void lock(const std::filesystem::path& folder) { lock_ = FolderLock::of(folder); }
+
+  /// Rank 0 creates the file under its temporary name, and that of the marks, before any rank
+  /// starts its thread.
+  /// @throws DataError where the system refuses
+  void create(BackgroundFile file);
+  /// Starts the thread.
+  /// @param writes_first  whether to write this rank's part before it returns, and only sync it in
+  /// the thread
+  /// @pre !is_in_flight()
+  void start(BackgroundFile file, bool writes_first);
+
+  /// Whether a save was started, and its end is not known: the same on all ranks.
+  [[nodiscard]] bool is_in_flight() const { return thread_.joinable(); }
+  /// What this rank's thread does.
+  enum class Phase
+  {
+    done,
+    writes,  ///< or waits for other ranks
+    failed
+  };
+  [[nodiscard]] Phase phase() const;
+  /// Waits until this rank's part is on the disk; returns its error, or "".
+  [[nodiscard]] std::string wait_for_part();
+  /// Waits for the end of the thread; returns its error, or "".
+  /// @param cancels  whether rank 0 stops waiting for marks
+  [[nodiscard]] std::string finish(bool cancels);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void run(const std::stop_token& stop, bool writes_first);
+  void write_part();
+  void write_mark() const;
+  /// Whether the mark of a rank is in the file; then adds its terms to `sums`.
+  [[nodiscard]] bool read_mark(int rank, std::vector<std::uint64_t>& sums) const;
+  void publish(const std::stop_token& stop);
+  /// Whether the file is under its temporary name no more.
+  [[nodiscard]] bool is_renamed() const { return !file_ || !file_->has_its_name(); }
+  /// Calls f(), and keeps the text of its error.
+  template <class F>
+  void keep_error(F f);
+
+  [[nodiscard]] std::string marks() const { return part_of(plan_.path).string() + ".marks"; }
+  /// Where the mark of a rank begins in that file.
+  [[nodiscard]] std::uint64_t mark_begin(int rank) const;
+
+  std::chrono::milliseconds patience_;
+  KeptCopy copy_;
+  std::shared_ptr<FolderLock> lock_;
+  BackgroundFile plan_;
+  std::unique_ptr<File> file_;
+  std::vector<std::uint64_t> sums_;
+  Clock::time_point began_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::string error_;      // under the mutex, as those below
+  bool has_part_ = false;  // on the disk, or failed
+  bool is_done_ = false;
+  std::jthread thread_;  // ends before the other members
+};
+
+}  // namespace cubist::CUBIST_ABI::detail
+
+#include CUBIST_BODY("cubist/io/background_save_body.hpp")

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Keeps two runs from saving to one folder, where each would replace and remove the files of the
+// other. A run locks the file `.lock` of the folder by flock. The system releases the lock when the
+// process ends, however it ends. Objects of one process share the lock.
+//
+// NFS passes the lock on to its server. A file system without locks is not protected.
+
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <sys/file.h>
+
+#include "cubist/core/error.hpp"
+#include "cubist/io/file.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+class FolderLock
+{
+ public:
+  /// The lock of a folder, which is kept until the last owner has gone.
+  /// @pre the folder exists
+  /// @throws DataError if another process has it, or the folder cannot be written to
+  [[nodiscard]] static std::shared_ptr<FolderLock> of(const std::filesystem::path& folder)
+  {
+    static std::mutex mutex;
+    static std::map<std::filesystem::path, std::weak_ptr<FolderLock>> locks;
+    std::error_code error;
+    const auto path = std::filesystem::weakly_canonical(folder, error) / ".lock";
+    const std::lock_guard lock{mutex};
+    auto& known = locks[path];
+    auto mine = known.lock();
+    // A folder that was removed, and made again, has no lock.
+    if (!mine || !mine->file_->has_its_name())
+      known = mine = std::shared_ptr<FolderLock>{new FolderLock{path}};
+    return mine;
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock()
+  {
+    std::error_code ignored;
+    if (file_->has_its_name()) std::filesystem::remove(file_->path(), ignored);
+  }
+
+ private:
+  explicit FolderLock(const std::filesystem::path& path)
+  {
+    // The owner may remove its file between the two calls.
+    do
+    {
+      file_ = std::make_unique<File>(path.string(), File::Mode::create);
+      const bool locked = ::flock(file_->descriptor(), LOCK_EX | LOCK_NB) == 0;
+      require<DataError>(locked || errno != EWOULDBLOCK, "cannot save to ",
+                         path.parent_path().string(),
+                         ", because another run saves to it, and each would remove the other's "
+                         "files; use another folder, or, if no run does, remove ",
+                         path.string());
+    } while (!file_->has_its_name());
+  }
+
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <filesystem>
+
+#include <sys/file.h>
+
+#include "cubist/io/folder_lock.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "message.hpp"
+
+namespace io_folder_lock_test
+{
+
+using namespace cubist;
+using namespace cubist::test;
+
+TEST_CASE("a folder has one lock in a process, which goes with its last owner")
+{
+  const Folder folder;
+  {
+    const auto one = detail::FolderLock::of(folder.path());
+    const auto other = detail::FolderLock::of(folder.path() / ".");
+    CHECK(one == other);
+    CHECK(std::filesystem::exists(folder / ".lock"));
+  }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a folder that another run has locked is refused until that run has ended")
+{
+  const Folder folder;
+  {
+    // As another process would: flock refuses every other opening of the file.
+    const File other{folder / ".lock", File::Mode::create};
+    REQUIRE(::flock(other.descriptor(), LOCK_EX | LOCK_NB) == 0);
+    const auto message =
+        message_of<DataError>([&] { (void)detail::FolderLock::of(folder.path()); });
+    CHECK(mentions(message, folder.path().string(), "another run saves to it", ".lock"));
+  }
+  // The run was killed: it leaves the file, without a lock.
+  CHECK(detail::FolderLock::of(folder.path()) != nullptr);
+}
+
+TEST_CASE("a folder that was removed and made again is locked again")
+{
+  const Folder folder;
+  const auto path = folder / "a";
+  std::filesystem::create_directory(path);
+  const auto former = detail::FolderLock::of(path);
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directory(path);
+  const auto lock = detail::FolderLock::of(path);
+  CHECK(lock != former);
+  CHECK(std::filesystem::exists(path / ".lock"));
+}
+
+}  // namespace io_folder_lock_test
