@@ -356,6 +356,39 @@ TEST_CASE("a run goes on from its checkpoint, on another mesh too")
   CHECK(deviation(other.values, wanted.values) < 1e-9);
 }
 
+TEST_CASE("checkpoints that a run saves in the background are those that it saves otherwise")
+{
+  if (!fits(two_by_two)) return;
+  const Folder folder;
+  TrainerOptions options{
+      .steps = 9, .checkpoints = folder / "save", .save_every = 2, .keep = 0, .copies = 0};
+  (void)train(two_by_two, options);
+  options.save_in_background = true;
+  const auto file = [](int step) {
+    return "step-00000000000" + std::to_string(step) + ".safetensors";
+  };
+  for (const std::size_t copies : {0U, 1U})
+    for (const auto in_flight : {SaveInFlight::wait, SaveInFlight::skip})
+    {
+      CAPTURE(copies, in_flight == SaveInFlight::skip);
+      options.copies = copies;
+      options.in_flight = in_flight;
+      options.checkpoints =
+          folder / (std::to_string(copies) + (in_flight == SaveInFlight::skip ? "s" : "w"));
+      const Found found = train(two_by_two, options);
+      std::uint64_t missing = 0;
+      for (const int step : {2, 4, 6, 8, 9})
+        if (std::filesystem::exists(options.checkpoints / file(step)))
+          CHECK(contents(options.checkpoints / file(step)) ==
+                contents(folder / "save" / file(step)));
+        else
+          ++missing;
+      CHECK(std::filesystem::exists(options.checkpoints / file(9)));
+      if (first_process()) CHECK(missing == found.run.skipped_saves);
+      if (in_flight == SaveInFlight::wait) CHECK(missing == 0);
+    }
+}
+
 namespace
 {
 

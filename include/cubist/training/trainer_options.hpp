@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cubist/core/error.hpp"
+#include "cubist/io/checkpoints.hpp"
 #include "cubist/training/learning_rate.hpp"
 #include "cubist/training/loss_scale.hpp"
 #include "cubist/training/numerics_monitor.hpp"
@@ -39,6 +40,12 @@ struct TrainerOptions
   std::uint64_t save_every = 0;
   /// The number of checkpoints that are kept; 0: all.
   std::size_t keep = 2;
+  /// Whether the run goes on while a checkpoint is written (Checkpoints::save_in_background). The
+  /// checkpoint at the end of the run, or after a signal, is complete when `run` returns.
+  bool save_in_background = false;
+  std::size_t copies = 1;  ///< CheckpointOptions::copies, for saves in the background
+  /// What a save in the background does while an earlier one is in flight.
+  SaveInFlight in_flight = SaveInFlight::wait;
   /// The number of steps from one report on standard output to the next; 0: no reports.
   std::uint64_t report_every = 0;
   /// The number of samples in a micro-batch, for reports.
@@ -69,9 +76,11 @@ struct MicroBatch
 /// How a run ended.
 struct TrainingRun
 {
-  std::uint64_t first = 0;     ///< the step that it went on from
-  std::uint64_t steps = 0;     ///< the steps done, including those before `first`
-  bool stopped = false;        ///< by a signal, before its last step
+  std::uint64_t first = 0;  ///< the step that it went on from
+  std::uint64_t steps = 0;  ///< the steps done, including those before `first`
+  bool stopped = false;     ///< by a signal, before its last step
+  /// The checkpoints that were skipped, because an earlier one was in flight.
+  std::uint64_t skipped_saves = 0;
   std::vector<double> losses;  ///< the losses of the steps since `first`
 
   /// The exit code for main(), on which a job script can start the run again.

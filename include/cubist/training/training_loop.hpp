@@ -84,7 +84,10 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
         parameters_{std::move(parameters)},
         mesh_{require_some(parameters_).front().value.mesh},
         optimizer_{std::move(optimizer)},
-        checkpoints_{mesh_, options_.checkpoints, {.keep = options_.keep}},
+        checkpoints_{
+            mesh_,
+            options_.checkpoints,
+            {.keep = options_.keep, .copies = options_.copies, .in_flight = options_.in_flight}},
         monitor_{options_.monitor},
         state_{std::move(state)}
   {
@@ -128,7 +131,7 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
       step.values.push_back({"seconds", seconds_since(begin)});
       log.append(run.steps, step.values);
       if (saves && (last || run.stopped || is_due(run.steps, options_.save_every)))
-        checkpoints_.save(run.steps, state_);
+        save(run, last || run.stopped);
       window.add(step.loss);
       if (!is_due(run.steps, options_.report_every) && !(last && options_.report_every > 0))
         continue;
@@ -166,6 +169,17 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
     double loss = 0;
     std::vector<NamedValue> values;  // for the log
   };
+
+  /// @param ends  whether this is the run's last checkpoint
+  void save(TrainingRun& run, bool ends)
+  {
+    if (ends || !options_.save_in_background) return checkpoints_.save(run.steps, state_);
+    if (checkpoints_.save_in_background(run.steps, state_)) return;
+    ++run.skipped_saves;
+    if (reports())
+      std::printf("step %llu is not saved, because an earlier checkpoint is still being written\n",
+                  static_cast<unsigned long long>(run.steps));
+  }
 
   /// The values of a step's line and the program's metrics, none of which replaces a value.
   [[nodiscard]] static std::vector<NamedValue> with_metrics(std::vector<NamedValue> values,
