@@ -107,6 +107,7 @@ try
   app.add_option("--every", s.every, "the number of steps from one checkpoint to the next")
       ->check(CLI::PositiveNumber);
   app.add_option("--keep", s.keep, "the number of checkpoints that are kept; 0: all");
+  app.add_flag("--background", s.background, "write checkpoints while the run goes on");
   app.add_option("--epochs", s.epochs, "the number of passes over the training rows")
       ->check(CLI::PositiveNumber);
   app.add_option("--steps", s.steps, "stop after this many steps; by default after the epochs");

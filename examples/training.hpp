@@ -33,6 +33,7 @@ struct Settings
   std::string checkpoints;
   std::uint64_t every = 50;
   std::size_t keep = 3;
+  bool background = false;
   std::uint64_t epochs = 20;
   std::uint64_t steps = 0;
   std::size_t batch = 64;
@@ -87,6 +88,7 @@ Run train(const cubist::RowBatches& data, const Settings& s, int ranks,
       options.checkpoints = s.checkpoints;
       options.save_every = s.every;
       options.keep = s.keep;
+      options.save_in_background = s.background;
       options.report_every = epoch;
       options.samples = s.batch;
       options.unit = "digits";

@@ -11,6 +11,10 @@ cubist_use_precompiled(cubist_stop cubist_test_precompiled)
 foreach(how TERM USR1-TERM)
   cubist_add_stop_test("stop: ${how} on threads" threads cubist_stop ${how})
 endforeach()
+# The same program on disks that refuse what it saves, where the kernel lets a test have them.
+add_test(NAME "disk: full, read-only, and used by another run" COMMAND
+  "${CMAKE_CURRENT_SOURCE_DIR}/disk/check.sh" $<TARGET_FILE:cubist_stop>)
+set_tests_properties("disk: full, read-only, and used by another run" PROPERTIES LABELS threads TIMEOUT 60 PROCESSORS 2 SKIP_RETURN_CODE 77)
 
 if(TARGET cubist_mpi AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   add_executable(cubist_stop_mpi stop/stop.cpp)

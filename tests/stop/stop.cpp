@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // stop FOLDER LAST PAUSE: a loop of steps of PAUSE ms up to step LAST. It prints each step, saves a
-// checkpoint only when a signal stops it, and goes on from that one; in the end it prints a
-// checksum.
+// checkpoint in the background, which the program's end finishes, and goes on from the newest one;
+// in the end it prints a checksum.
 #include <atomic>
 #include <chrono>
 #include <cinttypes>
@@ -38,7 +38,7 @@ int main(int argc, char** argv)
     const Mesh<Summa2D, Backend> mesh{world, {.q = 2}};
     using M = AxisMesh<Summa2D::Axes, Backend>;
     DistMatrix<double, Summa2D::Input, M> x{mesh, {7, 5}};
-    Checkpoints checkpoints{mesh, argv[1]};
+    Checkpoints checkpoints{mesh, argv[1], {.keep = 1}};
     const State<double, M> state{.matrices = {{"x", x.view()}}, .numbers = {}, .accumulators = {}};
     std::uint64_t step = checkpoints.load(state).value_or(0);
     if (world.rank() == 0) std::printf("starts after step %" PRIu64 "\n", step);
@@ -52,9 +52,8 @@ int main(int argc, char** argv)
       stops = stop.requested(mesh);
       if (world.rank() == 0)
         std::printf("%s step %" PRIu64 "\n", stops ? "stops after" : "did", step);
-      if (!stops) continue;
-      checkpoints.save(step, state);
-      stopped = true;
+      checkpoints.save_in_background(step, state);
+      if (stops) stopped = true;
     }
     double sum = 0;
     for (const double element : gather(x)) sum += element;
