@@ -22,6 +22,7 @@
 #include <cubist/machine/machine_json.hpp>
 #include <cubist/nn/transformer/config.hpp>
 #include <cubist/plan/planner.hpp>
+#include <cubist/plan/saves.hpp>
 
 #include "draw_svg.hpp"
 #include "draw_text.hpp"
@@ -55,6 +56,7 @@ struct Options
   std::size_t micro_batches = 0;
   std::size_t pieces = 0;
   bool memory = false;
+  std::optional<double> failure_hours;
   bool simulate = false;
   std::string trace;
   bool json = false;
@@ -216,6 +218,14 @@ class Network
                 .k = model.width}};
   }
 
+  /// The elements of all parameters.
+  [[nodiscard]] double parameters() const
+  {
+    if (step_) return static_cast<double>(step_->model.parameters());
+    double sum = 0;
+    for (const auto& w : layers_) sum += (static_cast<double>(w.k) + 1) * static_cast<double>(w.n);
+    return sum;
+  }
   [[nodiscard]] cubist::ProductSize first() const { return layers_.front(); }
   /// The elements in M h.
   [[nodiscard]] double unit() const
@@ -383,6 +393,12 @@ void run(const CLI::App& app, const Options& options)
     for (const auto& plan : plans)
       batches.push_back(network.largest_batch(plan, machine, requested));
 
+  std::vector<cubist::SavePlan> saves;
+  if (options.failure_hours)
+    for (const auto& plan : plans)
+      saves.push_back(cubist::plan_saves(plan, network.parameters(), machine, requested,
+                                         3600 * *options.failure_hours));
+
   if (options.json)
   {
     nlohmann::json json{{"tokens", options.tokens},        {"ranks", options.ranks},
@@ -395,6 +411,7 @@ void run(const CLI::App& app, const Options& options)
     {
       auto& plan = json["plans"].emplace_back(cubist::to_json(plans[i], network.unit(), machine));
       plan["largest_batch"] = batches[i];
+      if (i < saves.size()) plan["saves"] = cubist::to_json(saves[i]);
       if (i >= simulated.size()) continue;
       plan["simulated_seconds"] = simulated[i].seconds;
       if (compares_memory(options)) plan["simulated_memory"] = simulated[i].memory;
@@ -408,6 +425,7 @@ void run(const CLI::App& app, const Options& options)
       cubist::print_memory(
           plans, batches,
           compares_memory(options) ? simulated : std::vector<cubist::SimulatedCost>{}, machine);
+    if (!saves.empty()) cubist::print_saves(plans, saves);
   }
   std::fflush(stdout);
   draw(plans.front(), options, network.first());
@@ -496,6 +514,11 @@ try
       ->needs(model);
   app.add_flag("--memory", options.memory,
                "also print the memory of a rank by use, and the largest batch that fits");
+  app.add_option("--save", options.failure_hours,
+                 "also print how often to save a checkpoint if the whole job fails once in so many "
+                 "hours on average, by Young's formula")
+      ->check(CLI::PositiveNumber)
+      ->excludes(forward);
   app.add_option("--method", options.method,
                  "automatic: ranks read each other's memory if all of a mesh are on one node")
       ->check(CLI::IsMember({"automatic", "collectives"}))

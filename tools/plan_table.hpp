@@ -15,6 +15,7 @@
 #include <cubist/machine/machine.hpp>
 #include <cubist/plan/plan.hpp>
 #include <cubist/plan/reason.hpp>
+#include <cubist/plan/saves.hpp>
 
 #include "simulate.hpp"
 
@@ -109,6 +110,44 @@ inline void print_memory(const std::vector<Plan>& plans, const std::vector<std::
     line.push_back(std::to_string(batches[i]));
     print(line);
   }
+}
+
+/// How often to save each plan's checkpoints.
+inline void print_saves(const std::vector<Plan>& plans, const std::vector<SavePlan>& saves)
+{
+  const int width = scheme_width(plans);
+  const auto steps = [](const SaveInterval& i) { return detail::three_digits(i.steps); };
+  const auto percent = [](const SaveInterval& i) {
+    return detail::three_digits(100 * i.overhead) + " %";
+  };
+  std::printf(
+      "\na checkpoint has %s GiB; in the background: steps from one to the next, and the time "
+      "that saves and failures cost\n",
+      detail::three_digits(saves.front().bytes / (1 << 30)).c_str());
+  std::printf("%-*s %-10s %11s %9s %9s %9s %9s %9s %9s\n", width, "scheme", "mesh", "copy, GiB",
+              "stall", "write", "every", "cost", "at once", "cost");
+  for (std::size_t i = 0; i < plans.size(); ++i)
+  {
+    const SavePlan& s = saves[i];
+    std::printf("%-*s %-10s %11s %9s %9s %9s %9s %9s %9s\n", width, plans[i].scheme.c_str(),
+                mesh_text(plans[i]).c_str(), detail::three_digits(s.copy / (1 << 30)).c_str(),
+                time_text(s.stall).c_str(), time_text(s.write).c_str(),
+                steps(s.in_background).c_str(), percent(s.in_background).c_str(),
+                steps(s.at_once).c_str(), percent(s.at_once).c_str());
+  }
+}
+
+[[nodiscard]] inline nlohmann::json to_json(const SavePlan& saves)
+{
+  const auto interval = [](const SaveInterval& i) {
+    return nlohmann::json{{"seconds", i.seconds}, {"steps", i.steps}, {"overhead", i.overhead}};
+  };
+  return {{"bytes", saves.bytes},
+          {"copy_bytes", saves.copy},
+          {"stall_seconds", saves.stall},
+          {"write_seconds", saves.write},
+          {"in_background", interval(saves.in_background)},
+          {"at_once", interval(saves.at_once)}};
 }
 
 [[nodiscard]] inline const char* method_name(Method method)

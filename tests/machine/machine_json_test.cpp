@@ -25,6 +25,7 @@ TEST_CASE("A machine is read as it was written")
   machine.cores = 8;
   machine.nodes_sharing = 2;
   machine.memory = 7e9;
+  machine.write_bandwidth = 5e9;
   machine.shared_memory = false;
   machine.algorithms = CollectiveAlgorithms::nccl;
   machine.links = {{"NVLink", 8, 1e-6, 4e11, 0, 0, 0, true},
@@ -38,6 +39,7 @@ TEST_CASE("A machine is read as it was written")
   const json written = to_json(machine);
   const auto read = machine_from_json(written);
   CHECK(to_json(read) == written);
+  CHECK(read.write_bandwidth == 5e9);
   CHECK(read.links[1].rank_bandwidth == 5e10);
   CHECK(read.rates.at("bfloat16").rates.back() == 7e14);
   CHECK(read.rates.at("double").is_peak);

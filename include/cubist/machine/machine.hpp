@@ -9,7 +9,8 @@
 // all, and so on. At each level a unit (a rank, a node, a rack) has a link of its own bandwidth in
 // each direction, which all transfers into and out of the unit share. The planner knows two levels:
 // the first one, and the last one between nodes. It leaves out `call_seconds` and
-// `core_seconds_per_message`; the simulator leaves out `gemm`.
+// `core_seconds_per_message`; the simulator leaves out `gemm`. `write_bandwidth` is no measure of
+// `cubist_bench machine`, because the disk of a job is not that of the node; name it by hand.
 //
 // `cubist_bench machine` measures these figures; machine_json.hpp reads and writes them.
 
@@ -74,6 +75,7 @@ struct Machine
   double memory = 128.0 * (1 << 30);  ///< bytes of a node
   double memory_bandwidth = 8e9;      ///< bytes a second that one core, or GPU, reads and writes
   double node_memory_bandwidth = 0;   ///< the same for all ranks of a node; 0: no limit
+  double write_bandwidth = 2e9;       ///< bytes a second to the disk of checkpoints, of all nodes
   double call_seconds = 0;            ///< of each call of the engine: the launch of a kernel
   double segment_bytes = 65'000;      ///< the bytes of a message in a pipelined chain
   bool shared_memory = true;          ///< whether ranks of a node can read each other's blocks
@@ -205,6 +207,7 @@ inline void require_valid(const Machine& machine)
   positive("memory", machine.memory);
   positive("memory_bandwidth", machine.memory_bandwidth);
   at_least_0("node_memory_bandwidth", machine.node_memory_bandwidth);
+  positive("write_bandwidth", machine.write_bandwidth);
   at_least_0("call_seconds", machine.call_seconds);
   positive("segment_bytes", machine.segment_bytes);
   require<ArgumentError>(!machine.links.empty() && machine.links.back().ranks == 0, "got ",

@@ -66,6 +66,7 @@ void for_each_figure_of_machine(M& machine, F f)
   f("memory", machine.memory);
   f("memory_bandwidth", machine.memory_bandwidth);
   f("node_memory_bandwidth", machine.node_memory_bandwidth);
+  f("write_bandwidth", machine.write_bandwidth);
   f("call_seconds", machine.call_seconds);
   f("segment_bytes", machine.segment_bytes);
   f("shared_memory", machine.shared_memory);

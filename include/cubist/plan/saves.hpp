@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a checkpoint costs a plan, and how often to save one.
+//
+//   stall     a rank copies the parameters and the optimizer's state of its block:
+//             2 bytes / bandwidth of memory
+//   write     the file system takes the state of the whole network:
+//             bytes of all / write_bandwidth of the machine
+//   interval  sqrt(2 C M), where a save costs C and the job fails every M seconds on average
+//
+// In the background a save costs the stall, and saves follow each other no faster than the disk
+// writes. At once it costs stall and write. Of the time of a run, C / interval is for saves, and
+// (interval / 2 + write) / M is for steps that a failure loses: half an interval, and, in the
+// background, the time until the copy is a checkpoint.
+//
+// Source: Young, "A first order approximation to the optimum checkpoint interval", CACM 17 (9),
+// 1974.
+
+#include <algorithm>
+#include <cmath>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/finite.hpp"
+#include "cubist/machine/machine.hpp"
+#include "cubist/plan/plan.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// How often to save, in one way.
+struct SaveInterval
+{
+  double seconds = 0;  ///< from one save to the next
+  double steps = 1;    ///< the same in steps, at least 1
+  /// The share of the time of a run that saves and failures cost.
+  double overhead = 0;
+};
+
+/// What saves of a plan cost.
+struct SavePlan
+{
+  double bytes = 0;  ///< of a checkpoint
+  double copy = 0;   ///< bytes of the copy that a rank keeps
+  double stall = 0;  ///< seconds in which the rank copies
+  double write = 0;  ///< seconds in which the file system writes
+  SaveInterval in_background;
+  SaveInterval at_once;
+};
+
+namespace detail
+{
+
+/// @param cost  seconds that a save stops the run
+/// @param least  seconds from one save to the next, at least
+/// @param delay  seconds from the state that is saved to its checkpoint, in which the run goes on
+[[nodiscard]] inline SaveInterval save_interval(double cost, double least, double delay,
+                                                double step, double failures)
+{
+  SaveInterval interval;
+  interval.steps =
+      std::max(1.0, std::round(std::max(std::sqrt(2 * cost * failures), least) / step));
+  if (interval.steps * step < least) interval.steps += 1;
+  interval.seconds = interval.steps * step;
+  interval.overhead = cost / interval.seconds + (interval.seconds / 2 + delay) / failures;
+  return interval;
+}
+
+}  // namespace detail
+
+/// What saves of a plan cost, and how often to save.
+/// @param parameters  the elements of the network's parameters
+/// @param options  those of the plan
+/// @param failures  the mean time between failures of the whole job, in seconds
+/// @throws ArgumentError unless `failures` is positive and finite
+[[nodiscard]] inline SavePlan plan_saves(const Plan& plan, double parameters,
+                                         const Machine& machine, const PlanOptions& options,
+                                         double failures)
+{
+  require<ArgumentError>(failures > 0 && is_finite(failures), "got a failure every ", failures,
+                         " s, from which no interval of saves follows; use a positive time");
+  SavePlan saves;
+  saves.bytes = parameters * double(options.scalar_bytes) * (1 + options.moments);
+  saves.copy = plan.memory_parts.parameters + plan.memory_parts.optimizer;
+  saves.stall = 2 * saves.copy / machine.pass_bandwidth(plan.ranks);
+  saves.write = saves.bytes / machine.write_bandwidth;
+  const double step = plan.seconds();
+  saves.in_background =
+      detail::save_interval(saves.stall, saves.write, saves.write, step, failures);
+  saves.at_once = detail::save_interval(saves.stall + saves.write, 0, 0, step, failures);
+  return saves;
+}
+
+}  // namespace cubist::CUBIST_ABI
