@@ -147,6 +147,41 @@ TEST_CASE("matrices of fewer rows and columns than ranks are saved and loaded")
   }
 }
 
+#ifndef CUBIST_TEST_MPI
+TEST_CASE("replicas of a block read a part of it each, so that every byte is read once")
+{
+  if (!fits(8)) return;
+  const Folder folder;
+  const Sizes sizes{301, 257, 8};  // the replicas' parts of a block differ
+  save(folder / "a", two_two_two, sizes);
+  // What this process has read, from the disk or not.
+  const auto bytes_read = [] {
+    std::string text = contents("/proc/self/io");
+    return std::stod(text.substr(text.find("rchar:") + 6));
+  };
+  const double before = bytes_read();
+  const auto all = loaded(two_two_two, folder / "a", sizes);
+  const double read = bytes_read() - before;
+  const auto data = 8.0 * (301 * 257 + 257 + 8 * 301);
+  CHECK(read >= data);
+  CHECK(read < 1.1 * data);  // headers, of 8 ranks
+  CHECK(identical(all[0], loaded(one_rank, folder / "a", sizes)[0]));
+  // Each replica has the elements that the others have read.
+  require_clear(on_mesh(two_two_two, [&](const auto& mesh) {
+    Findings found;
+    Three<Summa25D> three{mesh, sizes};
+    SafetensorsFile{folder / "a"}.load(three.all());
+    const auto w = uniform<double>(301, 257, 5 + names[0].size());
+    const Block& b = three.weight.block();
+    const auto mine = three.weight.valid();
+    for (std::size_t i = 0; i < mine.rows(); ++i)
+      for (std::size_t j = 0; j < mine.cols(); ++j)
+        found.check(mine(i, j) == w(b.rows.offset + i, b.cols.offset + j), "element ", i, ", ", j);
+    return found;
+  }));
+}
+#endif
+
 TEST_CASE("elements of other types are converted, and a tensor of one dimension is a row")
 {
   const Folder folder;

@@ -9,7 +9,10 @@
 // weight is (in, out), as here, or (out, in), as in PyTorch. So the caller must say it when these
 // are loaded.
 //
-// Words: an all_reduce of one word for each tensor; a save has barriers, too.
+// Replicas of a block read a part of it each, so that every element is read once.
+//
+// Words: an all_reduce of one word for each tensor; a save has barriers, too. A load also sends
+// (P-1)/P of each block that has P replicas.
 // Source: github.com/huggingface/safetensors, "Format".
 
 #include <algorithm>
@@ -96,12 +99,7 @@ class SafetensorsFile
     const auto stored = places(matrices, order);
     std::vector<std::uint64_t> sums(matrices.size());
     for (std::size_t i = 0; i < matrices.size(); ++i)
-    {
-      const auto& x = matrices[i].matrix;
-      const int rank = x.mesh.rank();
-      const auto sum = read_block<T>(file_, stored[i], x.block(rank), x.mesh.engine(), x.valid());
-      if (x.is_primary(rank)) sums[i] = sum;
-    }
+      sums[i] = read_shared<T>(stored[i], matrices[i].matrix);
     const M& mesh = matrices.front().matrix.mesh;
     detail::all_reduce_numbers(mesh, std::span{sums});
     for (std::size_t i = 0; i < matrices.size(); ++i) check<T>(matrices[i].name, sums[i]);
@@ -167,6 +165,43 @@ class SafetensorsFile
 
  private:
   static constexpr std::size_t length_bytes = 8;
+
+  /// Reads this rank's block of a matrix. Its replicas read a part of it each, and send that to the
+  /// others. Returns this rank's term of the fingerprint.
+  template <Scalar T, class M>
+  [[nodiscard]] std::uint64_t read_shared(const StoredMatrix& stored, const DistView<T, M>& x) const
+  {
+    const int rank = x.mesh.rank();
+    const Block whole = x.block(rank);
+    const auto& engine = x.mesh.engine();
+    auto* const replicas =
+        x.padded.size() > 0 && x.padded.contiguous() ? x.replica_ranks() : nullptr;
+    if (replicas == nullptr)
+    {
+      const auto sum = read_block<T>(file_, stored, whole, engine, x.valid());
+      return x.is_primary(rank) ? sum : 0;
+    }
+    const auto parts = static_cast<std::size_t>(replicas->size());
+    std::uint64_t sum = 0;
+    std::size_t begin = 0;  // the first element of a part in the padded block
+    for (std::size_t i = 0; i < parts; ++i)
+    {
+      const Block part = part_of_block(whole, parts, i);
+      const MatrixView<T> place{x.padded.data() + begin, part.padded()};
+      begin += place.size();
+      if (i == static_cast<std::size_t>(replicas->rank()))
+        sum = read_block<T>(file_, stored, part, engine, place.block(0, 0, part.valid()));
+    }
+    begin = 0;
+    for (std::size_t i = 0; i < parts; ++i)
+    {
+      const std::size_t size = part_of_block(whole, parts, i).padded().size();
+      if (size > 0)
+        replicas->broadcast(std::span<T>{x.padded.data() + begin, size}, static_cast<int>(i));
+      begin += size;
+    }
+    return x.parts().is_primary(rank) ? sum : 0;
+  }
 
   [[nodiscard]] const TensorInfo& tensor(const std::string& name) const
   {

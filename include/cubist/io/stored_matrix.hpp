@@ -153,13 +153,15 @@ std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b
   const std::size_t element = bytes_of(m.type);
   detail::for_chunks(block.valid(), element, chunk_bytes, [&](std::size_t i, std::size_t rows) {
     Shape shape{rows, block.cols.valid};
-    bytes.resize(shape.size() * element);
+    chunk.resize(shape.size());
+    const bool converts = m.type != element_type<T>();
+    if (converts) bytes.resize(shape.size() * element);
+    const auto target = converts ? std::span{bytes} : std::as_writable_bytes(std::span{chunk});
     detail::for_runs(stored, block, i, rows,
                      [&](std::uint64_t from, std::size_t to, std::size_t count) {
-                       file.read(from, std::span{bytes}.subspan(to, count));
+                       file.read(from, target.subspan(to, count));
                      });
-    chunk.resize(shape.size());
-    decode<T>(m.type, bytes, chunk);
+    if (converts) decode<T>(m.type, bytes, chunk);
     std::size_t i0 = i;
     std::size_t j0 = 0;
     if (m.transposed)
