@@ -13,6 +13,7 @@
 #include "networks/elementwise.hpp"
 #include "networks/generate.hpp"
 #include "networks/mlp.hpp"
+#include "networks/saves.hpp"
 #include "networks/tracing.hpp"
 #include "networks/transformer.hpp"
 #include "planner/machine.hpp"
@@ -45,6 +46,7 @@ int main(int argc, char** argv)
     bench::add_layers(app, action);
     bench::add_machine(app, action);
     bench::add_tracing(app, action);
+    bench::add_saves(app, action);
     bench::add_papers(app, action);
     bench::add_pgemm(app, action);
     cubist::parse_strictly(app, argc, argv);

@@ -77,6 +77,7 @@ set_tests_properties("bench: breakdown-of, threads" PROPERTIES FIXTURES_REQUIRED
 bench_test(threads transformer-llama transformer --model llama-block --sequences 2 --length 8 --width 32 --heads 8 --schemes summa2d
   --ranks 4 --forward)
 bench_test(threads tracing tracing --ranks 4 --tokens 24 --layers 16,33,8 --steps 2)
+bench_test(threads saves saves --ranks 2 --tokens 24 --layers 16,33,8 --steps 2)
 bench_test(threads simulated-strong scaling --shape 70x40x30 --schemes summa2d,summa25d,cube3d --scalars float,double --extents equal
   --overlap both --simulated "${nodes}" --rank-counts 1,8,64)
 bench_test(threads simulated-weak scaling --mode weak --grow all --shape 30x40x50 --method collectives
