@@ -20,6 +20,7 @@
 #include "planner/papers.hpp"
 #include "planner/planner.hpp"
 #include "products/ceiling.hpp"
+#include "products/gram.hpp"
 #include "products/layers.hpp"
 #include "products/matmul.hpp"
 #include "products/scaling.hpp"
@@ -36,6 +37,7 @@ int main(int argc, char** argv)
     bench::Action action;
     bench::add_matmul(app, action);
     bench::add_ceiling(app, action);
+    bench::add_gram(app, action);
     bench::add_mlp(app, action);
     bench::add_transformer(app, action);
     bench::add_generate(app, action);

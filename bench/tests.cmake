@@ -83,6 +83,7 @@ bench_test(threads simulated-strong scaling --shape 70x40x30 --schemes summa2d,s
 bench_test(threads simulated-weak scaling --mode weak --grow all --shape 30x40x50 --method collectives
   --simulated "${nodes}" --rank-counts 1,4,16,64)
 bench_test(threads elementwise elementwise --rows 7 --cols 75)
+bench_test(threads gram gram --ranks 4 --shapes 9x14,20x5)
 if(TARGET cubist_mpi)
   bench_test(mpi overlap matmul --sizes 40 --overlap both --schemes summa2d --mesh 4,1)
 endif()
