@@ -71,10 +71,14 @@ constexpr void require_options()
 }
 
 /// @throws ArgumentError for a rate or a decay that no update has
-inline void check_groups(const std::vector<ParameterGroup>& groups)
+/// @param of_muon  whether the groups are those of Muon
+inline void check_groups(const std::vector<ParameterGroup>& groups, bool of_muon = false)
 {
   for (const ParameterGroup& group : groups)
   {
+    require<ArgumentError>(of_muon || !group.muon,
+                           "got a group with .muon for an optimizer that is not Muon, so it would "
+                           "change nothing; leave it out, or make a Muon");
     if (group.learning_rate) check_option("a group's learning rate", *group.learning_rate);
     if (group.weight_decay) check_option("a group's weight decay", *group.weight_decay);
   }

@@ -40,6 +40,9 @@ struct ParameterGroup
   /// Their weight decay; by default the optimizer's, or 0 for the biases and norms of a
   /// transformer.
   std::optional<double> weight_decay = {};
+  /// For Muon alone: whether it orthogonalizes their momentum, or leaves them to its AdamW; by
+  /// default the matrices of layers are Muon's.
+  std::optional<bool> muon = {};
 };
 
 namespace detail

@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Muon: the momentum of each matrix is orthogonalized before it is added.
+//
+//   m = momentum m + (1 - momentum) g
+//   u = momentum m + (1 - momentum) g, or m without Nesterov's momentum
+//   u = orthogonalized u (newton_schulz.hpp)
+//   w = (1 - rate decay) w - rate scale u
+//
+// The scale depends on the shape. In PyTorch's orientation (out, in), of which w (in, out) is the
+// transpose, it is sqrt(max(1, out / in)), or 0.2 sqrt(max(out, in)), with which an update has the
+// size of AdamW's. The orthogonal factor of the transpose is the transpose of the factor.
+//
+// Muon is for the matrices of layers. It gives embeddings, positions, logits, norms and biases to
+// an AdamW, and other parameters by `.groups`:
+//
+//   Muon optimizer{model.parameters(), {.learning_rate = 0.02,
+//                                       .adamw = {.learning_rate = 1e-3},
+//                                       .groups = {{.names = {"layers.3.*"}, .muon = false}}}};
+//
+// Momentum lies as the weight does, and so does a checkpoint's. u is copied to the grid of ranks
+// that orthogonalizes it, and back (plan/muon_cost.hpp says which, and how many elements that
+// sends). Replicas get copies of the same elements, so they stay equal. A `replicated` matrix is
+// computed by each of its ranks in the same way.
+//
+// Source: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; Liu et
+// al., "Muon is Scalable for LLM Training", arXiv 2502.16982; torch.optim.Muon.
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/error.hpp"
+#include "cubist/core/host_device.hpp"
+#include "cubist/core/rounded_product.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/span.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/machine/machine.hpp"
+#include "cubist/matrix/redistribute.hpp"
+#include "cubist/matrix/state.hpp"
+#include "cubist/nn/optimizers/moments.hpp"
+#include "cubist/nn/optimizers/newton_schulz.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
+#include "cubist/nn/optimizers/parameter_groups.hpp"
+#include "cubist/nn/parameter_names.hpp"
+#include "cubist/plan/muon_cost.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// How the learning rate of a matrix follows from its shape; in and out are its rows and columns.
+enum class MuonScale : std::uint8_t
+{
+  original,         ///< sqrt(max(1, out / in))
+  match_rms_adamw,  ///< 0.2 sqrt(max(out, in))
+};
+
+/// Options of Muon.
+struct MuonOptions
+{
+  double learning_rate = 1e-3;
+  double momentum = 0.95;  ///< the part of the momentum that is kept
+  bool nesterov = true;    ///< whether the gradient is added once more
+  double weight_decay = 0.1;
+  NewtonSchulzOptions newton_schulz = {};
+  MuonScale scale = MuonScale::original;
+  /// Whether the matrices of one product, as query, key and value, or gate and up, are
+  /// orthogonalized as one matrix. By default each is by itself.
+  bool merged = false;
+  /// Where a matrix is orthogonalized. It is read when the optimizer is made.
+  MuonWay way = MuonWay::automatic;
+  /// The options of the parameters that AdamW updates. A schedule multiplies their rate by the same
+  /// factor as Muon's.
+  AdamOptions adamw = {};
+  /// Parameters with a learning rate or a weight decay of their own; `.muon` says which optimizer
+  /// they have.
+  std::vector<ParameterGroup> groups = {};
+
+  /// @throws ArgumentError for a value out of its range
+  void check() const
+  {
+    detail::check_groups(groups, true);
+    adamw.check();
+    require<ArgumentError>(adamw.groups.empty(), "got ", adamw.groups.size(),
+                           " groups of parameters in the options of Muon's AdamW, which would be "
+                           "ignored; put them in the groups of Muon");
+    detail::check_option("a learning rate", learning_rate);
+    detail::check_option("a momentum", momentum, 1);
+    detail::check_option("a weight decay", weight_decay);
+    detail::check_option("an epsilon", newton_schulz.epsilon);
+    require<ArgumentError>(newton_schulz.steps > 0, "got ", newton_schulz.steps,
+                           " steps of Newton-Schulz, after which nothing is orthogonal; use one "
+                           "or more, such as 5");
+    for (const double c : newton_schulz.coefficients)
+      require<ArgumentError>(is_finite(c), "got ", c,
+                             " among the coefficients of Newton-Schulz, so no update would be "
+                             "finite; use numbers such as 3.4445, -4.7750 and 2.0315");
+  }
+};
+
+namespace detail
+{
+
+/// Whether a parameter's name and shape say that it is a vector: a bias, or the weight of a norm.
+[[nodiscard]] inline bool is_vector(std::string_view name, Shape shape)
+{
+  return shape.rows == 1 && (!name.ends_with("weight") || name.ends_with("norm.weight"));
+}
+
+/// Whether Muon updates a parameter that no group gives to it or to AdamW.
+[[nodiscard]] inline bool is_muon_by_default(std::string_view name, Shape shape)
+{
+  for (const std::string_view table : {"embedding.weight", "positions.weight", "logits.weight"})
+    if (name.ends_with(table)) return false;
+  return name.ends_with("weight") && shape.size() > 0 && !is_vector(name, shape);
+}
+
+/// Whether Muon updates a parameter, and not AdamW.
+/// @throws ArgumentError for a vector in a group of Muon's
+[[nodiscard]] inline bool is_muon(std::string_view name, Shape shape,
+                                  const std::vector<ParameterGroup>& groups)
+{
+  for (const ParameterGroup& group : groups)
+    for (const std::string& pattern : group.names)
+      if (matches_name(pattern, name))
+      {
+        if (!group.muon) return is_muon_by_default(name, shape);
+        require<ArgumentError>(!*group.muon || !is_vector(name, shape), "got ", name,
+                               " in a group of Muon's, which is a vector and not a matrix that can "
+                               "be orthogonalized; leave it to AdamW, with .muon = false");
+        return *group.muon;
+      }
+  return is_muon_by_default(name, shape);
+}
+
+/// The parameters of Muon, or those of AdamW; the others are marked as frozen.
+template <class T, class M>
+[[nodiscard]] Parameters<T, M> parameters_of(bool muon, Parameters<T, M> all,
+                                             const std::vector<ParameterGroup>& groups)
+{
+  for (auto& p : all) p.frozen = p.frozen || is_muon(p.name, p.value.shape, groups) != muon;
+  return all;
+}
+
+/// What merged parameters have in common: "layers.0.attention." of "layers.0.attention.key.weight",
+/// or the name.
+[[nodiscard]] inline std::string name_of_merged(const std::string& name)
+{
+  for (const std::string_view each :
+       {"query.weight", "key.weight", "value.weight", "gate.weight", "up.weight"})
+    if (name.ends_with("." + std::string{each})) return name.substr(0, name.size() - each.size());
+  return name;
+}
+
+/// m and u from a gradient.
+template <class T>
+struct MuonMomentum
+{
+  T keep, share, factor;
+  bool nesterov;
+
+  template <class G>
+  CUBIST_HOST_DEVICE void operator()(T& m, T& u, const G& gradient) const
+  {
+    const T g = factor * static_cast<T>(gradient);
+    m = rounded_product(keep, m) + rounded_product(share, g);
+    u = nesterov ? rounded_product(keep, m) + rounded_product(share, g) : m;
+  }
+};
+
+template <class T>
+struct MuonUpdate
+{
+  T rate, keep;
+
+  CUBIST_HOST_DEVICE void operator()(T& w, const T&, T& u) const
+  {
+    w = rounded_product(keep, w) - rounded_product(rate, u);
+  }
+};
+
+/// A matrix of which each rank holds one given block, or none.
+template <class M>
+class GivenBlocks final : public BlockMap<M>
+{
+ public:
+  explicit GivenBlocks(std::vector<Block> blocks)
+      : blocks_{std::move(blocks)}
+  {
+  }
+
+  [[nodiscard]] Block block(const M&, Shape, Quanta, int rank) const override
+  {
+    const auto r = static_cast<std::size_t>(rank);
+    return r < blocks_.size() ? blocks_[r] : Block{};
+  }
+  [[nodiscard]] bool is_primary(const M&, int rank) const override
+  {
+    const auto r = static_cast<std::size_t>(rank);
+    return r < blocks_.size() &&
+           std::find(blocks_.begin(), blocks_.end(), blocks_[r]) == blocks_.begin() + rank;
+  }
+  [[nodiscard]] typename M::Communicator* replicas(const M&) const override { return nullptr; }
+  [[nodiscard]] std::shared_ptr<const BlockMap<M>> parts() const override
+  {
+    return std::make_shared<GivenBlocks>(*this);
+  }
+
+ private:
+  std::vector<Block> blocks_;
+};
+
+template <class M>
+struct BackendOf;
+template <class A, class B>
+struct BackendOf<AxisMesh<A, B>>
+{
+  using type = B;
+};
+
+/// Copies momentum to the grids that orthogonalize it, and back.
+template <RealScalar V, class M>
+class Orthogonalizer
+{
+  using Grid = OrthogonalGrid<typename BackendOf<M>::type>;
+  using Buffer = typename M::Engine::template Buffer<V>;
+  using View = DistView<V, M>;
+
+ public:
+  /// A matrix, and its parameters by their numbers in the list.
+  struct Matrix
+  {
+    std::string name;
+    MuonMatrix w;
+    std::vector<std::size_t> parameters;
+    double scale = 1;
+    MuonGrid grid = {};  // which the constructor chooses
+  };
+
+  /// @param mesh  of all parameters; every rank of it makes one
+  Orthogonalizer(const M& mesh, std::vector<Matrix> matrices, MuonWay way,
+                 const NewtonSchulzOptions& options)
+      : mesh_{mesh},
+        matrices_{std::move(matrices)}
+  {
+    if (!mesh_.active()) return;
+    choose(way, options);
+    for (Matrix& m : matrices_)
+    {
+      work_.emplace_back();
+      Work& work = work_.back();
+      const Block mine = m.grid.cell(m.w, mesh_.rank());
+      work.grid = grid_of(m.grid);
+      work.shape = mine.padded();
+      if (m.grid.way == MuonWay::home) work.memory = Buffer(work.shape.size());
+      for (const auto& part : m.w.parts)
+      {
+        std::vector<Block> cells;
+        for (int rank = 0; rank < mesh_.size(); ++rank)
+          cells.push_back(columns_of(m.grid.cell(m.w, rank), part.first, part.shape.cols));
+        work.first.push_back(std::max(part.first, mine.cols.offset) - mine.cols.offset);
+        work.cells.push_back(std::make_shared<GivenBlocks<M>>(std::move(cells)));
+      }
+    }
+  }
+
+  [[nodiscard]] const std::vector<Matrix>& matrices() const { return matrices_; }
+
+  /// The elements that all ranks send in a step.
+  [[nodiscard]] std::uint64_t elements(int steps) const
+  {
+    std::uint64_t all = 0;
+    for (const Matrix& m : matrices_)
+      all += muon_cost(m.w, m.grid, steps, 1, Machine{}, sizeof(V)).elements();
+    return all;
+  }
+
+  /// Orthogonalizes the matrices. Every rank of the mesh calls it.
+  /// @param view_of (i)  the view of parameter i of the list
+  template <class ViewOf>
+  void run(const NewtonSchulzOptions& options, ViewOf view_of)
+  {
+    if (!mesh_.active()) return;
+    // All homes have their matrices before the first one computes, so that they compute at once.
+    const auto at_home = [](const Matrix& m) { return m.grid.way == MuonWay::home; };
+    for_each_of(at_home,
+                [&](const Matrix& m, Work& work) { fetch(m, work, work.view(), view_of); });
+    for_each_of(at_home,
+                [&](const Matrix& m, Work& work) { compute(m, work, work.view(), options); });
+    for_each_of(at_home,
+                [&](const Matrix& m, Work& work) { hand_back(m, work, work.view(), view_of); });
+    for_each_of([&](const Matrix& m) { return !at_home(m); },
+                [&](const Matrix& m, Work& work) {
+                  BorrowedMatrix<V, M> cell{mesh_, work.shape};
+                  mesh_.engine().fill(cell.view(), V{});
+                  fetch(m, work, cell.view(), view_of);
+                  compute(m, work, cell.view(), options);
+                  hand_back(m, work, cell.view(), view_of);
+                });
+  }
+
+ private:
+  struct Work
+  {
+    std::shared_ptr<Grid> grid;  // null on ranks that are not on it
+    Shape shape;
+    Buffer memory = Buffer(0);
+    std::vector<std::size_t> first;  // the first column of each part in this rank's cell
+    std::vector<std::shared_ptr<const BlockMap<M>>> cells;
+
+    [[nodiscard]] MatrixView<V> view() { return {memory.data(), shape}; }
+  };
+
+  template <class If, class F>
+  void for_each_of(If condition, F f)
+  {
+    for (std::size_t i = 0; i < matrices_.size(); ++i)
+      if (condition(matrices_[i])) f(matrices_[i], work_[i]);
+  }
+
+  /// Part i of a matrix on the grid.
+  [[nodiscard]] View part(const Work& work, MatrixView<V> cell, std::size_t i,
+                          const View& like) const
+  {
+    const View view{mesh_, like.shape, like.quanta, {}, work.cells[i]};
+    const Shape mine = view.block(mesh_.rank()).valid();
+    return view.with(cell.block(0, work.first[i], mine.size() == 0 ? Shape{} : mine));
+  }
+  template <class ViewOf>
+  void fetch(const Matrix& m, Work& work, MatrixView<V> cell, ViewOf view_of)
+  {
+    for (std::size_t i = 0; i < m.parameters.size(); ++i)
+    {
+      const View u = view_of(m.parameters[i]);
+      redistribute(u, part(work, cell, i, u));
+    }
+  }
+  template <class ViewOf>
+  void hand_back(const Matrix& m, Work& work, MatrixView<V> cell, ViewOf view_of)
+  {
+    for (std::size_t i = 0; i < m.parameters.size(); ++i)
+    {
+      const View u = view_of(m.parameters[i]);
+      redistribute(part(work, cell, i, u), u);
+    }
+  }
+  void compute(const Matrix& m, Work& work, MatrixView<V> cell, const NewtonSchulzOptions& options)
+  {
+    if (!work.grid) return;
+    const Span span{mesh_.engine(), {"Muon", name_of(m.grid.way), m.w.shape.rows, m.w.shape.cols}};
+    orthogonalize(*work.grid, cell, !m.w.is_wide(), options, m.scale);
+  }
+
+  /// Chooses the grid of each matrix, once for all that have one shape and lie alike.
+  void choose(MuonWay way, const NewtonSchulzOptions& options)
+  {
+    const auto alike = [](const Matrix& a, const Matrix& b) {
+      if (a.w.shape != b.w.shape || a.w.parts.size() != b.w.parts.size()) return false;
+      for (std::size_t i = 0; i < a.w.parts.size(); ++i)
+        if (a.w.parts[i].blocks != b.w.parts[i].blocks) return false;
+      return true;
+    };
+    std::vector<std::vector<Matrix*>> kinds;
+    for (Matrix& m : matrices_)
+    {
+      const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                     [&](const auto& k) { return alike(*k.front(), m); });
+      if (kind == kinds.end())
+        kinds.push_back({&m});
+      else
+        kind->push_back(&m);
+    }
+    std::vector<Matrix*> at_home;
+    std::vector<double> work;
+    std::vector<std::vector<int>> ranks;
+    for (const auto& kind : kinds)
+    {
+      const auto choice =
+          choose_muon_way(kind.front()->w, way, options.steps, kind.size(), Machine{}, sizeof(V));
+      for (Matrix* const m : kind)
+      {
+        m->grid = choice.grid;
+        if (m->grid.way != MuonWay::home) continue;
+        at_home.push_back(m);
+        work.push_back(choice.cost.flops);
+        ranks.push_back(m->w.ranks());
+      }
+    }
+    const auto homes = deal_homes(work, ranks);
+    for (std::size_t i = 0; i < homes.size(); ++i) at_home[i]->grid.ranks = {homes[i]};
+  }
+
+  /// The mesh of a grid; all ranks make those of several ranks together.
+  [[nodiscard]] std::shared_ptr<Grid> grid_of(const MuonGrid& grid)
+  {
+    const bool is_on_it =
+        std::find(grid.ranks.begin(), grid.ranks.end(), mesh_.rank()) != grid.ranks.end();
+    const bool is_one = grid.is_one();
+    auto key = std::pair{is_one ? std::vector<int>{} : grid.ranks, std::pair{grid.rows, grid.cols}};
+    const auto found = grids_.find(key);
+    if (found != grids_.end()) return is_on_it ? found->second : nullptr;
+    auto group = mesh_.world().split(is_one ? mesh_.rank() : is_on_it ? 0 : 1, mesh_.rank());
+    auto made = is_one || is_on_it
+                    ? std::make_shared<Grid>(group, typename Grid::Array{grid.rows, grid.cols}, 1)
+                    : nullptr;
+    grids_.emplace(std::move(key), made);
+    return is_on_it ? made : nullptr;
+  }
+
+  M mesh_;
+  std::vector<Matrix> matrices_;
+  std::vector<Work> work_;
+  std::map<std::pair<std::vector<int>, std::pair<int, int>>, std::shared_ptr<Grid>> grids_;
+};
+
+}  // namespace detail
+
+/// @throws ArgumentError from the constructor and from `step`, for options out of range
+template <RealScalar T, class M>
+class Muon : public detail::OptimizerBase<T, M, MuonOptions>
+{
+  using Base = detail::OptimizerBase<T, M, MuonOptions>;
+  using A = Accumulator<T>;
+
+ public:
+  /// An optimizer for these parameters, whose values it updates. Every rank of the mesh makes one.
+  explicit Muon(const Parameters<T, M>& parameters, const MuonOptions& options = {})
+      : Base{detail::parameters_of(true, parameters, options.groups), options, "muon", false},
+        list_{detail::parameters_of(true, parameters, options.groups)},
+        momentum_{list_, "muon.momentum"},
+        update_{list_, "muon.update"},
+        adamw_{detail::parameters_of(false, parameters, options.groups), adamw_options(options)}
+  {
+    for (const auto& p : list_) is_muon_.push_back(!p.frozen);
+    for (const auto& p : parameters) is_frozen_.push_back(p.frozen);
+    if (!list_.empty())
+      orthogonalizer_.emplace(list_.front().value.mesh, matrices(), options.way,
+                              options.newton_schulz);
+  }
+  /// Does not compile: these are no options.
+  template <class Other = detail::OptionsOfPyTorch>
+  requires(!std::convertible_to<const Other&, MuonOptions>)
+      Muon(const Parameters<T, M>& parameters, const Other&)
+      : Muon{parameters}
+  {
+    detail::require_options<Other, MuonOptions>();
+  }
+
+  /// Updates the parameters from their gradients, multiplied by `factor`, such as the factor of
+  /// clipping or of a loss scale. Every rank of the mesh calls it.
+  /// @throws ShapeError unless they are the parameters of the constructor
+  void step(const Parameters<T, M>& parameters, double factor = 1)
+  {
+    const auto& o = this->options_;
+    o.check();
+    set_list(parameters, true);
+    detail::check_parameters(list_, momentum_);
+    const detail::MuonMomentum<A> momentum{static_cast<A>(o.momentum),
+                                           static_cast<A>(1 - o.momentum), static_cast<A>(factor),
+                                           o.nesterov};
+    std::size_t next = 0;
+    for (const auto& p : list_)
+    {
+      if (p.frozen) continue;
+      const MatrixView<const T> g = p.gradient.valid();
+      p.value.mesh.engine().for_each(momentum, momentum_[next], update_[next], g);
+      ++next;
+    }
+    if (orthogonalizer_)
+      orthogonalizer_->run(o.newton_schulz, [this](std::size_t i) {
+        return update_.names_and_cuts[i].matrix.with(update_.padded(i));
+      });
+    const detail::MakeUpdate<detail::MuonUpdate<A>> make_update = [this](std::size_t set) {
+      const ParameterGroup* const group = this->group(set);
+      const double rate = this->rate_of(group);
+      double decay = this->options_.weight_decay;
+      if (group != nullptr) decay = group->weight_decay.value_or(decay);
+      return detail::MuonUpdate<A>{static_cast<A>(rate), static_cast<A>(1 - rate * decay)};
+    };
+    detail::update_weights(this->weights_, list_, make_update, update_);
+
+    set_list(parameters, false);
+    set_adamw_options();
+    adamw_.step(list_, factor);
+  }
+
+  /// Sets the learning rate of the next steps, and times rate / base those of groups and of AdamW.
+  /// @throws ArgumentError for rates below 0, or not finite
+  void set_learning_rate(double rate, double base)
+  {
+    Base::set_learning_rate(rate, base);
+    factor_ = rate / base;
+  }
+
+  /// The ways in which matrices are orthogonalized, by name.
+  [[nodiscard]] std::vector<std::pair<std::string, MuonWay>> ways() const
+  {
+    std::vector<std::pair<std::string, MuonWay>> all;
+    if (orthogonalizer_)
+      for (const auto& m : orthogonalizer_->matrices()) all.emplace_back(m.name, m.grid.way);
+    return all;
+  }
+
+  /// The elements that all ranks of the mesh together send in a step, by the cost formulas.
+  [[nodiscard]] std::uint64_t elements_of_step() const
+  {
+    return orthogonalizer_ ? orthogonalizer_->elements(this->options_.newton_schulz.steps) : 0;
+  }
+
+  /// The momentum, `muon.momentum.layers.0.weight` and so on, the masters of weights of 16 bits,
+  /// `muon.master.layers.0.weight` and so on, and the state of AdamW, but not the options.
+  void append_state(State<T, M>& state, const std::string& prefix = "")
+  {
+    detail::append_moments_to_state(momentum_, state, prefix);
+    this->weights_.append_state(state, prefix);
+    adamw_.append_state(state, prefix);
+  }
+
+ private:
+  using Matrix = typename detail::Orthogonalizer<A, M>::Matrix;
+
+  [[nodiscard]] static AdamOptions adamw_options(const MuonOptions& options)
+  {
+    AdamOptions of_adamw = options.adamw;
+    of_adamw.groups = options.groups;
+    for (ParameterGroup& group : of_adamw.groups) group.muon.reset();
+    return of_adamw;
+  }
+  /// What the program may have changed, and a schedule.
+  void set_adamw_options()
+  {
+    const AdamOptions& from = this->options_.adamw;
+    AdamOptions& to = adamw_.options();
+    to.beta1 = from.beta1, to.beta2 = from.beta2, to.epsilon = from.epsilon;
+    to.weight_decay = from.weight_decay;
+    for (std::size_t i = 0; i < to.groups.size() && i < this->options_.groups.size(); ++i)
+    {
+      to.groups[i].learning_rate = this->options_.groups[i].learning_rate;
+      to.groups[i].weight_decay = this->options_.groups[i].weight_decay;
+    }
+    adamw_.set_learning_rate(from.learning_rate * factor_, from.learning_rate);
+  }
+
+  /// Sets the list to Muon's parameters, or to AdamW's; the others are marked as frozen.
+  void set_list(const Parameters<T, M>& parameters, bool muon)
+  {
+    list_ = parameters;
+    for (std::size_t i = 0; i < list_.size() && i < is_muon_.size(); ++i)
+      list_[i].frozen = is_frozen_[i] || is_muon_[i] != muon;
+  }
+
+  /// The matrices of the list; its parameters count that are not frozen.
+  [[nodiscard]] std::vector<Matrix> matrices() const
+  {
+    std::vector<Matrix> all;
+    std::size_t next = 0;
+    for (const auto& p : list_)
+    {
+      if (p.frozen) continue;
+      const std::string name = this->options_.merged ? detail::name_of_merged(p.name) : p.name;
+      const Shape shape = p.value.shape;
+      if (all.empty() || all.back().name != name)
+        all.push_back({.name = name, .w = {.shape = {shape.rows, 0}}});
+      Matrix& m = all.back();
+      detail::MuonMatrix::Part part{m.w.shape.cols, shape};
+      for (int rank = 0; rank < p.value.mesh.size(); ++rank)
+        part.blocks.push_back(p.value.block(rank));
+      m.w.shape.cols += shape.cols;
+      m.w.parts.push_back(std::move(part));
+      m.parameters.push_back(next++);
+      const auto in = static_cast<double>(m.w.shape.rows);
+      const auto out = static_cast<double>(m.w.shape.cols);
+      m.scale = this->options_.scale == MuonScale::original ? std::sqrt(std::max(1.0, out / in))
+                                                            : 0.2 * std::sqrt(std::max(out, in));
+    }
+    return all;
+  }
+
+  Parameters<T, M> list_;  // Muon's, or AdamW's
+  std::vector<bool> is_muon_;
+  std::vector<bool> is_frozen_;
+  detail::Moments<T, M> momentum_;
+  detail::Moments<T, M> update_;  // u, and what becomes of it
+  AdamW<T, M> adamw_;
+  double factor_ = 1;  // of a schedule
+  std::optional<detail::Orthogonalizer<A, M>> orthogonalizer_;
+};
+
+}  // namespace cubist::CUBIST_ABI

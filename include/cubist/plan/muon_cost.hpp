@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Where Muon (nn/optimizers/muon.hpp) orthogonalizes the momentum of a matrix, and what that costs.
+//
+//   W (in, out) in any blocks    X (n, k) = W or W^T, where n <= k: rows [row] cols [col] of a grid
+//
+// The momentum of W is copied to a grid of r x c ranks, orthogonalized there, and copied back:
+//
+//   home         a grid of one rank. Matrices are dealt out to the ranks by their work
+//   replicated   every rank has the whole matrix, and copies its own block back
+//   distributed  r c = P, all ranks that hold W. Where W lies like the grid, it is not sent
+//
+// Elements that all ranks send together:
+//
+//   there        for each rank, the elements of X on it that are not in its block of W
+//   and back     for each rank, the elements of its block of W that are not in its part of X
+//   a step       of Newton-Schulz on the grid, with v = n / r rows on a rank, padded to a multiple
+//                of c: P (r-1) v k/c + 3 P (c-1) v/c n + P (r-1) v n
+//   the norm     2 r (c-1) + 2 c (r-1)
+//
+// Source: Jordan et al., "Muon", 2024; Liu et al., "Muon is Scalable for LLM Training",
+// arXiv 2502.16982, section 2.3.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cubist/core/block.hpp"
+#include "cubist/machine/machine.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// Where Muon orthogonalizes a matrix.
+enum class MuonWay : std::uint8_t
+{
+  automatic,    ///< as the cost formulas choose for its shape and mesh
+  distributed,  ///< on a grid of all ranks that hold it
+  home,         ///< on one rank
+  replicated    ///< on every rank that holds it
+};
+
+/// The name of a way.
+[[nodiscard]] constexpr const char* name_of(MuonWay way)
+{
+  switch (way)
+  {
+  case MuonWay::distributed:
+    return "distributed";
+  case MuonWay::home:
+    return "home";
+  case MuonWay::replicated:
+    return "replicated";
+  case MuonWay::automatic:
+    break;
+  }
+  return "automatic";
+}
+
+namespace detail
+{
+
+/// A matrix that Muon orthogonalizes: one parameter, or several side by side.
+struct MuonMatrix
+{
+  struct Part
+  {
+    std::size_t first = 0;           // its first column in the whole
+    Shape shape = {};                // (in, out)
+    std::vector<Block> blocks = {};  // of each rank of the mesh
+  };
+  Shape shape = {};
+  std::vector<Part> parts = {};
+
+  /// The ranks that hold it, which are those of one stage.
+  [[nodiscard]] std::vector<int> ranks() const
+  {
+    std::vector<int> all;
+    for (std::size_t r = 0; r < parts.front().blocks.size(); ++r)
+      if (parts.front().blocks[r].padded().size() > 0) all.push_back(static_cast<int>(r));
+    return all;
+  }
+  /// Whether X is W: the Gram matrix X X^T has the smaller side of W.
+  [[nodiscard]] bool is_wide() const { return shape.rows <= shape.cols; }
+  [[nodiscard]] std::size_t n() const { return std::min(shape.rows, shape.cols); }
+  [[nodiscard]] std::size_t k() const { return std::max(shape.rows, shape.cols); }
+};
+
+/// The grid on which a matrix is orthogonalized.
+struct MuonGrid
+{
+  MuonWay way = MuonWay::home;
+  std::vector<int> ranks = {};  // in the order of rows
+  int rows = 1;
+  int cols = 1;
+
+  [[nodiscard]] bool is_one() const { return rows * cols == 1; }
+  /// The rows of X on a rank, padded, and its columns.
+  [[nodiscard]] std::size_t v(const MuonMatrix& w) const
+  {
+    const auto c = static_cast<std::size_t>(cols);
+    return is_one() ? w.n() : pad(ceil_div(w.n(), static_cast<std::size_t>(rows)), c);
+  }
+  [[nodiscard]] std::size_t u(const MuonMatrix& w) const
+  {
+    return ceil_div(w.k(), static_cast<std::size_t>(cols));
+  }
+
+  /// The part of W that a rank has while it is orthogonalized.
+  [[nodiscard]] Block cell(const MuonMatrix& w, int rank) const
+  {
+    const auto at = std::find(ranks.begin(), ranks.end(), rank);
+    if (at == ranks.end()) return {};
+    const auto index = is_one() ? 0 : static_cast<std::size_t>(at - ranks.begin());
+    const auto r = static_cast<std::size_t>(rows);
+    const auto c = static_cast<std::size_t>(cols);
+    const Range of_n = block_range(w.n(), r * v(w), r, index / c);
+    const Range of_k = block_range(w.k(), c * u(w), c, index % c);
+    return w.is_wide() ? Block{of_n, of_k} : Block{of_k, of_n};
+  }
+};
+
+/// What a block has of the columns [first, first + cols) of a matrix, as a block of these alone.
+[[nodiscard]] inline Block columns_of(const Block& whole, std::size_t first, std::size_t cols)
+{
+  const std::size_t begin = std::clamp(whole.cols.offset, first, first + cols);
+  const std::size_t end = std::clamp(whole.cols.offset + whole.cols.valid, first, first + cols);
+  return {whole.rows, {begin - first, end - begin, end - begin}};
+}
+
+/// The elements that are in both blocks.
+[[nodiscard]] inline std::uint64_t common_elements(const Block& a, const Block& b)
+{
+  const auto common = [](const Range& x, const Range& y) {
+    const std::size_t begin = std::max(x.offset, y.offset);
+    const std::size_t end = std::min(x.offset + x.valid, y.offset + y.valid);
+    return std::uint64_t{end > begin ? end - begin : 0};
+  };
+  return common(a.rows, b.rows) * common(a.cols, b.cols);
+}
+
+/// What orthogonalizing matrices of one shape costs.
+struct MuonCost
+{
+  std::uint64_t moved = 0;      // elements that all ranks send there and back, for one matrix
+  std::uint64_t products = 0;   // and for its products
+  double flops = 0;             // of a rank that computes one of them
+  double seconds = 0;           // for all matrices, the busiest rank's
+  double products_seconds = 0;  // of these
+
+  [[nodiscard]] std::uint64_t elements() const { return moved + products; }
+};
+
+/// The elements that all ranks send for the products of one matrix.
+[[nodiscard]] inline std::uint64_t muon_product_elements(const MuonMatrix& w, const MuonGrid& grid,
+                                                         int steps)
+{
+  const auto r = static_cast<std::uint64_t>(grid.rows);
+  const auto c = static_cast<std::uint64_t>(grid.cols);
+  const std::uint64_t v = grid.v(w), n = r * v;
+  const std::uint64_t step = r * c * ((r - 1) * v * (grid.u(w) + n) + 3 * (c - 1) * (v / c) * n);
+  return static_cast<std::uint64_t>(steps) * step + 2 * r * (c - 1) + 2 * c * (r - 1);
+}
+
+/// @param steps  of Newton-Schulz
+/// @param count  the matrices of this shape, which lie alike
+[[nodiscard]] inline MuonCost muon_cost(const MuonMatrix& w, const MuonGrid& grid, int steps,
+                                        std::size_t count, const Machine& machine,
+                                        std::size_t scalar_bytes)
+{
+  MuonCost cost;
+  for (std::size_t rank = 0; rank < w.parts.front().blocks.size(); ++rank)
+  {
+    const Block whole = grid.cell(w, static_cast<int>(rank));
+    for (const auto& part : w.parts)
+    {
+      const Block cell = columns_of(whole, part.first, part.shape.cols);
+      const Block& block = part.blocks[rank];
+      cost.moved += cell.valid().size() + block.valid().size() - 2 * common_elements(cell, block);
+    }
+  }
+  cost.products = muon_product_elements(w, grid, steps);
+
+  const int all = static_cast<int>(w.ranks().size());
+  const double cores = machine.cores_to_multiply({all, all});
+  const RateTable& rates = machine.rates_of(scalar_bytes);
+  const std::size_t v = grid.v(w), u = grid.u(w), n = static_cast<std::size_t>(grid.rows) * v;
+  const std::size_t slice = v / static_cast<std::size_t>(grid.cols);
+  double products = 0;
+  for (const ProductSize size :
+       {ProductSize{v, n, u}, ProductSize{slice, n, n}, ProductSize{v, u, n}})
+  {
+    products += steps * machine.product_seconds(rates, size, scalar_bytes) / cores;
+    cost.flops += 2.0 * steps * double(size.m) * double(size.n) * double(size.k);
+  }
+  const Link& link = all > machine.ranks_per_node() ? machine.across() : machine.inside();
+  const auto bytes = static_cast<double>(scalar_bytes);
+  // The elements that the busiest rank sends or receives for a matrix.
+  const bool home = grid.way == MuonWay::home;
+  const double busy = home ? double(cost.moved) : double(cost.elements()) / all;
+  const double messages =
+      home ? 2.0 * all : 2.0 * all + steps * (3.0 * (grid.cols - 1) + 2.0 * (grid.rows - 1));
+  const auto rounds =
+      static_cast<double>(home ? ceil_div(count, static_cast<std::size_t>(all)) : count);
+  cost.products_seconds = rounds * products;
+  const double waits = all > 1 ? messages * link.latency : 0;
+  cost.seconds = cost.products_seconds + rounds * (busy * bytes / link.bandwidth + waits);
+  return cost;
+}
+
+/// A grid and what it costs.
+struct MuonChoice
+{
+  MuonGrid grid;
+  MuonCost cost;
+};
+
+/// The fastest grid of a way, with the first rank as a home.
+/// @param most  elements that all ranks may send for its products; a grid of one sends none
+[[nodiscard]] inline std::optional<MuonChoice>
+best_of_way(const MuonMatrix& w, MuonWay way, int steps, std::size_t count, const Machine& machine,
+            std::size_t scalar_bytes,
+            std::uint64_t most = std::numeric_limits<std::uint64_t>::max())
+{
+  const auto ranks = w.ranks();
+  const auto choice = [&](const MuonGrid& grid) {
+    return MuonChoice{grid, muon_cost(w, grid, steps, count, machine, scalar_bytes)};
+  };
+  if (way == MuonWay::home) return choice({way, {ranks.front()}});
+  if (way == MuonWay::replicated) return choice({way, ranks});
+  std::optional<MuonChoice> best;
+  const int all = static_cast<int>(ranks.size());
+  for (int rows = 1; rows <= all; ++rows)
+  {
+    const MuonGrid grid{way, ranks, rows, all / rows};
+    if (all % rows != 0 || muon_product_elements(w, grid, steps) > most) continue;
+    if (auto one = choice(grid); !best || one.cost.seconds < best->cost.seconds)
+      best = std::move(one);
+  }
+  return best;
+}
+
+/// The fastest way of those that send no more than a copy of the whole matrix to every rank.
+[[nodiscard]] inline MuonChoice choose_muon_way(const MuonMatrix& w, MuonWay forced, int steps,
+                                                std::size_t count, const Machine& machine,
+                                                std::size_t scalar_bytes)
+{
+  if (forced != MuonWay::automatic)
+    return *best_of_way(w, forced, steps, count, machine, scalar_bytes);
+  MuonChoice best = *best_of_way(w, MuonWay::replicated, steps, count, machine, scalar_bytes);
+  const std::uint64_t most = best.cost.elements();
+  for (const MuonWay way : {MuonWay::home, MuonWay::distributed})
+    if (auto one = best_of_way(w, way, steps, count, machine, scalar_bytes, most);
+        one && one->cost.elements() <= most && one->cost.seconds < best.cost.seconds)
+      best = std::move(*one);
+  return best;
+}
+
+/// Deals matrices out to homes: the largest first, each to the rank that has the least work.
+/// @param work  of each matrix  @param ranks  that may be its home
+[[nodiscard]] inline std::vector<int> deal_homes(const std::vector<double>& work,
+                                                 const std::vector<std::vector<int>>& ranks)
+{
+  std::vector<std::size_t> order(work.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return work[a] > work[b]; });
+  std::vector<double> load;
+  std::vector<int> homes(work.size());
+  for (const std::size_t i : order)
+  {
+    for (const int rank : ranks[i])
+      if (load.size() <= static_cast<std::size_t>(rank))
+        load.resize(static_cast<std::size_t>(rank) + 1);
+    homes[i] = *std::min_element(ranks[i].begin(), ranks[i].end(), [&](int a, int b) {
+      return load[static_cast<std::size_t>(a)] < load[static_cast<std::size_t>(b)];
+    });
+    load[static_cast<std::size_t>(homes[i])] += work[i];
+  }
+  return homes;
+}
+
+}  // namespace detail
+
+}  // namespace cubist::CUBIST_ABI
