@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Networks that Muon trains, on schemes, in stages and sharded, against tests/data/muon/networks.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cubist/gradients/gradient_accumulation.hpp"
+#include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/muon.hpp"
+#include "cubist/nn/pipeline/pipelined_mlp.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/plan/meshes.hpp"
+#include "cubist/scheme/catalogue.hpp"
+#include "cubist/training/sharded_optimizer.hpp"
+
+#include "catch.hpp"
+#include "checked_step.hpp"
+#include "nn.hpp"
+#include "reference.hpp"
+
+namespace cubist::test::muon_networks_test
+{
+
+namespace
+{
+
+constexpr std::size_t steps = 20;
+const std::vector<std::size_t> sizes{1, 24, 24, 9, 30};  // one row, square, tall and wide
+constexpr std::size_t length = 5;
+const TransformerConfig config{
+    .vocabulary = 13, .positions = 8, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
+
+const Reference& reference()
+{
+  static const Reference file{CUBIST_TRANSFORMER_DATA "/../muon/networks.safetensors"};
+  return file;
+}
+
+MuonOptions options(MuonWay way)
+{
+  return {
+      .learning_rate = 0.02, .way = way, .adamw = {.learning_rate = 3e-3, .weight_decay = 0.01}};
+}
+
+/// Sets the parameters to those that the network has in the reference.
+template <class M>
+void set_parameters(const Parameters<double, M>& parameters, const std::string& network)
+{
+  for (const auto& p : parameters)
+  {
+    const auto wanted = reference().matrix(network + p.name);
+    const Block b = p.value.block(p.value.mesh.rank());
+    for (std::size_t i = 0; i < b.rows.valid; ++i)
+      for (std::size_t j = 0; j < b.cols.valid; ++j)
+        p.value.padded(i, j) = wanted(b.rows.offset + i, b.cols.offset + j);
+  }
+}
+/// Compares each rank's blocks with what the network ends with in the reference.
+template <class M>
+void check_parameters(const Parameters<double, M>& parameters, const std::string& network,
+                      Findings& found)
+{
+  for (const auto& p : parameters)
+  {
+    const auto wanted = reference().matrix(network + "final." + p.name);
+    const Block b = p.value.block(p.value.mesh.rank());
+    double worst = 0;
+    for (std::size_t i = 0; i < b.rows.valid; ++i)
+      for (std::size_t j = 0; j < b.cols.valid; ++j)
+        worst = std::max(
+            worst, std::abs(p.value.padded(i, j) - wanted(b.rows.offset + i, b.cols.offset + j)));
+    found.check(worst <= 1e-10, network, p.name, " is off by ", worst);
+  }
+}
+void check_losses(const std::vector<double>& losses, const std::string& network, Findings& found)
+{
+  const auto wanted = reference().matrix(network + "losses");
+  for (std::size_t i = 0; i < steps; ++i)
+    found.check(std::abs(losses[i] - wanted(0, i)) <= 1e-10, network, " loss ", i, " is ",
+                losses[i], ", not ", wanted(0, i));
+}
+
+/// Follows the reference of the MLP to its end.
+/// @param update (step, parameters)
+template <class S, class B, class Network, class Update>
+void follow_mlp(const Mesh<S, B>& mesh, Network& mlp, Findings& found, Update update)
+{
+  const auto parameters = mlp.parameters();
+  const auto x = scatter<typename S::Input>(mesh, reference().matrix("mlp.x"));
+  const auto labels = reference().ids("mlp.labels");
+  std::vector<double> losses;
+  for (std::size_t step = 0; step < steps; ++step)
+  {
+    losses.push_back(mlp.compute_gradients(x, labels));
+    update(step, parameters);
+  }
+  check_losses(losses, "mlp.", found);
+  check_parameters(parameters, "mlp.", found);
+}
+
+template <class S, class B>
+Findings trains_mlp(const Mesh<S, B>& mesh, MuonWay way, const PipelineOptions& pipeline = {})
+{
+  Findings found;
+  MLP<S, B, double> mlp{mesh, sizes, {.activation = gelu_tanh, .pipeline = pipeline}};
+  set_parameters(mlp.parameters(), "mlp.");
+  Muon optimizer{mlp.parameters(), options(way)};
+  follow_mlp(mesh, mlp, found, [&](std::size_t step, const auto& parameters) {
+    checked_step(step, steps, optimizer, parameters);
+  });
+  return found;
+}
+
+/// The same with state that replicas share.
+template <class S, class B>
+Findings trains_mlp_sharded(const Mesh<S, B>& mesh, MuonWay way)
+{
+  Findings found;
+  MLP<S, B, double> mlp{mesh, sizes, {.activation = gelu_tanh}};
+  set_parameters(mlp.parameters(), "mlp.");
+  Sharded<Muon<double, typename MLP<S, B, double>::Mesh>> optimizer{mlp.parameters(), options(way)};
+  follow_mlp(mesh, mlp, found, [&](std::size_t, const auto& parameters) {
+    checked_sharded_step(optimizer, parameters);
+  });
+  return found;
+}
+
+template <class S, class B>
+Findings trains_transformer(const Mesh<S, B>& mesh, MuonWay way)
+{
+  Findings found;
+  Transformer<S, B, double> model{mesh, config};
+  const auto parameters = model.parameters();
+  set_parameters(parameters, "transformer.");
+  Muon optimizer{parameters, options(way)};
+  const auto ids = reference().ids("transformer.ids");
+  const std::size_t batch = ids.size() / steps;
+  std::vector<double> losses;
+  for (std::size_t step = 0; step < steps; ++step)
+  {
+    losses.push_back(model.compute_gradients(std::span{ids}.subspan(step * batch, batch), length));
+    checked_step(step, steps, optimizer, parameters);
+  }
+  check_losses(losses, "transformer.", found);
+  check_parameters(parameters, "transformer.", found);
+  return found;
+}
+
+constexpr std::array ways{MuonWay::home, MuonWay::replicated, MuonWay::distributed,
+                          MuonWay::automatic};
+
+/// Calls f(mesh, way) on every mesh of 1 to 8 ranks, each way in turn.
+template <class S, class F>
+void on_meshes(F f)
+{
+  std::size_t next = 0;
+  for_each_mesh<S>(8, [&](const typename S::Axes::Array& extents) {
+    const int ranks = S::Axes::ranks(extents);
+    const std::size_t i = next++;
+    if (!fits(ranks) || (quick && i % 3 != 0)) return;
+    const MuonWay way = ways[(quick ? i / 3 : i) % ways.size()];
+    INFO(S::name << " on " << S::Axes::to_string(extents) << ", " << name_of(way));
+    require_clear(on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
+      return f(Mesh<S, TestBackend>{world, extents, IdleRanks::refused}, way);
+    }));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("an MLP of uneven sizes follows the reference on every mesh of 1 to 8 ranks")
+{
+  for_each_scheme([]<class S>() {
+    if constexpr (!few_schemes_suffice || is_typical<S>)
+      on_meshes<S>([](const auto& mesh, MuonWay way) { return trains_mlp(mesh, way); });
+  });
+}
+
+TEST_CASE("an MLP follows the reference in stages, with data axes, and with shared state")
+{
+  const auto on = [](const auto& place, auto train) {
+    if (!fits(place)) return;
+    for (const MuonWay way : {MuonWay::home, MuonWay::distributed})
+    {
+      INFO(place.name() << ", " << name_of(way));
+      require_clear(on_mesh(place, [&](const auto& mesh) { return train(mesh, way); }));
+    }
+  };
+  const auto in_stages = [](const auto& mesh, MuonWay way) {
+    return trains_mlp(mesh, way, {.micro_batches = 1});
+  };
+  const auto sharded = [](const auto& mesh, MuonWay way) { return trains_mlp_sharded(mesh, way); };
+  on(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, in_stages);
+  on(Place<DataParallel<Summa2D>>{8, {.data = 2, .scheme = {.q = 2}}}, sharded);
+  on(Place<DataParallel<Megatron1D>>{6, {.data = 3, .scheme = {2}}}, sharded);
+  on(Place<Summa25D>{8, {.q = 2, .d = 2}}, sharded);
+}
+
+TEST_CASE("a transformer follows the reference on every mesh of 1 to 8 ranks")
+{
+  for_each_scheme([]<class S>() {
+    if constexpr (is_typical<S> || (!quick && !few_schemes_suffice))
+      on_meshes<S>([](const auto& mesh, MuonWay way) { return trains_transformer(mesh, way); });
+  });
+}
+
+}  // namespace cubist::test::muon_networks_test
