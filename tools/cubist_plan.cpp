@@ -363,6 +363,7 @@ void run(const CLI::App& app, const Options& options)
       .method =
           options.method == "collectives" ? cubist::Method::collectives : cubist::Method::automatic,
       .moments = moments_of(options.optimizer),
+      .muon = options.optimizer == "muon",
       .sharded = options.sharded,
       .recompute = options.recompute,
       .context_parallel = options.context_parallel ? 0U : 1U,
@@ -494,8 +495,9 @@ try
       ->check(cubist::strict_options::positive)
       ->needs(model);
   auto* forward = app.add_flag("--forward", options.forward, "forward only, no training");
-  app.add_option("--optimizer", options.optimizer, "whose state counts as memory")
-      ->check(CLI::IsMember({"adamw", "adam", "sgd", "none"}))
+  app.add_option("--optimizer", options.optimizer,
+                 "whose state counts as memory; Muon's products count, too")
+      ->check(CLI::IsMember({"adamw", "adam", "muon", "sgd", "none"}))
       ->capture_default_str()
       ->excludes(forward);
   app.add_flag("--sharded", options.sharded,

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <locale>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -22,6 +24,8 @@
 #include "cubist/plan/direct_cost.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/plan/model.hpp"
+#include "cubist/plan/muon_cost.hpp"
+#include "cubist/plan/muon_plan.hpp"
 #include "cubist/plan/time.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -43,6 +47,10 @@ struct PlanOptions
   /// The number of moments that the optimizer keeps for each element of a parameter: 2 for Adam, 1
   /// for Sgd.
   int moments = 2;
+  /// Whether Muon updates the matrices of layers; `moments` is then that of AdamW.
+  bool muon = false;
+  /// Where Muon orthogonalizes them.
+  MuonWay muon_way = MuonWay::automatic;
   /// Whether the replicas of a parameter share its optimizer's state: `Sharded`.
   bool sharded = false;
   /// The number of layers or blocks in a segment of a network whose activations are recomputed; 0
@@ -293,12 +301,53 @@ template <NetworkScheme S>
   return key(a) < key(b);
 }
 
+/// Adds the work of Muon to a plan, and to its note the way of each kind of matrix.
+inline void add_muon(Plan& plan, const MuonMatrices& matrices, const Machine& machine,
+                     const PlanOptions& options)
+{
+  constexpr int steps = 5;
+  // Momentum of 16-bit weights is in float.
+  const std::size_t bytes = std::max(options.scalar_bytes, sizeof(float));
+  const MuonWork work = matrices.work(options.muon_way, steps, machine, bytes);
+  plan.time.total += work.seconds;
+  plan.time.products += work.products;
+  (plan.ranks > machine.ranks_per_node() ? plan.time.across : plan.time.inside) +=
+      work.seconds - work.products;
+  plan.words += work.words;
+  plan.flops += work.flops;
+  plan.needed += work.flops * plan.ranks;
+  plan.memory_parts.workspace += static_cast<double>(bytes) * work.elements;
+  std::ostringstream note;
+  note.imbue(std::locale::classic());
+  note.precision(3);
+  note << plan.note << (plan.note.empty() ? "" : "; ") << "Muon takes " << work.seconds
+       << " s: " << work.ways;
+  plan.note = note.str();
+}
+
 /// Completes a plan to which everything has been added.
 inline void complete(Plan& plan, const Machine& machine)
 {
   plan.padding = plan.flops * plan.ranks / plan.needed - 1;
   plan.memory = plan.memory_parts.total();
   plan.fits_memory = plan.memory <= machine.memory_per_rank(plan.ranks);
+}
+
+/// The weights of layers.
+template <SchemeType S>
+[[nodiscard]] MuonMatrices muon_matrices(const typename S::Axes::Array& extents,
+                                         const std::vector<ProductSize>& layers)
+{
+  MuonMatrices all;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+  {
+    const auto add = [&]<class Of>(std::type_identity<Of>) {
+      all.add<typename Of::Weight, typename Of::Axes>(extents, Of::quantum(extents),
+                                                      {layers[i].k, layers[i].n}, 1);
+    };
+    i % 2 == 0 ? add(std::type_identity<S>{}) : add(std::type_identity<typename S::Next>{});
+  }
+  return all;
 }
 
 }  // namespace detail
@@ -328,6 +377,8 @@ template <SchemeType S>
   }
   segments.add_to(plan.memory_parts);
   plan.time = with_gradient_sums(plan.time, last_sums, machine.hidden(plan.ranks));
+  if (options.training && options.muon)
+    detail::add_muon(plan, detail::muon_matrices<S>(extents, layers), machine, options);
   detail::complete(plan, machine);
   return plan;
 }

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "cubist/gradients/gradient_buckets.hpp"
@@ -434,6 +435,27 @@ template <SchemeType S>
   return (blocks - 1) / options.recompute * options.recompute;
 }
 
+/// The weights of blocks; merged ones count one by one.
+template <SchemeType S>
+[[nodiscard]] MuonMatrices muon_matrices(const TransformerParts<S>& parts, std::size_t blocks)
+{
+  MuonMatrices all;
+  const auto& extents = parts.extents();
+  const std::size_t quantum = S::quantum(extents);
+  const auto or_of_mesh = [&](std::size_t q) { return q == 0 ? quantum : q; };
+  for (const auto& p : parts.products())
+    for (const auto& output : p.outputs)
+    {
+      const auto add = [&]<class Of>(std::type_identity<Of>) {
+        all.add<typename Of::Weight, typename Of::Axes>(
+            extents, {or_of_mesh(p.quanta.k), or_of_mesh(output.quantum)}, {p.size.k, output.n},
+            blocks);
+      };
+      p.is_next ? add(std::type_identity<typename S::Next>{}) : add(std::type_identity<S>{});
+    }
+  return all;
+}
+
 }  // namespace detail
 
 /// The plan of scheme `S` with these extents for a step of a transformer, in a world of `ranks`;
@@ -460,6 +482,8 @@ template <SchemeType S>
   planner.add_ring_workspace();
   if (options.training) planner.add_gradient_sums(last), planner.add_optimizer();
   plan.note = detail::attention_note(parts);
+  if (options.training && options.muon)
+    detail::add_muon(plan, detail::muon_matrices(parts, blocks), machine, options);
   detail::complete(plan, machine);
   return plan;
 }
