@@ -14,6 +14,7 @@
 
 #include <cubist/cubist.hpp>
 #include <cubist/dataset/token_batches.hpp>
+#include <cubist/nn/optimizers/muon.hpp>
 #include <cubist/nn/transformer/generate.hpp>
 #include <cubist/nn/transformer/pipelined_transformer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
@@ -41,6 +42,7 @@ struct Settings
   std::size_t recompute = 0;
   cubist::PipelineOptions pipeline = {};  // of a scheme in stages
   std::uint64_t steps = 1000;
+  std::string optimizer = "adamw";
   double learning_rate = 2e-3;
   bool constant_rate = false;  // without a warm-up and a decay
   double clip = 1;
@@ -112,8 +114,6 @@ Run train(const Split& data, const Settings& s, int ranks,
                   std::size_t{data.training.size()}, std::size_t{data.held_out.size()});
     }
 
-    cubist::Sharded<cubist::AdamW<T, typename Model::Mesh>> optimizer{
-        parameters, {.weight_decay = 0.1, .decay_biases_and_norms = true}, s.micro_batches};
     cubist::TrainerOptions options{.steps = s.steps,
                                    .micro_batches = s.micro_batches,
                                    .learning_rate =
@@ -133,17 +133,29 @@ Run train(const Split& data, const Settings& s, int ranks,
       options.samples = s.batch * s.length;
       options.log = s.log;
     }
-    cubist::Trainer trainer{model, optimizer, options};
-    const auto training = trainer.run(
-        [&](const cubist::MicroBatch& b) {
-          return model.compute_gradients(batches.batch(b.index), s.length, b.gradient_scale);
-        },
-        [&](std::uint64_t step) {
-          const std::size_t last = s.test == 0 ? data.held_out.size() : s.test;
-          return std::vector<cubist::NamedValue>{
-              {"held-out bits a byte", bits_a_byte(model, data.held_out, s.batch, s.length,
-                                                   step == s.steps ? last : 4 * s.batch)}};
-        });
+    const auto train_by = [&](auto optimizer) {
+      cubist::Trainer trainer{model, optimizer, options};
+      return trainer.run(
+          [&](const cubist::MicroBatch& b) {
+            return model.compute_gradients(batches.batch(b.index), s.length, b.gradient_scale);
+          },
+          [&](std::uint64_t step) {
+            const std::size_t last = s.test == 0 ? data.held_out.size() : s.test;
+            return std::vector<cubist::NamedValue>{
+                {"held-out bits a byte", bits_a_byte(model, data.held_out, s.batch, s.length,
+                                                     step == s.steps ? last : 4 * s.batch)}};
+          });
+    };
+    using Mesh = typename Model::Mesh;
+    const cubist::AdamOptions adamw{
+        .learning_rate = s.learning_rate, .weight_decay = 0.1, .decay_biases_and_norms = true};
+    const auto training =
+        s.optimizer == "muon"
+            ? train_by(cubist::Sharded<cubist::Muon<T, Mesh>>{
+                  parameters,
+                  {.scale = cubist::MuonScale::match_rms_adamw, .adamw = adamw},
+                  s.micro_batches})
+            : train_by(cubist::Sharded<cubist::AdamW<T, Mesh>>{parameters, adamw, s.micro_batches});
     exit_code = training.exit_code();
     if (first) run.losses = training.losses;
     if (!verbose || training.stopped) return;

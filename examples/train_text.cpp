@@ -101,6 +101,8 @@ try
   app.add_option("--recompute", s.recompute,
                  "the blocks of a segment, whose activations backward computes again; 0 keeps all");
   app.add_option("--steps", s.steps, "the number of steps")->check(CLI::PositiveNumber);
+  app.add_option("--optimizer", s.optimizer, "Muon has the matrices of layers, and AdamW the rest")
+      ->check(CLI::IsMember({"adamw", "muon"}));
   app.add_option("--learning-rate", s.learning_rate, "the learning rate after the warm-up");
   app.add_option("--clip", s.clip, "the norm to which gradients are clipped; 0: no clipping");
   app.add_option("--dropout", s.dropout, "the probability of dropout");
