@@ -63,8 +63,8 @@ TEST_CASE("a matrix that lies like the grid is not sent")
   const auto w = matrix(blocks({4, 8}, 2, 2));
   const auto cost = detail::muon_cost(w, {MuonWay::distributed, {0, 1, 2, 3}, 2, 2}, 1, 1, {}, 4);
   CHECK(cost.moved == 0);
-  // X of 2 x 4 to one rank, 3 slices of 1 x 4 of A and B to one, 2 x 4 of A to one; the norm.
-  CHECK(cost.products == 4 * (2 * 4 + 3 * 4 + 2 * 4) + 8);
+  // An iteration, and the norm.
+  CHECK(cost.products == GramGrid::elements_of_iteration({2, 2}, 4, 8) + 6);
 }
 
 TEST_CASE("homes are dealt out by work, not by count")
@@ -80,7 +80,7 @@ TEST_CASE("the chosen way sends no more than a copy of the matrix to every rank,
   for_each_scheme([&]<class S>() {
     for_each_mesh<S>(64, [&](const typename S::Axes::Array& extents) {
       const int ranks = S::Axes::ranks(extents);
-      if (ranks < 2 || (quick && ranks % 8 != 0)) return;
+      if (ranks < 2 || (quick && ranks % 16 != 0)) return;
       ++meshes;
       for (const Shape shape :
            {Shape{1024, 1024}, Shape{4096, 1024}, Shape{64, 8192}, Shape{1, 512}})
@@ -96,7 +96,7 @@ TEST_CASE("the chosen way sends no more than a copy of the matrix to every rank,
         }
     });
   });
-  CHECK(meshes > 50);
+  CHECK(meshes > 20);
   CHECK(wins["home"] > 0);
   CHECK(wins["distributed"] > 0);
 }

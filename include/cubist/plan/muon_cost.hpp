@@ -15,9 +15,8 @@
 //
 //   there        for each rank, the elements of X on it that are not in its block of W
 //   and back     for each rank, the elements of its block of W that are not in its part of X
-//   a step       of Newton-Schulz on the grid, with v = n / r rows on a rank, padded to a multiple
-//                of c: P (r-1) v k/c + 3 P (c-1) v/c n + P (r-1) v n
-//   the norm     2 r (c-1) + 2 c (r-1)
+//   a step       of Newton-Schulz on the grid: GramGrid::elements_of_iteration
+//   the norm     2 (P - 1)
 //
 // Source: Jordan et al., "Muon", 2024; Liu et al., "Muon is Scalable for LLM Training",
 // arXiv 2502.16982, section 2.3.
@@ -33,6 +32,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/machine/machine.hpp"
+#include "cubist/scheme/gram_grid.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -101,11 +101,10 @@ struct MuonGrid
   int cols = 1;
 
   [[nodiscard]] bool is_one() const { return rows * cols == 1; }
-  /// The rows of X on a rank, padded, and its columns.
+  /// The rows of X on a rank, and its columns.
   [[nodiscard]] std::size_t v(const MuonMatrix& w) const
   {
-    const auto c = static_cast<std::size_t>(cols);
-    return is_one() ? w.n() : pad(ceil_div(w.n(), static_cast<std::size_t>(rows)), c);
+    return ceil_div(w.n(), static_cast<std::size_t>(rows));
   }
   [[nodiscard]] std::size_t u(const MuonMatrix& w) const
   {
@@ -161,11 +160,10 @@ struct MuonCost
 [[nodiscard]] inline std::uint64_t muon_product_elements(const MuonMatrix& w, const MuonGrid& grid,
                                                          int steps)
 {
-  const auto r = static_cast<std::uint64_t>(grid.rows);
-  const auto c = static_cast<std::uint64_t>(grid.cols);
-  const std::uint64_t v = grid.v(w), n = r * v;
-  const std::uint64_t step = r * c * ((r - 1) * v * (grid.u(w) + n) + 3 * (c - 1) * (v / c) * n);
-  return static_cast<std::uint64_t>(steps) * step + 2 * r * (c - 1) + 2 * c * (r - 1);
+  if (grid.is_one()) return 0;
+  return static_cast<std::uint64_t>(steps) *
+             GramGrid::elements_of_iteration({grid.rows, grid.cols}, w.n(), w.k()) +
+         2 * static_cast<std::uint64_t>(grid.rows * grid.cols - 1);
 }
 
 /// @param steps  of Newton-Schulz
@@ -190,15 +188,14 @@ struct MuonCost
   const int all = static_cast<int>(w.ranks().size());
   const double cores = machine.cores_to_multiply({all, all});
   const RateTable& rates = machine.rates_of(scalar_bytes);
-  const std::size_t v = grid.v(w), u = grid.u(w), n = static_cast<std::size_t>(grid.rows) * v;
-  const std::size_t slice = v / static_cast<std::size_t>(grid.cols);
+  const std::size_t v = grid.v(w), u = grid.u(w), n = w.n();
+  const std::size_t inner = ceil_div(n, static_cast<std::size_t>(grid.cols));
   double products = 0;
-  for (const ProductSize size :
-       {ProductSize{v, n, u}, ProductSize{slice, n, n}, ProductSize{v, u, n}})
-  {
-    products += steps * machine.product_seconds(rates, size, scalar_bytes) / cores;
-    cost.flops += 2.0 * steps * double(size.m) * double(size.n) * double(size.k);
-  }
+  const auto add = [&](ProductSize size, double part) {
+    products += part * steps * machine.product_seconds(rates, size, scalar_bytes) / cores;
+    cost.flops += part * steps * 2.0 * double(size.m) * double(size.n) * double(size.k);
+  };
+  add({v, n, u}, 0.5), add({v, n, inner}, 0.5), add({v, u, n}, 1);
   const Link& link = all > machine.ranks_per_node() ? machine.across() : machine.inside();
   const auto bytes = static_cast<double>(scalar_bytes);
   // The elements that the busiest rank sends or receives for a matrix.

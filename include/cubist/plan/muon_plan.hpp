@@ -60,7 +60,6 @@ class MuonMatrices
                               std::size_t scalar_bytes) const
   {
     MuonWork all;
-    std::size_t scratch = 0;
     for (const auto& [w, count] : kinds_)
     {
       const auto [grid, cost] = choose_muon_way(w, way, steps, count, machine, scalar_bytes);
@@ -73,17 +72,15 @@ class MuonMatrices
       all.flops += (home ? n / double(ranks) : n) * cost.flops;
       // Homes keep all their matrices at once.
       const std::size_t x = grid.v(w) * grid.u(w);
-      if (home) all.elements += double(ceil_div(count, ranks) * x);
+      all.elements += double((home ? ceil_div(count, ranks) : 1) * x);
+      // X twice, A and B; on several rows of ranks a gathered X, too.
       const auto r = static_cast<std::size_t>(grid.rows);
-      const std::size_t rows = r * grid.v(w);
-      scratch =
-          std::max(scratch, (home ? x : 2 * x) + (r > 1 ? r * x : 0) + rows * (rows + grid.v(w)));
+      all.elements += double(2 * x + 2 * grid.v(w) * w.n() + (r > 1 ? r * x : 0));
       std::ostringstream text;
       text << (all.ways.empty() ? "" : ", ") << name_of(grid.way) << " for " << count << " of "
            << w.shape.rows << " x " << w.shape.cols;
       all.ways += text.str();
     }
-    all.elements += double(scratch);
     return all;
   }
 

@@ -37,6 +37,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -233,7 +234,9 @@ struct BackendOf<AxisMesh<A, B>>
 template <RealScalar V, class M>
 class Orthogonalizer
 {
-  using Grid = OrthogonalGrid<typename BackendOf<M>::type>;
+  using Plan = NewtonSchulz<V, typename BackendOf<M>::type>;
+  using Grid = typename Plan::Grid;
+  using GridKey = std::tuple<std::vector<int>, int, int>;
   using Buffer = typename M::Engine::template Buffer<V>;
   using View = DistView<V, M>;
 
@@ -261,8 +264,8 @@ class Orthogonalizer
       work_.emplace_back();
       Work& work = work_.back();
       const Block mine = m.grid.cell(m.w, mesh_.rank());
-      work.grid = grid_of(m.grid);
-      work.shape = mine.padded();
+      work.plan = plan_of(m);
+      work.shape = mine.valid();
       if (m.grid.way == MuonWay::home) work.memory = Buffer(work.shape.size());
       for (const auto& part : m.w.parts)
       {
@@ -303,7 +306,6 @@ class Orthogonalizer
     for_each_of([&](const Matrix& m) { return !at_home(m); },
                 [&](const Matrix& m, Work& work) {
                   BorrowedMatrix<V, M> cell{mesh_, work.shape};
-                  mesh_.engine().fill(cell.view(), V{});
                   fetch(m, work, cell.view(), view_of);
                   compute(m, work, cell.view(), options);
                   hand_back(m, work, cell.view(), view_of);
@@ -313,7 +315,7 @@ class Orthogonalizer
  private:
   struct Work
   {
-    std::shared_ptr<Grid> grid;  // null on ranks that are not on it
+    std::shared_ptr<Plan> plan;  // null on ranks that are not on the grid
     Shape shape;
     Buffer memory = Buffer(0);
     std::vector<std::size_t> first;  // the first column of each part in this rank's cell
@@ -357,9 +359,9 @@ class Orthogonalizer
   }
   void compute(const Matrix& m, Work& work, MatrixView<V> cell, const NewtonSchulzOptions& options)
   {
-    if (!work.grid) return;
+    if (!work.plan) return;
     const Span span{mesh_.engine(), {"Muon", name_of(m.grid.way), m.w.shape.rows, m.w.shape.cols}};
-    orthogonalize(*work.grid, cell, !m.w.is_wide(), options, m.scale);
+    work.plan->orthogonalize(cell, !m.w.is_wide(), options, m.scale);
   }
 
   /// Chooses the grid of each matrix, once for all that have one shape and lie alike.
@@ -401,27 +403,35 @@ class Orthogonalizer
     for (std::size_t i = 0; i < homes.size(); ++i) at_home[i]->grid.ranks = {homes[i]};
   }
 
-  /// The mesh of a grid; all ranks make those of several ranks together.
-  [[nodiscard]] std::shared_ptr<Grid> grid_of(const MuonGrid& grid)
+  /// The plan of a matrix, which those of its size on the same grid share.
+  [[nodiscard]] std::shared_ptr<Plan> plan_of(const Matrix& m)
   {
+    const MuonGrid& on = m.grid;
     const bool is_on_it =
-        std::find(grid.ranks.begin(), grid.ranks.end(), mesh_.rank()) != grid.ranks.end();
-    const bool is_one = grid.is_one();
-    auto key = std::pair{is_one ? std::vector<int>{} : grid.ranks, std::pair{grid.rows, grid.cols}};
-    const auto found = grids_.find(key);
-    if (found != grids_.end()) return is_on_it ? found->second : nullptr;
-    auto group = mesh_.world().split(is_one ? mesh_.rank() : is_on_it ? 0 : 1, mesh_.rank());
-    auto made = is_one || is_on_it
-                    ? std::make_shared<Grid>(group, typename Grid::Array{grid.rows, grid.cols}, 1)
-                    : nullptr;
-    grids_.emplace(std::move(key), made);
-    return is_on_it ? made : nullptr;
+        std::find(on.ranks.begin(), on.ranks.end(), mesh_.rank()) != on.ranks.end();
+    const bool is_one = on.is_one();
+    // All ranks make a grid together; those of one rank are made at once.
+    const auto [place, is_new] =
+        grids_.try_emplace({is_one ? std::vector<int>{} : on.ranks, on.rows, on.cols});
+    auto& grid = place->second;
+    if (is_new)
+    {
+      const int colour = is_one ? mesh_.rank() : is_on_it ? 0 : 1;
+      auto group = mesh_.world().split(colour, mesh_.rank());
+      if (is_one || is_on_it)
+        grid = std::make_shared<Grid>(group, typename Grid::Array{on.rows, on.cols}, 1);
+    }
+    if (!is_on_it) return nullptr;
+    auto& plan = plans_[{grid.get(), m.w.n(), m.w.k()}];
+    if (!plan) plan = std::make_shared<Plan>(*grid, m.w.n(), m.w.k());
+    return plan;
   }
 
   M mesh_;
   std::vector<Matrix> matrices_;
   std::vector<Work> work_;
-  std::map<std::pair<std::vector<int>, std::pair<int, int>>, std::shared_ptr<Grid>> grids_;
+  std::map<GridKey, std::shared_ptr<Grid>> grids_;  // null on ranks that are not on one
+  std::map<std::tuple<const Grid*, std::size_t, std::size_t>, std::shared_ptr<Plan>> plans_;
 };
 
 }  // namespace detail
