@@ -13,6 +13,7 @@
 #include "networks/elementwise.hpp"
 #include "networks/generate.hpp"
 #include "networks/mlp.hpp"
+#include "networks/muon.hpp"
 #include "networks/saves.hpp"
 #include "networks/tracing.hpp"
 #include "networks/transformer.hpp"
@@ -40,6 +41,7 @@ int main(int argc, char** argv)
     bench::add_gram(app, action);
     bench::add_mlp(app, action);
     bench::add_transformer(app, action);
+    bench::add_muon(app, action);
     bench::add_generate(app, action);
     bench::add_collectives(app, action);
     bench::add_elementwise(app, action);

@@ -10,6 +10,7 @@
 #include "common/job.hpp"
 #include "networks/generate.hpp"
 #include "networks/mlp.hpp"
+#include "networks/muon.hpp"
 #include "networks/transformer.hpp"
 #include "planner/machine.hpp"
 #include "planner/planner.hpp"
@@ -33,6 +34,7 @@ bool started_by_mpi()
 Job find_mpi_job() { return {}; }
 std::optional<Row> matmul_on_mpi(const MatmulTask&) { return {}; }
 std::optional<Row> mlp_on_mpi(const MlpTask&) { return {}; }
+std::optional<Row> muon_on_mpi(const MuonTask&) { return {}; }
 std::optional<Row> transformer_on_mpi(const TransformerTask&) { return {}; }
 std::optional<GenerateRow> generate_on_mpi(const GenerateTask&) { return {}; }
 std::optional<PgemmRow> pgemm_on_mpi(const PgemmTask&) { return {}; }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A step of Muon, without the network, beside its products by BLAS on all cores, those of a matrix
+// with its transpose by syrk.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/job.hpp"
+#include "common/row.hpp"
+
+namespace CLI
+{
+class App;
+}
+
+namespace bench
+{
+
+struct MuonTask
+{
+  Setting on;
+  std::vector<std::size_t> layers;  // features: of the input, between the layers, of the output
+  std::string way;
+};
+
+/// Takes steps; every process calls it, the first one gets the row.
+[[nodiscard]] std::optional<Row> muon_on(const Job& job, const MuonTask& task);
+[[nodiscard]] std::optional<Row> muon_on_mpi(const MuonTask& task);
+
+/// Adds the subcommand, which sets `action`.
+void add_muon(CLI::App& app, Action& action);
+
+}  // namespace bench
