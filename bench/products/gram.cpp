@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/backend/threads.hpp>
-#include <cubist/compiled_loops.hpp>
+#include <cubist/compiled/loops.hpp>
 #include <cubist/engine/host/blas_threads.hpp>
 #include <cubist/engine/syrk.hpp>
 #include <cubist/matmul/dist_gram.hpp>
