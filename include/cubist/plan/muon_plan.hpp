@@ -8,7 +8,6 @@
 //
 // Matrices of one shape that lie alike are one kind.
 
-#include <algorithm>
 #include <cstddef>
 #include <sstream>
 #include <string>

@@ -13,7 +13,6 @@
 // Source: the iteration is that of Jordan et al., "Muon: An optimizer for hidden layers in neural
 // networks", 2024.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
