@@ -10,6 +10,7 @@
 
 #include "cubist/backend/simulated.hpp"
 #include "cubist/gradients/gradient_accumulation.hpp"
+#include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
@@ -147,6 +148,47 @@ TEST_CASE("simulated: a launch needs the memory of the one before it")
   const auto first = peaks();
   CHECK(peaks() == first);
   for (const auto& r : Simulated::report().ranks) CHECK(r.memory == 0);
+}
+
+TEST_CASE(
+    "a save in the background takes the time of a copy, and then that of the disk beside steps")
+{
+  struct Times
+  {
+    double stall, wait, wait_after_steps;
+    bool skipped;
+  };
+  const Machine usual = Simulated::machine;
+  Simulated::machine.write_bandwidth = 1e6;
+  const auto all = on_mesh<Simulated>(two_by_two, [](const auto& mesh) {
+    MLP<Summa2D, Simulated, float> mlp{mesh, {500, 1000}};
+    Checkpoints checkpoints{mesh, "/nowhere", {.in_flight = SaveInFlight::skip}};
+    const auto state = state_of(mlp);
+    const auto seconds = [](auto f) {
+      const double begin = Simulated::now();
+      f();
+      return Simulated::now() - begin;
+    };
+    Times t{};
+    t.stall = seconds([&] { checkpoints.save_in_background(1, state); });
+    t.skipped = !checkpoints.save_in_background(2, state);
+    t.wait = seconds([&] { checkpoints.wait(); });
+    checkpoints.save_in_background(3, state);
+    mesh.engine().wait_until(Simulated::now() + 5);  // steps
+    t.wait_after_steps = seconds([&] { checkpoints.wait(); });
+    return t;
+  });
+  Simulated::machine = usual;
+  const double copy = 2 * 4.0 * 500 * 1000 / 4 / usual.memory_bandwidth;
+  const double write = 4.0 * (500 * 1000 + 1000) / 1e6;  // of all ranks
+  for (const Times& t : all)
+  {
+    CHECK(t.stall >= copy);
+    CHECK(t.stall < 1.1 * copy);
+    CHECK(t.skipped);
+    CHECK(t.wait == Approx(write).epsilon(1e-3));
+    CHECK(t.wait_after_steps < 1e-3 * write);
+  }
 }
 
 }  // namespace backend_simulated_training_test

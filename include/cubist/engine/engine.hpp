@@ -33,6 +33,7 @@
 //                      and one launch for many matrices      engine/matrix_groups.hpp maps them one
 //                                                            after the other
 //   RemembersTimes     the time of work, instead of the work engine/repeated_work.hpp does the work
+//   WritesInTime       the time of a disk, instead of files  io/checkpoints.hpp writes files
 //
 // `optional_parts` lists them all for an engine.
 //
@@ -269,6 +270,15 @@ concept RemembersTimes = requires(const E& e, const RepeatedWork& work, void (*f
   e.repeat(work, f);
 };
 
+/// Engines without elements, whose saves in the background take the time of a disk that all ranks
+/// share, and write nothing. Times are those of the engine's clock.
+template <class E>
+concept WritesInTime = requires(const E& e, double bytes, double time) {
+  { e.start_write(bytes) } -> std::same_as<double>;  // the time at which it ends
+  { e.seconds() } -> std::same_as<double>;           // the time now
+  e.wait_until(time);
+};
+
 /// An optional part, and whether an engine has it.
 using OptionalPart = std::pair<std::string_view, bool>;
 
@@ -283,7 +293,8 @@ inline constexpr std::array optional_parts{
     OptionalPart{"PassesRows", PassesRows<E>},
     OptionalPart{"FoldsInMemory", FoldsInMemory<E>},
     OptionalPart{"Captures", Captures<E>},
-    OptionalPart{"RemembersTimes", RemembersTimes<E>}};
+    OptionalPart{"RemembersTimes", RemembersTimes<E>},
+    OptionalPart{"WritesInTime", WritesInTime<E>}};
 
 /// Makes a buffer of an engine hold at least n elements. If it grows, it holds zeros.
 /// Returns its elements.

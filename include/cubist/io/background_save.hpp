@@ -128,6 +128,10 @@ class BackgroundSave
   /// @pre !is_in_flight()
   void start(BackgroundFile file, bool writes_first);
 
+  /// When the disk has written the last save, for an engine that WritesInTime; such saves have no
+  /// thread.
+  double simulated_end = 0;
+
   /// Whether a save was started, and its end is not known: the same on all ranks.
   [[nodiscard]] bool is_in_flight() const { return thread_.joinable(); }
   /// What this rank's thread does.

@@ -43,6 +43,7 @@
 #include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
 #include "cubist/io/background_save.hpp"
 #include "cubist/io/element_type.hpp"
 #include "cubist/io/file.hpp"
@@ -156,6 +157,11 @@ class FirstFailure
 template <class M>
 void finish_save(const M& mesh, BackgroundSave& background)
 {
+  if constexpr (WritesInTime<typename M::Engine>)
+  {
+    mesh.engine().wait_until(background.simulated_end);
+    return mesh.world().barrier();
+  }
   if (!background.is_in_flight()) return;
   const std::string error = background.wait_for_part();
   const FirstFailure of_parts{mesh, error};
@@ -231,6 +237,30 @@ copy_parts(const M& mesh, const SafetensorsHeader& header, std::uint64_t begin, 
   return writes;
 }
 
+/// Takes the time of a save in the background: a rank copies its part, and the disk writes it.
+/// @returns false if it was skipped
+template <WritesInTime E, Scalar T, class M>
+bool start_simulated(const M& mesh, const E& engine, BackgroundSave& background,
+                     const CheckpointOptions& options, const State<T, M>& state)
+{
+  const bool writes = background.simulated_end > engine.seconds();
+  if (options.in_flight == SaveInFlight::skip && all_reduced(mesh, int{writes}, ReduceOp::max) > 0)
+    return false;
+  finish_save(mesh, background);
+  double bytes = 0;
+  for_each_matrix(
+      [&]<class V>(const NamedMatrix<V, M>& m) {
+        if (!m.matrix.is_primary(mesh.rank())) return;
+        const MatrixView<V> mine = m.matrix.valid();
+        engine.copy(MatrixView<const V>{mine}, mine);
+        bytes += static_cast<double>(mine.size()) * sizeof(V);
+      },
+      state.matrices, state.accumulators);
+  background.simulated_end = engine.start_write(bytes);
+  if (options.copies == 0) engine.wait_until(background.simulated_end);
+  return true;
+}
+
 /// Starts a save in the background. Every rank of the mesh calls it.
 /// @returns false if it was skipped
 template <Scalar T, class M>
@@ -241,6 +271,8 @@ bool start_checkpoint(const M& mesh, BackgroundSave& background, const std::stri
   require<ArgumentError>(options.copies <= 1, "got ", options.copies,
                          " copies of the state, but saves in the background use at most one, "
                          "because one is in flight at a time; use 0 or 1");
+  if constexpr (WritesInTime<typename M::Engine>)
+    return start_simulated(mesh, mesh.engine(), background, options, state);
   if (options.in_flight == SaveInFlight::skip && background.is_in_flight())
   {
     const int phase = all_reduced(mesh, static_cast<int>(background.phase()), ReduceOp::max);

@@ -189,6 +189,14 @@ class Simulation
     block(self, *computation);
   }
 
+  /// `self` gives bytes to the disk, which writes what it gets one after the other. Returns the
+  /// time at which they are written.
+  double write(SimulatedRank& self, double bytes)
+  {
+    catch_up(self);
+    return disk_is_free_ = std::max(disk_is_free_, self.clock) + bytes / machine_.write_bandwidth;
+  }
+
   /// Fails all ranks, in the wait they are in or in their next one. Only the first failure counts.
   void fail(Failure failure, std::string message)
   {
@@ -288,6 +296,7 @@ class Simulation
   std::vector<SimulatedRank> ranks_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready_;
   std::map<RepeatedWork, WorkTime> times_;
+  double disk_is_free_ = 0;  // the time from which it is
   int unfinished_;
   Failure failure_ = Failure::none;
   std::string message_;

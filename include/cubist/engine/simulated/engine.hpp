@@ -11,6 +11,7 @@
 // Each call also takes the machine's `call_seconds`. Values that a program reads are zeros, and
 // folds return their initial value. The time of work that is repeated is computed once.
 
+#include <algorithm>
 #include <cstddef>
 
 #include "cubist/core/matrix_view.hpp"
@@ -146,6 +147,20 @@ class SimulatedEngine
     me.simulation->repeat(me, work, f);
   }
 
+  /// The rank's clock.
+  [[nodiscard]] double seconds() const { return rank().clock; }
+  /// Gives the disk these bytes, and returns when they are on it.
+  [[nodiscard]] double start_write(double bytes) const
+  {
+    detail::SimulatedRank& me = rank();
+    return me.simulation->write(me, bytes);
+  }
+  void wait_until(double time) const
+  {
+    detail::SimulatedRank& me = rank();
+    me.clock = std::max(me.clock, time);
+  }
+
   template <class T>
   [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
   {
@@ -202,6 +217,7 @@ class SimulatedEngine
 
 static_assert(Engine<SimulatedEngine>);
 static_assert(detail::RemembersTimes<SimulatedEngine>);
+static_assert(detail::WritesInTime<SimulatedEngine>);
 
 /// The matrices of a simulation have no elements.
 template <>
