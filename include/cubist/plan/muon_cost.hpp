@@ -144,6 +144,13 @@ struct MuonGrid
   return common(a.rows, b.rows) * common(a.cols, b.cols);
 }
 
+/// The machine by whose figures an optimizer chooses, which knows no other.
+[[nodiscard]] inline const Machine& usual_machine()
+{
+  static const Machine machine;
+  return machine;
+}
+
 /// What orthogonalizing matrices of one shape costs.
 struct MuonCost
 {

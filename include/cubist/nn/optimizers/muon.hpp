@@ -63,8 +63,8 @@ namespace cubist::CUBIST_ABI
 /// How the learning rate of a matrix follows from its shape; in and out are its rows and columns.
 enum class MuonScale : std::uint8_t
 {
-  original,         ///< sqrt(max(1, out / in))
-  match_rms_adamw,  ///< 0.2 sqrt(max(out, in))
+  original,        ///< sqrt(max(1, out / in))
+  match_rms_adamw  ///< 0.2 sqrt(max(out, in))
 };
 
 /// Options of Muon.
@@ -74,8 +74,8 @@ struct MuonOptions
   double momentum = 0.95;  ///< the part of the momentum that is kept
   bool nesterov = true;    ///< whether the gradient is added once more
   double weight_decay = 0.1;
-  NewtonSchulzOptions newton_schulz = {};
-  MuonScale scale = MuonScale::original;
+  NewtonSchulzOptions newton_schulz = {};  ///< how momentum is orthogonalized
+  MuonScale scale = MuonScale::original;   ///< how the rate depends on the shape
   /// Whether the matrices of one product, as query, key and value, or gate and up, are
   /// orthogonalized as one matrix. By default each is by itself.
   bool merged = false;
@@ -244,10 +244,10 @@ class Orthogonalizer
   /// A matrix, and its parameters by their numbers in the list.
   struct Matrix
   {
-    std::string name;
-    MuonMatrix w;
-    std::vector<std::size_t> parameters;
-    double scale = 1;
+    std::string name = {};
+    MuonMatrix w = {};
+    std::vector<std::size_t> parameters = {};
+    double scale = 1;  // what the orthogonal factor is multiplied by
     MuonGrid grid = {};  // which the constructor chooses
   };
 
@@ -285,7 +285,7 @@ class Orthogonalizer
   {
     std::uint64_t all = 0;
     for (const Matrix& m : matrices_)
-      all += muon_cost(m.w, m.grid, steps, 1, Machine{}, sizeof(V)).elements();
+      all += muon_cost(m.w, m.grid, steps, 1, usual_machine(), sizeof(V)).elements();
     return all;
   }
 
@@ -388,8 +388,8 @@ class Orthogonalizer
     std::vector<std::vector<int>> ranks;
     for (const auto& kind : kinds)
     {
-      const auto choice =
-          choose_muon_way(kind.front()->w, way, options.steps, kind.size(), Machine{}, sizeof(V));
+      const auto choice = choose_muon_way(kind.front()->w, way, options.steps, kind.size(),
+                                          usual_machine(), sizeof(V));
       for (Matrix* const m : kind)
       {
         m->grid = choice.grid;

@@ -39,7 +39,7 @@ namespace cubist::CUBIST_ABI
 /// The iteration of Newton-Schulz.
 struct NewtonSchulzOptions
 {
-  int steps = 5;
+  int steps = 5;                                                ///< iterations
   std::array<double, 3> coefficients{3.4445, -4.7750, 2.0315};  ///< a, b and c
   double epsilon = 1e-7;  ///< the least number by which the matrix is divided
 };
