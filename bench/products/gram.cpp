@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cubist/backend/threads.hpp>
+#include <cubist/comm/window.hpp>
 #include <cubist/compiled/loops.hpp>
 #include <cubist/engine/host/blas_threads.hpp>
 #include <cubist/engine/syrk.hpp>
@@ -88,7 +89,10 @@ GramTimes measure(cubist::Shape x, const GramOptions& options)
   using ByGemm = cubist::DistMatMul<cubist::Summa2D, cubist::Threads, T, Op::none, Op::transpose>;
   GramTimes times;
   cubist::launch<cubist::Threads>({.ranks = options.ranks}, [&](World& world) {
-    const Grid grid{world, cubist::GramGrid::best_extents(options.ranks, x.rows, x.cols), 1};
+    const Grid grid{
+        world,
+        cubist::GramGrid::best_extents(options.ranks, x.rows, x.cols, cubist::can_expose(world)),
+        1};
     cubist::DistGram<T, cubist::GramGrid::Weight, Grid> gram{grid, x.rows, x.cols};
     cubist::DistMatrix<T, cubist::GramGrid::Weight, Grid> on_grid{grid, x};
     cubist::DistMatrix<T, cubist::GramGrid::Input, Grid> a{grid, {x.rows, x.rows}};
@@ -114,7 +118,11 @@ GramTimes measure(cubist::Shape x, const GramOptions& options)
       {
         const auto alone = [&] {
           const cubist::BlasThreads one{1};
-          return std::pair{seconds([&] { local->by_gemm(); }), seconds([&] { local->by_syrk(); })};
+          const double begin = processor_seconds();
+          local->by_gemm();
+          const double middle = processor_seconds();
+          local->by_syrk();
+          return std::pair{middle - begin, processor_seconds() - middle};
         }();
         const double on_cores = [&] {
           const AllCores cores;

@@ -2,7 +2,7 @@
 #pragma once
 
 // X X^T by half of the operations, beside gemm: one core by syrk and mirror, and ranks as threads
-// by DistGram, on the grid that sends the fewest elements.
+// by DistGram, on the best grid.
 
 #include "common/job.hpp"
 

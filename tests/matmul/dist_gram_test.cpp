@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -67,7 +68,8 @@ namespace
 
 /// All four forms of the product, and that of its result, are those of the oracle.
 template <class L, Op op, class M>
-void check_gram(const M& mesh, std::size_t n, std::size_t k, Findings& found)
+void check_gram(const M& mesh, std::size_t n, std::size_t k, Findings& found,
+                Method method = Method::automatic)
 {
   const auto x = random_matrix<double>({n, k}, n + 7 * k);
   const auto a = gram_of(x);
@@ -77,8 +79,8 @@ void check_gram(const M& mesh, std::size_t n, std::size_t k, Findings& found)
                            std::to_string(k) + ": ";
   using Plan = DistGram<double, L, M, op>;
   using Square = DistGram<double, GramLayout<L, op>, M>;
-  Plan plan{mesh, n, k};
-  Square square{mesh, n, n, plan.output_quanta()};
+  Plan plan{mesh, n, k, 0, method};
+  Square square{mesh, n, n, plan.output_quanta(), method};
   typename Plan::Input in{mesh, plan.input_shape()};
   load(in, stored(op, x));
   typename Plan::Output out{mesh, {n, n}, plan.output_quanta()};
@@ -120,7 +122,8 @@ void check_scheme(int ranks)
     found.check(true, "");
     on_each_mesh<S, TestBackend>(world, [&](const auto& mesh) {
       check_gram<typename S::Weight, Op::none>(mesh, 11, 23, found);
-      check_gram<typename S::Weight, Op::transpose>(mesh, 13, 6, found);
+      check_gram<typename S::Weight, Op::none>(mesh, 11, 23, found, Method::collectives);
+      check_gram<typename S::Weight, Op::transpose>(mesh, 13, 6, found, Method::collectives);
       check_gram<typename S::Input, Op::none>(mesh, 5, 9, found);
     });
     return found;
@@ -152,7 +155,11 @@ TEST_CASE("Any number of groups, and sizes that leave ranks without a block, are
       Findings found;
       on_each_mesh<GramGrid, TestBackend>(world, [&](const auto& mesh) {
         for (const Shape s : {Shape{1, 1}, {0, 3}, {3, 0}, {2, 9}, {9, 2}, {16, 16}, {25, 31}})
+        {
           check_gram<OnGrid, Op::none>(mesh, s.rows, s.cols, found);
+          check_gram<OnGrid, Op::transpose>(mesh, s.rows, s.cols, found);
+          check_gram<OnGrid, Op::none>(mesh, s.rows, s.cols, found, Method::collectives);
+        }
       });
       return found;
     }));
@@ -221,25 +228,30 @@ TEST_CASE("The ranks send the elements of the formula")
 TEST_CASE("A plan allocates its workspace when it is made, and nothing when it multiplies")
 {
   using M = AxisMesh<Grid, CountedThreads>;
-  for (const Grid::Array e : {Grid::Array{1, 2}, {2, 1}, {2, 2}})
+  for (const auto& [e, method, needs] : {std::tuple{Grid::Array{1, 2}, Method::automatic, true},
+                                         {{2, 1}, Method::automatic, false},
+                                         {{2, 1}, Method::collectives, true},
+                                         {{2, 2}, Method::collectives, true}})
   {
-    const auto bytes = on_ranks<CountedThreads>(e[0] * e[1], [&](Threads::Communicator& world) {
-      const M mesh{world, e, 1};
-      const DistMatrix<double, OnGrid, M> x{mesh, {40, 30}};
-      DistMatrix<double, GramGrid::Input, M> a{mesh, {40, 40}};
-      const std::size_t before = counted_bytes.now;
-      DistGram<double, OnGrid, M> gram{mesh, 40, 30};
-      const std::size_t with_plan = counted_bytes.now;
-      counted_bytes.peak = with_plan;
-      for (int i = 0; i < 3; ++i) gram.forward(x, a, 2, 3);
-      const bool is_steady = counted_bytes.peak == with_plan;
-      const bool is_told = gram.workspace_bytes() == with_plan - before && with_plan > before;
-      gram.release_workspace();
-      const bool is_free = counted_bytes.now == before && gram.workspace_bytes() == 0;
-      gram.forward(x, a);
-      return std::vector{is_steady, is_told, is_free, counted_bytes.now == with_plan};
-    });
-    CAPTURE(e[0], e[1]);
+    CAPTURE(e[0], e[1], static_cast<int>(method));
+    const auto bytes = on_ranks<CountedThreads>(
+        e[0] * e[1], [&, e = e, method = method, needs = needs](Threads::Communicator& world) {
+          const M mesh{world, e, 1};
+          const DistMatrix<double, OnGrid, M> x{mesh, {40, 30}};
+          DistMatrix<double, GramGrid::Input, M> a{mesh, {40, 40}};
+          const std::size_t before = counted_bytes.now;
+          DistGram<double, OnGrid, M> gram{mesh, 40, 30, 0, method};
+          const std::size_t with_plan = counted_bytes.now;
+          counted_bytes.peak = with_plan;
+          for (int i = 0; i < 3; ++i) gram.forward(x, a, 2, 3);
+          const bool is_steady = counted_bytes.peak == with_plan;
+          const bool is_told =
+              gram.workspace_bytes() == with_plan - before && (with_plan > before) == needs;
+          gram.release_workspace();
+          const bool is_free = counted_bytes.now == before && gram.workspace_bytes() == 0;
+          gram.forward(x, a);
+          return std::vector{is_steady, is_told, is_free, counted_bytes.now == with_plan};
+        });
     for (const auto& rank : bytes) CHECK(rank == std::vector(4, true));
   }
 }

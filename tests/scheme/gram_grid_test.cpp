@@ -139,6 +139,9 @@ TEST_CASE("a grid has few rows on few ranks or for a wide matrix, and more on ma
                 GramGrid::elements_of_iteration({r, ranks / r}, s.rows, s.cols));
     }
   CHECK(GramGrid::best_extents(64, 1024, 1024)[0] > 1);
+  CHECK(GramGrid::best_extents(8, 1024, 4096, true) == Array{8, 1});
+  CHECK(GramGrid::best_extents(8, 5, 9, true) == Array{4, 2});
+  CHECK(GramGrid::best_extents(8, 0, 9, true) == Array{1, 8});
   CHECK(GramGrid::extents({}, 8) == Array{2, 4});
   CHECK(GramGrid::extents({.rows = 4}, 8) == Array{4, 2});
   CHECK(mentions(extents_error<GramGrid>({.rows = 3}, 8), "GramGrid got {.rows = 3} for 8 ranks"));

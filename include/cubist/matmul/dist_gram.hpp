@@ -13,7 +13,8 @@
 //
 // The steps are those of GramProduct (algorithm/gram/gram_product.hpp): R groups of ranks send each
 // other half of X, the ranks of a group sum half of their rows of A, and groups exchange the
-// mirrored half. A rank multiplies N^2 K / (2 P) pairs of elements, half of what gemm does.
+// mirrored half; where they share memory, groups read both in place. A rank multiplies N^2 K / (2
+// P) pairs of elements, half of what gemm does.
 //
 // Elements that a rank sends, on average, for P = R S ranks in R groups of S, where R divides N:
 //
@@ -29,6 +30,8 @@
 #include <vector>
 
 #include "cubist/algorithm/gram/gram_product.hpp"
+#include "cubist/algorithm/options.hpp"
+#include "cubist/comm/window.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
@@ -127,13 +130,15 @@ class DistGram
   /// @param n rows of op(X), and rows and columns of the result  @param k columns of op(X)
   /// @param quanta of X: DistMatrix::quanta; left out, the mesh's
   /// @throws ShapeError for sizes that 64 bits do not count, MeshError for quanta that are no
-  /// multiples of the mesh's, and on an idle rank
-  DistGram(const M& mesh, std::size_t n, std::size_t k, Quanta quanta = 0)
+  /// multiples of the mesh's, and on an idle rank; ArgumentError for a method that the ranks of the
+  /// mesh can't use
+  DistGram(const M& mesh, std::size_t n, std::size_t k, Quanta quanta = 0,
+           Method requested = Method::automatic)
       : mesh_{mesh},
         size_{.m = n, .n = n, .k = k},
         quanta_{quanta == Quanta{0} ? Quanta{mesh.quantum()}
                                     : detail::require_multiples(quanta, mesh.quantum())},
-        product_{(require_sizes(), place()), mesh_.engine(), op}
+        product_{(require_possible(requested), place()), mesh_.engine(), op, requested}
   {
   }
 
@@ -166,7 +171,7 @@ class DistGram
     check("A", a, output_shape(), output_quanta());
     detail::require_distinct("A", &a, {&x});
     const auto call = calls_.enter(mesh_.engine(), "forward");
-    product_.multiply(alpha, x.valid(), beta, a0.valid(), a.valid());
+    product_.multiply(alpha, x.padded(), beta, a0.padded(), a.padded());
   }
 
   /// op(X) op(X)^T, in a new matrix.
@@ -185,10 +190,11 @@ class DistGram
  private:
   using OfOp = std::conditional_t<op == Op::none, L, Transposed<L>>;
 
-  void require_sizes() const
+  void require_possible(Method requested) const
   {
     for (const Shape s : {input_shape(), output_shape()}) require_countable(s, sizeof(T));
-    (void)mesh_.world();  // throws on an idle rank
+    const bool exposed = can_expose(mesh_.world());  // throws on an idle rank
+    if (requested == Method::direct) detail::require_exposed(exposed);
   }
   [[nodiscard]] auto place() const
   {

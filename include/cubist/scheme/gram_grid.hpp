@@ -73,10 +73,18 @@ struct GramGrid
            (r - 1) * pad(m, r) * pad(n, c);
   }
 
-  /// The extents on which an iteration for X (m, n) sends the fewest elements.
+  /// The extents on which an iteration for X (m, n) sends the fewest elements. Ranks that share
+  /// memory (can_expose) read blocks in place, so they have the grid on which nothing is summed.
   /// @pre ranks > 0
-  [[nodiscard]] static Axes::Array best_extents(int ranks, std::size_t m, std::size_t n)
+  [[nodiscard]] static Axes::Array best_extents(int ranks, std::size_t m, std::size_t n,
+                                                bool share_memory = false)
   {
+    if (share_memory)
+    {
+      const auto most = static_cast<int>(std::clamp<std::size_t>(m, 1, std::size_t(ranks)));
+      const int r = detail::largest_divisor(ranks, most);
+      return {r, ranks / r};
+    }
     Axes::Array best{1, ranks};
     std::uint64_t fewest = elements_of_iteration(best, m, n);
     for (int r = 2; r <= ranks; ++r)

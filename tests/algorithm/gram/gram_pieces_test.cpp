@@ -87,4 +87,22 @@ TEST_CASE("the elements that are sent are those of the formula")
   CHECK(gram_elements({4, 4, 4}, 10, 5) == 12 * 10 + 4 * 12 * 13 + 5 * 3 * 16);
 }
 
+TEST_CASE("no mesh of up to 64 ranks sends more than with gemm")
+{
+  // By gemm all rows of X reach each group, whose ranks sum all of the group's rows of C.
+  const auto by_gemm = [](std::size_t n, std::size_t k, std::size_t r, std::size_t s) {
+    return (r - 1) * n * k + 2 * (s - 1) * n * n;
+  };
+  for (std::size_t p = 2; p <= 64; ++p)
+    for (std::size_t r = 1; r <= p; ++r)
+      if (p % r == 0)
+        for (const std::size_t k : {64 * r, 64 * r + 17, 256 * r})
+        {
+          CAPTURE(p, r, k);
+          const std::size_t n = 64 * r;
+          CHECK(gram_elements(std::vector<std::size_t>(r, 64), k, p / r) <=
+                by_gemm(n, k, r, p / r));
+        }
+}
+
 }  // namespace algorithm_gram_gram_pieces_test

@@ -20,7 +20,8 @@ namespace
 
 using Place = detail::GramPlace<ThreadsCommunicator>;
 
-/// The rows of C = 2 X X^T + 3 C0 that a rank has, for C0 = 1 in all places.
+/// The rows of C = 2 X X^T + 3 C0 that a rank has, for C0 = 1 in all places. Blocks have no
+/// padding, so that their sizes differ.
 /// @param x the columns of a rank's block of X
 std::vector<float> rows_of_product(Place place, const GlobalMatrix<float>& x, std::size_t first)
 {
@@ -29,9 +30,8 @@ std::vector<float> rows_of_product(Place place, const GlobalMatrix<float>& x, st
   std::vector<float> c(rows * x.shape.rows, 1);
   const MatrixView<float> out{c.data(), {rows, x.shape.rows}};
   const MatrixView<const float> all{x.data.data(), x.shape};
-  // Blocks of rows are contiguous only if they have all columns.
-  detail::GramProduct<float, ThreadsCommunicator, HostEngine> product{std::move(place), engine,
-                                                                      Op::none};
+  detail::GramProduct<float, ThreadsCommunicator, HostEngine> product{
+      std::move(place), engine, Op::none, Method::collectives};
   product.multiply(2, all.block(first, 0, {rows, x.shape.cols}), 3, out, out);
   return c;
 }

@@ -13,6 +13,8 @@
 //   3. the ranks of a group sum what they have, which is half of the group's rows of C;
 //   4. each rank sends the transpose of its blocks to the peers that have not computed them.
 //
+// Where groups can read each other's memory, they read the blocks of steps 2 and 4 in place.
+//
 // A rank multiplies as much as half of a gemm would. Replicas of C are equal bit for bit, and so
 // are C(i, j) and C(j, i).
 //
@@ -24,9 +26,12 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/algorithm/direct/direct_product.hpp"
 #include "cubist/algorithm/gather/pieces.hpp"
 #include "cubist/algorithm/gram/gram_pieces.hpp"
 #include "cubist/algorithm/gram/packed_triangle.hpp"
+#include "cubist/algorithm/options.hpp"
+#include "cubist/comm/window.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
@@ -59,7 +64,7 @@ class GramProduct
  public:
   /// @pre the communicators and the engine outlive this
   /// @param op how X is stored
-  GramProduct(GramPlace<C> place, const E& engine, Op op)
+  GramProduct(GramPlace<C> place, const E& engine, Op op, Method method = Method::automatic)
       : place_{std::move(place)},
         engine_{engine},
         op_{op},
@@ -68,48 +73,43 @@ class GramProduct
     for (std::size_t peer = 0; peer < place_.rows.size(); ++peer)
       for (const GramPiece& p : gram_pieces(place_.rows, peer))
         if (p.peer == place_.index) from_peers_.push_back({peer, p.mine, p.theirs});
-    for (std::size_t i = 0; i < place_.index; ++i) offset_ += place_.rows[i];
+    if (place_.groups != nullptr && method != Method::collectives)
+      is_direct_ = can_expose(*place_.groups);
     allocate();
   }
 
   /// C = alpha X X^T + beta C0; the elements of C0 are not read when beta is 0, and C0 may be C.
-  /// @param x this rank's block, without padding  @param c0, c its rows
+  /// @param x this rank's block  @param c0, c its rows; all with their padding
   void multiply(T alpha, In x, T beta, In c0, Out c)
   {
     allocate();
     const Operand<const T> whole{x, op_};
     const auto mine = whole.block(0, place_.inner.offset, {rows(), place_.inner.valid});
+    if constexpr (ExposesMemory<C>)
+      if (is_direct_)
+      {
+        PeerMatrix<T, C> xs{*place_.groups, whole, true};
+        multiply_blocks(alpha, mine, beta, c0, c, [&](std::size_t, const GramPiece& p, const T*) {
+          return xs.all().piece({rank_of(p), p.theirs.offset, place_.inner.offset},
+                                {p.theirs.valid, place_.inner.valid});
+        });
+        xs.close();
+        complete_sums(beta, c0, c);
+        read_mirrored(c);
+        xs.wait();
+        return;
+      }
     RequestScope<C> received{requests_};
     RequestScope<C> sent{send_requests_};
     gather(mine, *received, *sent);
-
-    const bool sums = place_.sharing != nullptr;
-    const Out diagonal = c.block(0, offset_, {rows(), rows()});
-    if (!sums && beta != T{} && c0.data() != c.data()) engine_.copy(c0, c);
-    const PackedTriangle<T> packed{sums_.data(), rows()};
-    if (sums)
-      packed.multiply(engine_, alpha, mine);
-    else
-      syrk<E, T>(engine_, Triangle::lower, alpha, mine, beta, diagonal);
-    for_pieces([&](std::size_t i, const GramPiece& p, T* sum, const T* gathered) {
-      if (!(*received).empty()) (*received)[i].wait();
-      const Operand<const T> theirs = stored(gathered, {p.theirs.valid, place_.inner.valid});
-      cubist::multiply<E, T>(engine_, alpha, rows_of(mine, p.mine), theirs.t(), sums ? T{} : beta,
-                             sums ? Out{sum, p.shape()} : in_rows(c, p));
-    });
+    multiply_blocks(alpha, mine, beta, c0, c,
+                    [&](std::size_t i, const GramPiece& p, const T* gathered) {
+                      if (!(*received).empty()) (*received)[i].wait();
+                      return stored(gathered, {p.theirs.valid, place_.inner.valid});
+                    });
     finish(*sent);
     (*received).clear();
-
-    if (sums)
-    {
-      if (sums_.size() > 0) place_.sharing->all_reduce(std::span<T>{sums_.data(), sums_.size()});
-      packed.unpack(engine_, beta, c0.block(0, offset_, diagonal.shape()), diagonal);
-      for_pieces([&](std::size_t, const GramPiece& p, const T* sum, const T*) {
-        add_scaled<E, T>(engine_, In{sum, p.shape()}, beta, in_rows(c0, p), in_rows(c, p));
-      });
-    }
-    else
-      mirror(engine_, Triangle::lower, diagonal);
+    complete_sums(beta, c0, c);
     exchange(c, *received, *sent);
   }
 
@@ -150,10 +150,48 @@ class GramProduct
       return size;
     };
     if (place_.sharing != nullptr) sums_ = Buffer(PackedTriangle<T>::size(rows()) + of_c(pieces_));
+    if (is_direct_) return;
     gathered_ = Buffer(std::max(of_x(pieces_), of_c(from_peers_)));
     mine_ = Buffer(std::max(of_x(from_peers_), of_c(pieces_)));
     requests_.reserve(std::max(pieces_.size(), from_peers_.size()));
     send_requests_.reserve(std::max(pieces_.size(), from_peers_.size()));
+  }
+
+  /// Multiplies this rank's block with its transpose and those of peers: this rank's part of the
+  /// sums, or C where it shares no columns.
+  /// @param theirs (i, piece, the rows of X that were gathered for it) these rows
+  template <class F>
+  void multiply_blocks(T alpha, const Operand<const T>& mine, T beta, In c0, Out c, F theirs)
+  {
+    const bool sums = place_.sharing != nullptr;
+    if (!sums && beta != T{} && c0.data() != c.data()) engine_.copy(c0, c);
+    if (sums)
+      packed().multiply(engine_, alpha, mine);
+    else
+      syrk<E, T>(engine_, Triangle::lower, alpha, mine, beta, diagonal(c));
+    for_pieces([&](std::size_t i, const GramPiece& p, T* sum, const T* gathered) {
+      const Operand<const T> other = theirs(i, p, gathered);
+      cubist::multiply<E, T>(engine_, alpha, rows_of(mine, p.mine), other.t(), sums ? T{} : beta,
+                             sums ? Out{sum, p.shape()} : in_rows(c, p));
+    });
+  }
+
+  /// Adds up what the ranks of the group have, and completes the diagonal block of C.
+  void complete_sums(T beta, In c0, Out c)
+  {
+    if (place_.sharing == nullptr) return mirror(engine_, Triangle::lower, diagonal(c));
+    if (sums_.size() > 0) place_.sharing->all_reduce(std::span<T>{sums_.data(), sums_.size()});
+    packed().unpack(engine_, beta, diagonal(c0), diagonal(c));
+    for_pieces([&](std::size_t, const GramPiece& p, const T* sum, const T*) {
+      add_scaled<E, T>(engine_, In{sum, p.shape()}, beta, in_rows(c0, p), in_rows(c, p));
+    });
+  }
+
+  [[nodiscard]] PackedTriangle<T> packed() { return {sums_.data(), rows()}; }
+  template <class V>
+  [[nodiscard]] MatrixView<V> diagonal(MatrixView<V> c) const
+  {
+    return c.block(0, first_row(place_.index), {rows(), rows()});
   }
 
   /// A block of X, stored as X is, without gaps.
@@ -172,6 +210,12 @@ class GramProduct
   [[nodiscard]] MatrixView<V> in_rows(MatrixView<V> c, const GramPiece& p) const
   {
     return c.block(p.mine.offset, first_row(p.peer) + p.theirs.offset, p.shape());
+  }
+
+  /// The place in this rank's rows of C of the transpose of a piece that a peer computed.
+  [[nodiscard]] Out mirrored(Out c, const GramPiece& p) const
+  {
+    return c.block(p.theirs.offset, first_row(p.peer) + p.mine.offset, op_shape(true, p.shape()));
   }
 
   /// f(i, piece, its part of the sums, the rows of X that were gathered for it)
@@ -246,12 +290,25 @@ class GramProduct
     {
       const GramPiece& p = from_peers_[i];
       received[i].wait();
-      const Shape shape = op_shape(true, p.shape());
-      engine_.copy(In{next, shape},
-                   c.block(p.theirs.offset, first_row(p.peer) + p.mine.offset, shape));
-      next += shape.size();
+      const Out to = mirrored(c, p);
+      engine_.copy(In{next, to.shape()}, to);
+      next += to.size();
     }
     finish(sent);
+  }
+
+  /// Reads the pieces of C that peers computed from their rows.
+  void read_mirrored(Out c) requires(ExposesMemory<C>)
+  {
+    PeerMatrix<T, C> cs{*place_.groups, In{c}, true};
+    for (const GramPiece& p : from_peers_)
+    {
+      const auto piece = cs.all().piece(
+          {rank_of(p), p.mine.offset, first_row(place_.index) + p.theirs.offset}, p.shape());
+      transpose<E, T>(engine_, piece.stored(), mirrored(c, p));
+    }
+    cs.close();
+    cs.wait();
   }
 
   static void finish(Requests<C>& requests)
@@ -265,7 +322,7 @@ class GramProduct
   Op op_;
   std::vector<GramPiece> pieces_;      // that this rank computes
   std::vector<GramPiece> from_peers_;  // that others compute: their rows first, then this rank's
-  std::size_t offset_ = 0;             // of this rank's rows in C
+  bool is_direct_ = false;             // whether groups read each other's memory
   bool is_allocated_ = false;
   Buffer sums_ = Buffer(0);      // the diagonal block, packed, and the pieces
   Buffer gathered_ = Buffer(0);  // rows of X, then pieces of C that others computed
