@@ -76,9 +76,13 @@ double seconds_of_product(const BlasCall& call, int slots, bool one_thread)
   const cubist::HostEngine engine;
   return seconds_alone(slots, one_thread, [&](int slot) {
     auto& [a, b, c] = of[static_cast<std::size_t>(slot)];
-    engine.gemm(op_a, op_b, T{1}, MatrixView<const T>{a.data(), cubist::op_shape(op_a, {s.m, s.k})},
-                MatrixView<const T>{b.data(), cubist::op_shape(op_b, {s.k, s.n})}, T{},
-                MatrixView<T>{c.data(), {s.m, s.n}});
+    const MatrixView<const T> left{a.data(), cubist::op_shape(op_a, {s.m, s.k})};
+    const MatrixView<T> out{c.data(), {s.m, s.n}};
+    if (call.is_syrk)
+      engine.syrk(cubist::Triangle::lower, op_a, T{1}, left, T{}, out);
+    else
+      engine.gemm(op_a, op_b, T{1}, left,
+                  MatrixView<const T>{b.data(), cubist::op_shape(op_b, {s.k, s.n})}, T{}, out);
   });
 }
 

@@ -24,11 +24,17 @@ struct BlasCall
   bool transposes_a = false;
   bool transposes_b = false;
   std::size_t scalar_bytes = sizeof(float);
+  bool is_syrk = false;  // whether B is A^T, and one triangle of the product is computed
 
+  [[nodiscard]] double operations() const
+  {
+    const auto [m, n, k] = std::tuple{double(size.m), double(size.n), double(size.k)};
+    return is_syrk ? m * (m + 1) * k : 2 * m * n * k;
+  }
   /// For a map.
   [[nodiscard]] auto key() const
   {
-    return std::tuple{size.m, size.n, size.k, transposes_a, transposes_b, scalar_bytes};
+    return std::tuple{size.m, size.n, size.k, transposes_a, transposes_b, scalar_bytes, is_syrk};
   }
   friend bool operator<(const BlasCall& a, const BlasCall& b) { return a.key() < b.key(); }
 };

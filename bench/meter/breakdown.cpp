@@ -199,17 +199,19 @@ std::vector<std::size_t> sizes_of(const std::string& name)
   return sizes;
 }
 
-/// A product by its name, "gemm 64x256x64", and its operands.
+/// A product by its name, "gemm 64x256x64" or "syrk 64x64x256", and its operands.
 BlasCall blas_call(const StepCall& call)
 {
   const auto sizes = sizes_of(call.name);
-  if (call.name.rfind("gemm ", 0) != 0 || sizes.size() != 3) return {};
+  const bool is_syrk = call.name.rfind("syrk ", 0) == 0;
+  if ((!is_syrk && call.name.rfind("gemm ", 0) != 0) || sizes.size() != 3) return {};
   const cubist::ProductSize size{.m = sizes[0], .n = sizes[1], .k = sizes[2]};
-  const std::size_t elements = size.m * size.k + size.k * size.n + size.m * size.n;
+  const std::size_t elements = size.m * size.k + (is_syrk ? 0 : size.k * size.n) + size.m * size.n;
   return {.size = size,
           .transposes_a = call.operands[0] == 't',
           .transposes_b = call.operands[1] == 't',
-          .scalar_bytes = elements == 0 ? 0 : call.bytes / elements};
+          .scalar_bytes = elements == 0 ? 0 : call.bytes / elements,
+          .is_syrk = is_syrk};
 }
 
 /// Parts of a step, and their seconds on all cores.
@@ -270,8 +272,7 @@ class Report
                   "calls", "ms/core", "GFLOP/s", "alone", "ratio");
     rows("product", [&](const StepCall& call, const CallTimes& times) {
       const auto blas = blas_call(call);
-      const double operations = 2e-9 * static_cast<double>(blas.size.m) *
-                                static_cast<double>(blas.size.n) * static_cast<double>(blas.size.k);
+      const double operations = 1e-9 * blas.operations();
       const double alone = operations > 0 ? alone_.product(blas) : 0;
       const double rate = operations * times.count / times.sum();
       const double ratio = times.count * alone / times.sum();
