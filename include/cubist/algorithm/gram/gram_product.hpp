@@ -229,7 +229,7 @@ class GramProduct
       const GramPiece& p = pieces_[i];
       f(i, p, sum, gathered);
       if (place_.sharing) sum += p.shape().size();
-      gathered += p.theirs.valid * place_.inner.valid;
+      if (!is_direct_) gathered += p.theirs.valid * place_.inner.valid;
     }
   }
 
