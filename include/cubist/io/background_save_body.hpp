@@ -180,8 +180,10 @@ CUBIST_INLINE void BackgroundSave::publish(const std::stop_token& stop)
 
 CUBIST_INLINE void BackgroundSave::run(const std::stop_token& stop, bool writes_first)
 {
-  // The thread takes cores that are free. On Linux the niceness is that of a thread.
-  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
+  // The thread takes cores that are free. On Linux the niceness is that of a thread, not of the
+  // process; the system limits it to 19.
+  const auto thread = static_cast<id_t>(::gettid());
+  (void)::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + 10);
   const auto is_well = [this] {
     const std::lock_guard lock{mutex_};
     return error_.empty();
