@@ -200,8 +200,13 @@ void follow(const Matrices<double, M>& matrices, std::size_t of_case, MuonWay wa
   Muon optimizer{matrices.parameters(), options};
   for (std::size_t step = 0; step < steps; ++step)
   {
-    matrices.set_gradients(step);
-    checked_step(step, steps, optimizer, matrices.parameters());
+    // As from a loss scale.
+    const bool is_scaled = step % 8 == 1;
+    matrices.set_gradients(step, is_scaled ? 4 : 1);
+    if (is_scaled)
+      checked_step(optimizer, matrices.parameters(), 0.25);
+    else
+      checked_step(step, steps, optimizer, matrices.parameters());
   }
   matrices.check(of_case, 1e-12, found);
   State<double, M> state;
