@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
-#include <variant>
 #include <vector>
 
 #include "cubist/engine/epilogue.hpp"
@@ -20,6 +19,16 @@ struct Twice
 {
   double operator()(double x) const { return 2 * x; }
 };
+/// A function that is chosen at run time.
+struct Chosen
+{
+  Twice f;
+};
+template <class E, class G>
+void with_function(const E&, const Chosen& chosen, G g)
+{
+  g(chosen.f);
+}
 
 /// X W + b with X (2, 3), W (3, 2)
 struct Operands
@@ -39,11 +48,11 @@ struct Operands
   template <class E>
   void both(const E& engine)
   {
-    const std::variant<Twice> twice;
-    detail::multiply(engine, in_x(), in_w(),
-                     detail::Epilogue<double, std::variant<Twice>>{
-                         in_b(), twice, MatrixView<double>{y.data(), {2, 2}}},
-                     MatrixView<double>{z.data(), {2, 2}});
+    const Chosen twice{};
+    detail::multiply(
+        engine, in_x(), in_w(),
+        detail::Epilogue<double, Chosen>{in_b(), twice, MatrixView<double>{y.data(), {2, 2}}},
+        MatrixView<double>{z.data(), {2, 2}});
   }
   [[nodiscard]] MatrixView<const double> in_x() const { return {x.data(), {2, 3}}; }
   [[nodiscard]] MatrixView<const double> in_w() const { return {w.data(), {3, 2}}; }
