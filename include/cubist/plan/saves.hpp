@@ -40,12 +40,12 @@ struct SaveInterval
 /// What saves of a plan cost.
 struct SavePlan
 {
-  double bytes = 0;  ///< of a checkpoint
-  double copy = 0;   ///< bytes of the copy that a rank keeps
-  double stall = 0;  ///< seconds in which the rank copies
-  double write = 0;  ///< seconds in which the file system writes
-  SaveInterval in_background;
-  SaveInterval at_once;
+  double bytes = 0;            ///< of a checkpoint
+  double copy = 0;             ///< bytes of the copy that a rank keeps
+  double stall = 0;            ///< seconds in which the rank copies
+  double write = 0;            ///< seconds in which the file system writes
+  SaveInterval in_background;  ///< how often to save beside the training
+  SaveInterval at_once;        ///< how often to save if the run waits
 };
 
 namespace detail

@@ -71,9 +71,9 @@ enum class MuonScale : std::uint8_t
 struct MuonOptions
 {
   double learning_rate = 1e-3;
-  double momentum = 0.95;  ///< the part of the momentum that is kept
-  bool nesterov = true;    ///< whether the gradient is added once more
-  double weight_decay = 0.1;
+  double momentum = 0.95;                  ///< the part of the momentum that is kept
+  bool nesterov = true;                    ///< whether the gradient is added once more
+  double weight_decay = 0.1;               ///< decoupled, as AdamW's
   NewtonSchulzOptions newton_schulz = {};  ///< how momentum is orthogonalized
   MuonScale scale = MuonScale::original;   ///< how the rate depends on the shape
   /// Whether the matrices of one product, as query, key and value, or gate and up, are
@@ -247,7 +247,7 @@ class Orthogonalizer
     std::string name = {};
     MuonMatrix w = {};
     std::vector<std::size_t> parameters = {};
-    double scale = 1;  // what the orthogonal factor is multiplied by
+    double scale = 1;    // what the orthogonal factor is multiplied by
     MuonGrid grid = {};  // which the constructor chooses
   };
 
