@@ -5,6 +5,8 @@ endif()
 add_executable(cubist_pblas_laws pblas_library/laws.cpp)
 target_compile_features(cubist_pblas_laws PRIVATE cxx_std_20)
 target_compile_definitions(cubist_pblas_laws PRIVATE CUBIST_SCALAPACK_LIBRARY="${CUBIST_SCALAPACK_LIBRARY}")
+# The program looks symbols up by name, so some linkers would leave the library out.
+target_link_options(cubist_pblas_laws PRIVATE LINKER:--no-as-needed)
 # In this order: the library's routines come before ScaLAPACK's.
 target_link_libraries(cubist_pblas_laws PRIVATE
   cubist_pblas "${CUBIST_SCALAPACK_LIBRARY}" MPI::MPI_CXX ${CMAKE_DL_LIBS} cubist_warnings)

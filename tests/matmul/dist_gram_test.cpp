@@ -227,7 +227,7 @@ TEST_CASE("The ranks send the elements of the formula")
   CHECK(sent_on_grid({4, 2}, 3, 7).gram == detail::gram_elements({1, 1, 1, 0}, 7, 2));
 }
 
-TEST_CASE("A plan allocates its workspace when it is made, and nothing when it multiplies")
+TEST_CASE("A product of a matrix with itself allocates its workspace when it is made")
 {
   using M = AxisMesh<Grid, CountedThreads>;
   for (const auto& [e, method, needs] : {std::tuple{Grid::Array{1, 2}, Method::automatic, true},
