@@ -43,12 +43,12 @@ struct SavesOptions : Options
 };
 
 /// What is measured, in the order of the columns.
-constexpr std::array names{
+constexpr std::array value_names{
     "copy_seconds", "stall_seconds",       "stall_to_copy",    "step_seconds", "step_to_others",
     "save_seconds", "background_to_never", "at_once_to_never", "load_seconds", "read_to_load"};
 
 /// Values of each round.
-using Values = std::array<std::vector<double>, names.size()>;
+using Values = std::array<std::vector<double>, value_names.size()>;
 
 void measure(const SavesOptions& options, int ranks, const std::filesystem::path& folder,
              Values& values)
@@ -108,7 +108,7 @@ void measure(const SavesOptions& options, int ranks, const std::filesystem::path
 
     for (int round = 0; round < options.repeats; ++round)
     {
-      std::array<double, names.size()> v{};
+      std::array<double, value_names.size()> v{};
       std::vector<double> during, others;
       v[0] = together(copy);
       v[1] = together([&] { checkpoints.save_in_background(++saved, state); });
@@ -179,8 +179,8 @@ void run_saves(const Job& job, const SavesOptions& options)
                                                        {"copies", options.copies},
                                                        {"repeats", options.repeats},
                                                        {"bytes", bytes}});
-  std::array<double, names.size()> v{};
-  for (std::size_t i = 0; i < v.size(); ++i) row[names[i]] = v[i] = median(values[i]);
+  std::array<double, value_names.size()> v{};
+  for (std::size_t i = 0; i < v.size(); ++i) row[value_names[i]] = v[i] = median(values[i]);
   row["seconds"] = v[3];
   if (options.json != "-")
     std::printf("A state of %.1f MiB on %d threads; medians of %d rounds, in ms, and ratios.\n"
