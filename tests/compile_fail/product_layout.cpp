@@ -1,4 +1,4 @@
-// expect: Rows<[^,]*Row>.*(Rows<[^,]*Depth, [^,]*Row>.*this matrix has layout Got|cut as a weight W is where X or dX goes)
+// expect: Rows<[^,]*Row>.*(Rows<[^,]*Depth, .*has layout Got|weight W is where X or dX goes)
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/scheme/summa25d.hpp"
