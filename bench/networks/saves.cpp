@@ -42,7 +42,7 @@ struct SavesOptions : Options
   std::string folder;
 };
 
-/// What is measured, in the order of the columns.
+/// The measured values, in the order of the columns.
 constexpr std::array value_names{
     "copy_seconds", "stall_seconds",       "stall_to_copy",    "step_seconds", "step_to_others",
     "save_seconds", "background_to_never", "at_once_to_never", "load_seconds", "read_to_load"};
@@ -133,7 +133,7 @@ void measure(const SavesOptions& options, int ranks, const std::filesystem::path
       checkpoints.wait();
       v[7] = run(at_once) / run([] {});
       v[8] = together([&] { checkpoints.load(saved, state); });
-      // The same bytes, read by one read for each rank's share of the file.
+      // For comparison, each rank reads its share of the file by one call.
       const cubist::File file{checkpoints.file(saved).string(), cubist::File::Mode::read};
       const std::uint64_t share = file.bytes() / static_cast<std::uint64_t>(ranks);
       std::vector<std::byte> bytes(share);

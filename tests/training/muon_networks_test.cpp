@@ -115,7 +115,7 @@ Findings trains_mlp(const Mesh<S, B>& mesh, MuonWay way, const PipelineOptions& 
   return found;
 }
 
-/// The same with state that replicas share.
+/// Trains the same network with Muon's state shared out among replicas.
 template <class S, class B>
 Findings trains_mlp_sharded(const Mesh<S, B>& mesh, MuonWay way)
 {

@@ -39,7 +39,7 @@ TEST_CASE("a packed triangle is the product of the oracle, whole and added to an
       const auto wanted = product(x, transposed(x));
       auto before = product(y, transposed(y));
       const double nan = std::numeric_limits<double>::quiet_NaN();
-      // Elements behind the triangle stay.
+      // Elements after the triangle do not change.
       std::vector<double> memory(PackedTriangle<double>::size(n) + 2, nan);
       memory[memory.size() - 2] = memory[memory.size() - 1] = 7;
       const PackedTriangle<double> packed{memory.data(), n};

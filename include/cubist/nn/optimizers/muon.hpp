@@ -84,7 +84,7 @@ struct MuonOptions
   /// The options of the parameters that AdamW updates. A schedule multiplies their rate by the same
   /// factor as Muon's.
   AdamOptions adamw = {};
-  /// Parameters with a learning rate or a weight decay of their own; `.muon` says which optimizer
+  /// Parameters with their own learning rate or weight decay; `.muon` says which optimizer
   /// they have.
   std::vector<ParameterGroup> groups = {};
 
