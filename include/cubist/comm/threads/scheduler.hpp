@@ -4,11 +4,10 @@
 // The scheduler of ranks that are threads of one process: it parks a thread that waits without
 // burning a core, propagates failures to all ranks, and detects deadlocks.
 //
-// A rank that waits is parked: it sleeps in a futex that 32 ranks share, so that one call of the
-// kernel wakes all of them that are notified. (std::atomic::wait yields before it sleeps, and a
-// yield costs a whole time slice of any other busy process, hundreds of times the wait itself.)
-// Where each rank has a core, it polls before it parks, because waking a thread takes longer than
-// most waits of ranks that compute alike.
+// A rank that waits first yields its core a few times (core_yield.hpp), and is then parked: it
+// sleeps in a futex that 32 ranks share, so that one call of the kernel wakes all of them that are
+// notified. Where each rank has a core, it yields for as long as waking a thread takes, because
+// most waits of ranks that compute alike are shorter.
 //
 // `running_` counts the ranks that are neither parked nor finished: a rank that parks decrements
 // it, and a rank that notifies a parked one increments it before it can park itself. So the count
@@ -34,6 +33,7 @@
 #include <vector>
 
 #include "cubist/comm/group/failure.hpp"
+#include "cubist/comm/threads/core_yield.hpp"
 #include "cubist/comm/threads/rank_state.hpp"
 #include "cubist/comm/wait_time.hpp"
 #include "cubist/core/compiled.hpp"
@@ -147,7 +147,7 @@ class ThreadScheduler
 
   [[nodiscard]] End end() const { return limit_ ? Clock::now() + *limit_ : End::max(); }
 
-  /// Returns when `rank` is notified: polls if each rank has a core, then parks it.
+  /// Returns when `rank` is notified: yields its core, then parks it.
   /// @throws TimeLimitError if it is not notified before the end
   void park(int rank, const Waiter& waiter, End end);
 
@@ -175,7 +175,8 @@ class ThreadScheduler
   std::size_t ranks_;
   std::unique_ptr<RankState[]> states_;
   std::unique_ptr<FutexEvent[]> wakes_;
-  bool polls_ = ranks_ <= std::thread::hardware_concurrency();
+  CoreYield yield_{static_cast<int>(std::thread::hardware_concurrency())};
+  std::chrono::microseconds least_yield_{ranks_ <= std::thread::hardware_concurrency() ? 20 : 0};
   std::size_t unfinished_;
   std::condition_variable changed_;
   std::atomic<int> running_;

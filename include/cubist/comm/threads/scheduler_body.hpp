@@ -86,12 +86,7 @@ CUBIST_INLINE void ThreadScheduler::park(int rank, const Waiter& waiter, End end
 {
   auto& s = state(rank);
   const WaitTimer timer;
-  if (polls_)
-  {
-    constexpr std::chrono::microseconds waking{20};  // what it takes to wake a thread
-    const auto until = Clock::now() + waking;
-    while (s.flag.load() == RankFlag::running && Clock::now() < until) continue;
-  }
+  yield_.until([&s] { return s.flag.load() != RankFlag::running; }, least_yield_);
   s.waits_for = &waiter;
   auto expected = RankFlag::running;
   if (s.flag.compare_exchange_strong(expected, RankFlag::parked))

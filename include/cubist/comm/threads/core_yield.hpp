@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Yields the core of a rank that waits, before it sleeps. A rank that can run then continues
+// without a call of the kernel that wakes it. With 8 ranks on 2 cores, a barrier takes a third of
+// the time that it takes if all but the last rank sleep.
+//
+// Where other processes compute, a yield costs a time slice of theirs, hundreds of times the wait
+// itself. So yields are timed: if one takes long, although this process does not have all cores,
+// ranks sleep at once for a while, and then try again.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <mutex>
+#include <thread>
+
+#include "cubist/version.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// Tells from the processor time of this process whether others use the cores, too.
+class SharedCores
+{
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
+
+  /// @param used  the processor time that this process has used until `now`
+  SharedCores(int cores, Time now, Clock::duration used)
+      : cores_{cores},
+        last_{now},
+        used_{used}
+  {
+  }
+
+  /// Whether this process had less than three quarters of its cores since the last call. False
+  /// if that was too recent for the kernel's counts, or so long ago that the ranks may not have
+  /// computed all the time.
+  [[nodiscard]] bool others_compute(Time now, Clock::duration used)
+  {
+    const auto time = now - last_;
+    if (time < shortest) return false;
+    const auto had = used - used_;
+    last_ = now;
+    used_ = used;
+    return time < longest && had * 4 < time * 3 * cores_;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds shortest{4}, longest{40};
+
+  int cores_;
+  Time last_;
+  Clock::duration used_;
+};
+
+class CoreYield
+{
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit CoreYield(int cores)
+      : cores_{cores, Clock::now(), processor_time()}
+  {
+  }
+
+  /// Yields until `ready()`, but only a few times, or for as long as `least`.
+  template <class Ready>
+  void until(Ready ready, Clock::duration least)
+  {
+    auto now = Clock::now();
+    if (now.time_since_epoch().count() < sleeps_until_.load(std::memory_order_relaxed)) return;
+    const auto end = now + least;
+    for (int i = 0; (i < most_yields || now < end) && !ready(); ++i)
+    {
+      const auto begin = now;
+      std::this_thread::yield();
+      now = Clock::now();
+      if (now - begin > slow && others_compute(now)) return;
+    }
+  }
+
+ private:
+  static constexpr int most_yields = 8;
+  /// Longer than the switches between 64 ranks, shorter than a time slice.
+  static constexpr std::chrono::microseconds slow{500};
+  static constexpr std::chrono::milliseconds first_pause{250}, longest_pause{2000};
+
+  [[nodiscard]] static Clock::duration processor_time()
+  {
+    const double seconds = static_cast<double>(std::clock()) / double{CLOCKS_PER_SEC};
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>{seconds});
+  }
+
+  /// Whether other processes compute; then ranks sleep at once until the end of a pause.
+  bool others_compute(Clock::time_point now)
+  {
+    const std::lock_guard lock{mutex_};
+    if (!cores_.others_compute(now, processor_time()))
+    {
+      pause_ = first_pause;
+      return false;
+    }
+    sleeps_until_.store((now + pause_).time_since_epoch().count(), std::memory_order_relaxed);
+    pause_ = std::min(2 * pause_, longest_pause);
+    return true;
+  }
+
+  std::atomic<Clock::rep> sleeps_until_{Clock::time_point::min().time_since_epoch().count()};
+  std::mutex mutex_;
+  SharedCores cores_;
+  std::chrono::milliseconds pause_ = first_pause;
+};
+
+}  // namespace cubist::CUBIST_ABI::detail
