@@ -691,10 +691,11 @@ TEST_CASE("a wait for a rank that makes no call ends at the limit, and names the
 
 TEST_CASE("a wait for a rank that has called but does not advance ends at the limit")
 {
-  std::vector<double> mine(4);
-  check_late(without_rank_2([](World& world) { world.all_reduce(std::vector<double>(4)); },
+  constexpr std::size_t n = 1000;  // more than the call copies
+  std::vector<double> mine(n);
+  check_late(without_rank_2([](World& world) { world.all_reduce(std::vector<double>(n)); },
                             [&](World& world) { return world.async_all_reduce(mine); }),
-             "all_reduce of 4 double", "which ranks {2} have not completed");
+             "all_reduce of 1000 double", "which ranks {2} have not completed");
 }
 
 TEST_CASE("the limit is for each wait, not for all of them")

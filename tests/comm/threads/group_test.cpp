@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "cubist/backend/threads.hpp"
 #include "cubist/comm/threads/group.hpp"
 
 #include "catch.hpp"
@@ -36,13 +40,15 @@ struct Two
 
 TEST_CASE_METHOD(Two, "a call is complete once all ranks have advanced through their stages")
 {
-  std::vector<int> a{1, 2};
-  std::vector<int> b{10, 20};
+  constexpr std::size_t n = 1025;  // more than a call copies
+  std::vector<int> a(n, 1);
+  std::vector<int> b(n, 10);
   auto& zero = sum(0, a);
   CHECK(zero.world_rank == 5);
   CHECK_FALSE(zero.advance());
-  CHECK(mentions(zero.describe(),
-                 "all_reduce of 2 int32 by sum on ranks {5, 3}, which ranks {3} have not called"));
+  CHECK(
+      mentions(zero.describe(),
+               "all_reduce of 1025 int32 by sum on ranks {5, 3}, which ranks {3} have not called"));
 
   auto& one = sum(1, b);
   CHECK(one.world_rank == 3);
@@ -51,8 +57,51 @@ TEST_CASE_METHOD(Two, "a call is complete once all ranks have advanced through t
   CHECK_FALSE(one.advance());
   CHECK(zero.advance());
   CHECK(one.advance());
-  CHECK(a == std::vector<int>{11, 22});
+  CHECK(a == std::vector<int>(n, 11));
   CHECK(b == a);
+}
+
+TEST_CASE_METHOD(Two, "a rank leaves a call of small blocks as soon as all have posted theirs")
+{
+  std::vector<int> a(1024, 1);
+  std::vector<int> b(1024, 10);
+  auto& zero = sum(0, a);
+  CHECK_FALSE(zero.advance());
+  auto& one = sum(1, b);
+  CHECK(zero.advance());
+  CHECK(a == std::vector<int>(1024, 11));
+  a.assign(a.size(), -1);  // rank 1 reads a copy
+  CHECK(one.advance());
+  CHECK(b == std::vector<int>(1024, 11));
+}
+
+TEST_CASE("calls give the same results with blocks that they copy and with those that they do not")
+{
+  const std::size_t n = GENERATE(0U, 1U, 170U, 171U, 512U, 513U, 3000U);  // 512 have 4096 bytes
+  const auto right = results_of<bool, Threads>(3, [n](auto& world) {
+    const auto me = static_cast<std::size_t>(world.rank());
+    const auto value = [n](std::size_t rank, std::size_t i) { return double(rank * 7 * n + i); };
+    const auto sum = [value](std::size_t i) { return value(0, i) + value(1, i) + value(2, i); };
+    std::vector<double> mine(3 * n), all(3 * n), piece(n);
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = value(me, i);
+    const std::span<const double> block{mine.data(), n};
+    const auto equals = [](std::span<const double> x, const auto& expected) {
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (x[i] != expected(i)) return false;
+      return true;
+    };
+
+    world.all_gather(block, std::span{all});
+    bool right = equals(all, [&](std::size_t i) { return value(i / n, i % n); });
+    world.all_to_all(std::span<const double>{mine}, std::span{all});
+    right &= equals(all, [&](std::size_t i) { return value(i / n, me * n + i % n); });
+    world.reduce_scatter(std::span<const double>{mine}, std::span{piece});
+    right &= equals(piece, [&](std::size_t i) { return sum(me * n + i); });
+    std::copy_n(mine.begin(), n, piece.begin());
+    world.all_reduce(std::span{piece});
+    return right && equals(piece, sum);
+  });
+  CHECK(right == std::vector<bool>{true, true, true});
 }
 
 TEST_CASE_METHOD(Two, "calls are matched by their order, and a completed one is reused")

@@ -91,14 +91,19 @@ struct GroupCall
   /// Adds a rank's part, which its peers may read from now on.
   void add(Member& me, const ErasedCall& mine)
   {
-    me.send = mine.send;
+    set_block(me, mine.send);
     me.recv = mine.recv;
     me.posted = true;
-    const std::size_t p = members.size();
-    if (!is_message())
-      summands[(me.index + p - first_summand(signature.kind, signature.peer, p)) % p] = mine.send;
     pass(Gate::posted);
     if (is_source(me)) pass(Gate::source);
+  }
+  /// Sets where peers read the block of a rank.
+  void set_block(Member& me, const std::byte* block)
+  {
+    me.send = block;
+    const std::size_t p = members.size();
+    if (!is_message())
+      summands[(me.index + p - first_summand(signature.kind, signature.peer, p)) % p] = block;
   }
   /// How many ranks have posted their parts.
   [[nodiscard]] std::size_t posted() const { return gates[static_cast<std::size_t>(Gate::posted)]; }
@@ -156,6 +161,8 @@ struct GroupCall
       std::byte* const sums = members[signature.kind == CallKind::reduce ? root : me.index].recv;
       return memory.combine(signature, summands, first, n, sums + first * signature.element_size);
     }
+    case CopyWork::reduce_all:
+      return memory.combine(signature, summands, 0, signature.count, me.recv);
     case CopyWork::copy_reduced:
       for (const auto& m : members)
       {

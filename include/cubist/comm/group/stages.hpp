@@ -13,6 +13,13 @@
 //   all_reduce      all posted -> reduce piece r in place -> reduced -> copy the others' pieces ->
 //                   done -> all done
 //   expose          all posted -> read, until the rank closes its window -> done -> all done
+//
+// In a small call (small_call.hpp) a rank copies its block to the call when it posts it. Then its
+// peers read the copy, and the rank waits once:
+//
+//   all_gather      all posted -> copy all
+//   reduce_scatter  all posted -> reduce my piece
+//   all_reduce      all posted -> reduce everything
 
 #include <cstdint>
 #include <span>
@@ -40,6 +47,7 @@ enum class CopyWork : std::uint8_t
   exchange_pieces,
   reduce_piece,
   copy_reduced,
+  reduce_all,
   read_peers  // until the window is closed
 };
 
@@ -49,6 +57,19 @@ struct Stage
   CopyWork work = CopyWork::none;
   Gate signals = Gate::none;
 };
+
+/// The stages of one rank in a call whose ranks have copied their blocks to it.
+/// @pre is_small of the call (small_call.hpp)
+inline std::span<const Stage> stages_of_copies(CallKind c)
+{
+  static constexpr Stage gather[] = {{Gate::posted, CopyWork::gather_pieces}};
+  static constexpr Stage exchange[] = {{Gate::posted, CopyWork::exchange_pieces}};
+  static constexpr Stage reduce_piece[] = {{Gate::posted, CopyWork::reduce_piece}};
+  static constexpr Stage reduce_all[] = {{Gate::posted, CopyWork::reduce_all}};
+  if (c == CallKind::all_gather) return gather;
+  if (c == CallKind::all_to_all) return exchange;
+  return c == CallKind::reduce_scatter ? reduce_piece : reduce_all;
+}
 
 /// The stages of one rank; `source` is the root, or the sender of a message.
 inline std::span<const Stage> stages(CallKind c, bool source)

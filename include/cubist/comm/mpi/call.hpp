@@ -10,9 +10,13 @@
 //   broadcast, reduce                    collectives/chain.hpp: a pipelined chain
 //   barrier, expose                      shared_barrier.hpp; without shared memory, a barrier by
 //                                        transport/messages.hpp, and a direct exchange
+//
+// Where ranks share memory, a collective in which all receive something of all is a shared barrier,
+// too, if its blocks are small (small_call.hpp).
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +31,7 @@
 #include "cubist/comm/mpi/transport/messages.hpp"
 #include "cubist/comm/mpi/transport/reduction.hpp"
 #include "cubist/comm/mpi/transport/signature.hpp"
+#include "cubist/comm/small_call.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -43,14 +48,13 @@ class MpiCall
     to_forward_ = 0;
     combined_ = false;
     messages_.begin(context, tag, to_string(call.kind));
-    const bool passes_bytes =
-        call.kind == CallKind::expose && blocks_.bytes() == MpiSharedBarrierCall::max_bytes;
-    uses_shared_barrier_ =
-        context.shared_barrier != nullptr && (call.kind == CallKind::barrier || passes_bytes);
+    const auto ranks = static_cast<std::size_t>(context.size);
+    uses_shared_barrier_ = context.shared_barrier != nullptr && can_use_barrier(ranks);
     if (uses_shared_barrier_)
       barrier_.begin(*context.shared_barrier, tag,
-                     passes_bytes ? blocks_.send_block() : ConstBytes{},
-                     blocks_.receive_block().data());
+                     {call.send, call.kind == CallKind::barrier
+                                     ? 0
+                                     : bytes_to_copy(call.kind, call.bytes(), ranks)});
     else
       post_messages();
   }
@@ -133,6 +137,14 @@ class MpiCall
   }
 
  private:
+  [[nodiscard]] bool can_use_barrier(std::size_t ranks) const
+  {
+    const CallKind kind = signature_.kind;
+    return kind == CallKind::barrier ||
+           (kind == CallKind::expose && blocks_.bytes() == MpiSharedBarrierCall::short_bytes) ||
+           (ranks > 1 && is_small(kind, blocks_.bytes(), ranks));
+  }
+
   void post_messages()
   {
     const int root = signature_.peer;
@@ -187,10 +199,34 @@ class MpiCall
   bool advance_barrier()
   {
     MpiSharedBarrierCall::Mismatch mismatch;
-    if (!barrier_.advance(mismatch)) return false;
+    if (!barrier_.advance(mismatch, [this](const auto& blocks) { receive(blocks); })) return false;
     if (mismatch.rank >= 0)
       throw mismatch_error(messages_.context(), signature_, mismatch.rank, mismatch.tag);
     return true;
+  }
+  /// Takes this rank's part of what all ranks have passed at a barrier.
+  void receive(std::span<const std::byte* const> passed)
+  {
+    const auto rank = static_cast<std::size_t>(messages_.context().rank);
+    const std::size_t bytes = blocks_.bytes();
+    switch (signature_.kind)
+    {
+    case CallKind::all_reduce:
+      return reduction_.combine(passed, 0, blocks_.receive_block());
+    case CallKind::reduce_scatter:
+      return reduction_.combine(passed, rank * signature_.count, blocks_.receive_block());
+    case CallKind::all_gather:
+    case CallKind::expose:
+      for (std::size_t i = 0; i < passed.size(); ++i)
+        copy_bytes({passed[i], bytes}, blocks_.receive_piece(static_cast<int>(i)));
+      return;
+    case CallKind::all_to_all:
+      for (std::size_t i = 0; i < passed.size(); ++i)
+        copy_bytes({passed[i] + rank * bytes, bytes}, blocks_.receive_piece(static_cast<int>(i)));
+      return;
+    default:  // a barrier
+      return;
+    }
   }
 
   /// Forwards message i, which has arrived.

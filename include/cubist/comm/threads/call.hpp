@@ -2,12 +2,15 @@
 #pragma once
 
 // A call in flight between ranks that are threads. Each rank advances through the stages of its
-// part (comm/group/stages.hpp), and wakes those that wait for a gate that it opens.
+// part (comm/group/stages.hpp), and wakes those that wait for a gate that it opens. Small blocks
+// are copied to the call.
 //
 // A rank that leaves a call before its end (it threw, or dropped its request) revokes the call: it
 // waits until no peer reads its buffers, so none is read after it is freed.
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -17,6 +20,7 @@
 
 #include "cubist/comm/group/call.hpp"
 #include "cubist/comm/group/stages.hpp"
+#include "cubist/comm/small_call.hpp"
 #include "cubist/comm/threads/rank_state.hpp"
 #include "cubist/comm/threads/scheduler.hpp"
 #include "cubist/core/compiled.hpp"
@@ -30,6 +34,28 @@ struct ThreadContext
   std::shared_ptr<ThreadScheduler> scheduler;
   std::mutex mutex;  // guards all calls
   std::condition_variable drained;
+};
+
+/// Room for a small block of each rank of a call. Its pages are touched when they are first used.
+class BlockCopies
+{
+ public:
+  void resize(std::size_t ranks)
+  {
+    bytes_ = longest_copy(ranks);
+    data_ = std::make_unique_for_overwrite<std::byte[]>(ranks * bytes_);
+  }
+  /// Copies the block of a rank.
+  /// @pre bytes <= longest_copy(ranks)
+  const std::byte* copy(std::size_t rank, const std::byte* block, std::size_t bytes)
+  {
+    if (bytes == 0) return block;
+    return static_cast<const std::byte*>(std::memcpy(data_.get() + rank * bytes_, block, bytes));
+  }
+
+ private:
+  std::size_t bytes_ = 0;
+  std::unique_ptr<std::byte[]> data_;
 };
 
 struct ThreadCall;
@@ -52,6 +78,7 @@ struct ThreadCall : GroupCall<ThreadMember>
 
   ThreadContext* context = nullptr;
   int readers = 0;
+  BlockCopies copies;
 
   /// Begins the stages of a rank that has posted its part.
   /// @pre context->mutex is locked
@@ -71,6 +98,9 @@ struct ThreadCall : GroupCall<ThreadMember>
   [[nodiscard]] std::vector<int> awaited(const ThreadMember& me) const;
 
  private:
+  /// Copies the block of a rank to the call if all ranks do; false if they do not.
+  bool copy_block(ThreadMember& me);
+
   void signal(Gate gate, Notify& notify)
   {
     pass(gate);

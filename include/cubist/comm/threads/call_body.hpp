@@ -10,9 +10,18 @@ namespace cubist::CUBIST_ABI::detail
 
 CUBIST_INLINE void ThreadCall::begin(ThreadMember& me, Notify& notify)
 {
-  me.remaining = stages_of(me);
+  me.remaining = copy_block(me) ? stages_of_copies(signature.kind) : stages_of(me);
   if (is_source(me)) notify_waiting(Gate::source, notify);
   notify_waiting(Gate::posted, notify);
+}
+
+CUBIST_INLINE bool ThreadCall::copy_block(ThreadMember& me)
+{
+  const std::size_t bytes = bytes_to_copy(signature.kind, signature.bytes(), members.size());
+  const bool has_block = me.send != nullptr || bytes == 0;  // in a split it has none
+  if (!has_block || !is_small(signature.kind, signature.bytes(), members.size())) return false;
+  set_block(me, copies.copy(me.index, me.send, bytes));
+  return true;
 }
 
 CUBIST_INLINE bool ThreadCall::advance(ThreadMember& me)

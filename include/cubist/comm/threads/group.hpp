@@ -40,7 +40,11 @@ class ThreadGroup : public RankGroup<ThreadGroup, ThreadCall>
   void abandon(ThreadMember& me);
 
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock{context_.mutex}; }
-  void adopt(ThreadCall& call) { call.context = &context_; }
+  void adopt(ThreadCall& call)
+  {
+    call.context = &context_;
+    if (!call.is_message()) call.copies.resize(call.members.size());
+  }
   [[nodiscard]] std::shared_ptr<ThreadGroup> make(std::vector<int> ranks) const;
 
  private:

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -46,12 +47,11 @@ struct Ranks
   std::vector<MpiSharedBarrier> all;
 };
 
-using Numbers = std::array<std::uint64_t, 2>;
-
 std::vector<BarrierPayload> payloads_read_by(MpiSharedBarrier& rank, std::uint64_t barrier)
 {
   std::vector<BarrierPayload> all;
-  rank.read_payloads(barrier, [&](std::size_t, const BarrierPayload& p) { all.push_back(p); });
+  for (std::size_t i = 0; i < rank.size(); ++i) all.push_back(rank.payload(i, barrier));
+  rank.end_reading(barrier);
   return all;
 }
 
@@ -153,38 +153,70 @@ TEST_CASE("slots are reused, and their numbers increase")
   CHECK(FlagSlotHandle{}.get() != slot);
 }
 
-TEST_CASE("every rank receives the bytes of all ranks once all have arrived")
+TEST_CASE("a rank may be fewer barriers with blocks ahead, and none overwrites what is to be read")
 {
   Ranks ranks{2};
+  auto& ahead = ranks.all[0];
+  auto& behind = ranks.all[1];
+  const std::array<std::byte, 2> block{std::byte{1}, std::byte{2}};
+  REQUIRE(ahead.try_arrive(ahead.next_barrier(), {}, block));
+  for (std::uint64_t m = 2; m <= FlagSlot::block_depth; ++m)
+    REQUIRE(ahead.try_arrive(ahead.next_barrier(), {}));
+  const std::uint64_t next = ahead.next_barrier();
+  CHECK_FALSE(ahead.try_arrive(next, {}, block));
+  REQUIRE(behind.try_arrive(behind.next_barrier(), {}));
+  (void)payloads_read_by(ahead, 1);
+  CHECK_FALSE(ahead.try_arrive(next, {}, block));
+  CHECK(behind.block(0, 1)[1] == std::byte{2});
+  (void)payloads_read_by(behind, 1);
+  CHECK(ahead.try_arrive(next, {}, block));
+}
+
+TEST_CASE("every rank reads the blocks of all ranks once all have arrived, short and long ones")
+{
+  const std::size_t count = GENERATE(0U, 1U, 2U, 3U, 512U);
+  Ranks ranks{2};
   std::array<MpiSharedBarrierCall, 2> calls;
-  const std::array<Numbers, 2> sent{Numbers{1, 2}, Numbers{3, 4}};
+  using Numbers = std::vector<std::uint64_t>;
+  const std::array<Numbers, 2> sent{Numbers(count, 7), Numbers(count, 9)};
   std::array<std::array<Numbers, 2>, 2> received{};
   for (std::size_t r = 0; r < 2; ++r)
-    calls[r].begin(ranks.all[r], 5, std::as_bytes(std::span{sent[r]}),
-                   reinterpret_cast<std::byte*>(&received[r]));
-  static_assert(MpiSharedBarrierCall::max_bytes == sizeof(Numbers));
+    calls[r].begin(ranks.all[r], 5, std::as_bytes(std::span{sent[r]}));
 
   MpiSharedBarrierCall::Mismatch mismatch;
-  CHECK_FALSE(calls[0].advance(mismatch));
+  const auto advance = [&](std::size_t rank) {
+    return calls[rank].advance(mismatch, [&](std::span<const std::byte* const> blocks) {
+      for (std::size_t i = 0; i < 2; ++i)
+      {
+        received[rank][i].resize(count);
+        if (count > 0) std::memcpy(received[rank][i].data(), blocks[i], count * sizeof(sent[0][0]));
+      }
+    });
+  };
+  CHECK_FALSE(advance(0));
   CHECK(calls[0].missing_ranks() == std::vector{1});
-  CHECK(calls[1].advance(mismatch));
+  CHECK(advance(1));
   CHECK(received[1] == sent);
-  CHECK(calls[0].advance(mismatch));
+  CHECK(advance(0));
   CHECK(calls[0].missing_ranks().empty());
   CHECK(received[0] == sent);
   CHECK(mismatch.rank == -1);
 }
 
-TEST_CASE("ranks that arrive with different calls detect the mismatch")
+TEST_CASE("ranks that arrive with different calls detect the mismatch, and read nothing")
 {
   Ranks ranks{2};
   std::array<MpiSharedBarrierCall, 2> calls;
-  for (std::size_t r = 0; r < 2; ++r)
-    calls[r].begin(ranks.all[r], 5 + static_cast<int>(r), {}, nullptr);
+  for (std::size_t r = 0; r < 2; ++r) calls[r].begin(ranks.all[r], 5 + static_cast<int>(r), {});
   std::array<MpiSharedBarrierCall::Mismatch, 2> mismatches;
-  CHECK_FALSE(calls[0].advance(mismatches[0]));
-  CHECK(calls[1].advance(mismatches[1]));
-  CHECK(calls[0].advance(mismatches[0]));
+  int reads = 0;
+  const auto advance = [&](std::size_t rank) {
+    return calls[rank].advance(mismatches[rank], [&](const auto&) { ++reads; });
+  };
+  CHECK_FALSE(advance(0));
+  CHECK(advance(1));
+  CHECK(advance(0));
+  CHECK(reads == 0);
   CHECK(mismatches[0].rank == 1);
   CHECK(mismatches[0].tag == 6);
   CHECK(mismatches[1].rank == 0);

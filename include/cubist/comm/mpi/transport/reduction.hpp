@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cubist/comm/erased_call.hpp"
@@ -45,6 +46,11 @@ class MpiReduction
     combine_(op_, inputs_, 0, out.size() / element_size_, out.data());
   }
 
+  /// Combines the elements from `first` on of the inputs, in their order.
+  void combine(std::span<const std::byte* const> inputs, std::size_t first, Bytes out)
+  {
+    combine_(op_, inputs, first, out.size() / element_size_, out.data());
+  }
   void combine(const std::byte* first, const std::byte* second, Bytes out)
   {
     inputs_.assign({first, second});

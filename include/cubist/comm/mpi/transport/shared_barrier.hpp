@@ -3,9 +3,10 @@
 
 // A barrier of MPI processes that share memory, without messages. Each rank of a communicator has a
 // flag slot in its arena (memory/shared_arena.hpp): the number of barriers at which it has arrived,
-// and a payload for each. A barrier is complete when every rank's number has reached it; the last
-// rank to arrive notifies those that sleep. MPI_Ibarrier advances only while all ranks call MPI,
-// which takes processor time from ranks that compute.
+// and a payload for each, perhaps with a small block. A barrier is complete when every rank's
+// number has reached it; the last rank to arrive notifies those that sleep. Then each rank reads
+// what the others pass: so a collective of small blocks is one barrier. MPI_Ibarrier advances only
+// while all ranks call MPI, which takes processor time from ranks that compute.
 
 #include <algorithm>
 #include <array>
@@ -15,10 +16,12 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "cubist/comm/mpi/transport/blocks.hpp"
+#include "cubist/comm/small_call.hpp"
 #include "cubist/memory/futex_event.hpp"
 #include "cubist/memory/shared_arena.hpp"
 
@@ -34,6 +37,9 @@ struct FlagSlot
 {
   /// How many barriers a rank may be ahead of the slowest reader of its payloads.
   static constexpr std::size_t depth = 64;
+  /// The same for blocks, and how long they may be.
+  static constexpr std::size_t block_depth = 8;
+  static constexpr std::size_t block_bytes = longest_copy(1);
   static constexpr std::size_t cache_line = 64;
 
   alignas(cache_line)
@@ -41,6 +47,8 @@ struct FlagSlot
   alignas(cache_line) std::atomic<std::uint64_t> read;  // the number of barriers whose payloads it
                                                         // has read, in sequence
   alignas(cache_line) std::array<BarrierPayload, depth> payloads;
+  // Memory of these pages is taken when they are first used.
+  alignas(cache_line) std::array<std::array<std::byte, block_bytes>, block_depth> blocks;
 };
 
 /// Takes a flag slot of this process for the lifetime of a communicator.
@@ -91,7 +99,7 @@ class FlagSlotHandle
   {
     auto& arena = SharedArena::mine();
     void* memory = arena.exists() ? arena.allocate(sizeof(U)) : nullptr;
-    return memory == nullptr ? nullptr : new (memory) U{};
+    return memory == nullptr ? nullptr : new (memory) U;
   }
 
   static FlagSlot* acquire()
@@ -135,15 +143,17 @@ class MpiSharedBarrier
   }
 
   /// Arrives at a barrier, unless this rank has not arrived at the one before it, or a rank has yet
-  /// to read the payload that this one would overwrite. Returns whether it has arrived.
-  bool try_arrive(std::uint64_t barrier, const BarrierPayload& payload)
+  /// to read what this one would overwrite. Returns whether it has arrived.
+  /// @param block  what to pass beside the payload, at most FlagSlot::block_bytes
+  bool try_arrive(std::uint64_t barrier, const BarrierPayload& payload, ConstBytes block = {})
   {
     if (mine_.slot->arrived.load() - mine_.base + 1 != barrier) return false;
-    const bool is_free = std::ranges::all_of(ranks_, [&](const Rank& r) {
-      return r.slot->read.load() - r.base + FlagSlot::depth >= barrier;
-    });
+    const std::size_t depth = block.empty() ? FlagSlot::depth : FlagSlot::block_depth;
+    const bool is_free = std::ranges::all_of(
+        ranks_, [&](const Rank& r) { return r.slot->read.load() - r.base + depth >= barrier; });
     if (!is_free) return false;
     mine_.slot->payloads[barrier % FlagSlot::depth] = payload;
+    copy_bytes(block, {mine_.slot->blocks[barrier % FlagSlot::block_depth].data(), block.size()});
     mine_.slot->arrived.store(mine_.base + barrier);
     if (is_complete(barrier))
       for (const Rank& r : ranks_)
@@ -156,13 +166,20 @@ class MpiSharedBarrier
     return std::ranges::all_of(ranks_, [&](const Rank& r) { return has_arrived(r, barrier); });
   }
 
-  /// Calls use(i, payload) for the payload of each rank i.
-  /// @pre is_complete(barrier), and this rank has not read its payloads yet
-  template <class F>
-  void read_payloads(std::uint64_t barrier, F use)
+  [[nodiscard]] std::size_t size() const { return ranks_.size(); }
+  /// What a rank passes.
+  /// @pre is_complete(barrier), and this rank has not called `end_reading`
+  [[nodiscard]] const BarrierPayload& payload(std::size_t rank, std::uint64_t barrier) const
   {
-    for (std::size_t i = 0; i < ranks_.size(); ++i)
-      use(i, std::as_const(ranks_[i].slot->payloads[barrier % FlagSlot::depth]));
+    return ranks_[rank].slot->payloads[barrier % FlagSlot::depth];
+  }
+  [[nodiscard]] const std::byte* block(std::size_t rank, std::uint64_t barrier) const
+  {
+    return ranks_[rank].slot->blocks[barrier % FlagSlot::block_depth].data();
+  }
+  /// This rank has read what the others pass at a barrier, which they may now overwrite.
+  void end_reading(std::uint64_t barrier)
+  {
     std::erase(unread_, barrier);
     const std::uint64_t in_sequence = unread_.empty() ? last_ : unread_.front() - 1;
     mine_.slot->read.store(mine_.base + in_sequence);
@@ -203,8 +220,8 @@ class MpiSharedBarrier
   std::vector<std::uint64_t> unread_;  // barriers, ascending
 };
 
-/// One rank's part in a barrier, which also exchanges the block addresses of `expose`. The payload
-/// holds the tag of the call, so that a mismatched peer is detected.
+/// One rank's part in a barrier, at which it may pass a block to the others. The payload has the
+/// tag of the call, so that a mismatched peer is detected, and a short block.
 class MpiSharedBarrierCall
 {
  public:
@@ -215,39 +232,45 @@ class MpiSharedBarrierCall
     int tag = 0;
   };
 
-  /// The bytes that a rank can pass beside the tag.
-  static constexpr std::size_t max_bytes = sizeof(BarrierPayload) - sizeof(std::uint64_t);
+  /// The bytes of a short block.
+  static constexpr std::size_t short_bytes = sizeof(BarrierPayload) - sizeof(std::uint64_t);
 
   /// Takes the number of the rank's next barrier.
-  /// @param send the bytes to pass to every rank
-  /// @param receive the bytes of all ranks, in their order
-  /// @pre send.size() <= max_bytes
-  void begin(MpiSharedBarrier& barrier, int tag, ConstBytes send, std::byte* receive)
+  /// @pre block.size() <= FlagSlot::block_bytes
+  void begin(MpiSharedBarrier& barrier, int tag, ConstBytes block)
   {
     barrier_ = &barrier;
     number_ = barrier.next_barrier();
     tag_ = tag;
-    send_ = send;
-    receive_ = receive;
+    block_ = block;
     arrived_ = false;
   }
 
-  /// Returns whether all ranks have arrived; then this rank has received their bytes.
+  /// Returns whether all ranks have arrived; then it has called use(blocks), the blocks of all
+  /// ranks, unless a peer has another tag.
   /// @param mismatch set if a peer has another tag
-  bool advance(Mismatch& mismatch)
+  template <class F>
+  bool advance(Mismatch& mismatch, F use)
   {
+    const bool is_short = block_.size() <= short_bytes;
     if (!arrived_)
     {
       BarrierPayload payload{static_cast<std::uint64_t>(tag_)};
-      if (!send_.empty()) std::memcpy(&payload[1], send_.data(), send_.size());
-      arrived_ = barrier_->try_arrive(number_, payload);
+      if (is_short && !block_.empty()) std::memcpy(&payload[1], block_.data(), block_.size());
+      arrived_ = barrier_->try_arrive(number_, payload, is_short ? ConstBytes{} : block_);
     }
     if (!arrived_ || !barrier_->is_complete(number_)) return false;
-    barrier_->read_payloads(number_, [&](std::size_t rank, const BarrierPayload& payload) {
+    blocks_.clear();
+    for (std::size_t i = 0; i < barrier_->size(); ++i)
+    {
+      const BarrierPayload& payload = barrier_->payload(i, number_);
       const auto tag = static_cast<int>(payload[0]);
-      if (tag != tag_) mismatch = {static_cast<int>(rank), tag};
-      if (!send_.empty()) std::memcpy(receive_ + rank * send_.size(), &payload[1], send_.size());
-    });
+      if (tag != tag_) mismatch = {static_cast<int>(i), tag};
+      blocks_.push_back(is_short ? reinterpret_cast<const std::byte*>(&payload[1])
+                                 : barrier_->block(i, number_));
+    }
+    if (mismatch.rank < 0) use(std::span<const std::byte* const>{blocks_});
+    barrier_->end_reading(number_);
     return true;
   }
 
@@ -255,11 +278,14 @@ class MpiSharedBarrierCall
   [[nodiscard]] std::vector<int> missing_ranks() const { return barrier_->missing_ranks(number_); }
 
  private:
+  // Call objects are reused in turn; this keeps small calls from allocating in each of them.
+  static constexpr std::size_t usual_ranks = 64;
+
   MpiSharedBarrier* barrier_ = nullptr;
   std::uint64_t number_ = 0;
   int tag_ = 0;
-  ConstBytes send_;
-  std::byte* receive_ = nullptr;
+  ConstBytes block_;
+  std::vector<const std::byte*> blocks_ = std::vector<const std::byte*>(usual_ranks);
   bool arrived_ = false;
 };
 

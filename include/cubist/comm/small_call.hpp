@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Collectives that are small enough for one round between ranks that share memory: each rank copies
+// what it sends to where all can read it, waits until all have, and reads. A rank that reads peers'
+// buffers in place would have to wait twice more, until the sums are complete and until all have
+// read its buffer.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "cubist/comm/call.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// The bytes that a rank may copy.
+[[nodiscard]] constexpr std::size_t longest_copy(std::size_t ranks)
+{
+  constexpr std::size_t of_a_rank = 4096;
+  constexpr std::size_t of_all = 16 * of_a_rank;  // each rank reads them
+  return std::min(of_a_rank, of_all / ranks);
+}
+
+/// The bytes that a rank sends in a collective on blocks, or pieces, of so many bytes.
+[[nodiscard]] constexpr std::size_t bytes_to_copy(CallKind kind, std::size_t bytes,
+                                                  std::size_t ranks)
+{
+  return kind == CallKind::all_to_all || kind == CallKind::reduce_scatter ? ranks * bytes : bytes;
+}
+
+/// Whether each rank waits for all others anyway, and what they send is short.
+[[nodiscard]] constexpr bool is_small(CallKind kind, std::size_t bytes, std::size_t ranks)
+{
+  const bool waits_for_all = kind == CallKind::all_gather || kind == CallKind::all_to_all ||
+                             kind == CallKind::reduce_scatter || kind == CallKind::all_reduce;
+  return waits_for_all && bytes_to_copy(kind, bytes, ranks) <= longest_copy(ranks);
+}
+
+}  // namespace cubist::CUBIST_ABI::detail

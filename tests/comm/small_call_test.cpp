@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/comm/small_call.hpp"
+
+#include "catch.hpp"
+
+namespace comm_small_call_test
+{
+
+using cubist::CallKind;
+using namespace cubist::detail;
+
+TEST_CASE("a call is small if each rank waits for all others and sends at most 4 KiB")
+{
+  for (const auto kind : {CallKind::all_gather, CallKind::all_reduce})
+  {
+    CHECK(is_small(kind, 4096, 16));
+    CHECK_FALSE(is_small(kind, 4097, 16));
+  }
+  for (const auto kind : {CallKind::all_to_all, CallKind::reduce_scatter})
+  {
+    CHECK(is_small(kind, 512, 8));
+    CHECK_FALSE(is_small(kind, 513, 8));
+  }
+  for (const auto kind : {CallKind::broadcast, CallKind::reduce, CallKind::gather,
+                          CallKind::scatter, CallKind::send, CallKind::receive, CallKind::expose})
+    CHECK_FALSE(is_small(kind, 1, 2));
+}
+
+TEST_CASE("of many ranks each sends less, because all read it")
+{
+  CHECK(is_small(CallKind::all_reduce, 1024, 64));
+  CHECK_FALSE(is_small(CallKind::all_reduce, 1025, 64));
+  CHECK(is_small(CallKind::all_gather, 0, 100'000));
+  CHECK_FALSE(is_small(CallKind::all_gather, 1, 100'000));
+}
+
+}  // namespace comm_small_call_test
