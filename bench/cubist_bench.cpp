@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "../tools/strict_options.hpp"
+#include "comm/calls.hpp"
 #include "comm/collectives.hpp"
 #include "common/job.hpp"
 #include "networks/elementwise.hpp"
@@ -44,6 +45,7 @@ int main(int argc, char** argv)
     bench::add_muon(app, action);
     bench::add_generate(app, action);
     bench::add_collectives(app, action);
+    bench::add_calls(app, action);
     bench::add_elementwise(app, action);
     bench::add_scaling(app, action);
     bench::add_planner(app, action);

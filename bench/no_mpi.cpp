@@ -6,6 +6,7 @@
 
 #include <cubist/core/error.hpp>
 
+#include "comm/calls.hpp"
 #include "comm/collectives.hpp"
 #include "common/job.hpp"
 #include "networks/generate.hpp"
@@ -42,5 +43,6 @@ std::optional<PlannerResult> planner_on_mpi(const PlannerTask&) { return {}; }
 std::optional<std::vector<double>> layers_on_mpi(const LayersTask&) { return {}; }
 std::optional<cubist::Machine> machine_on_mpi(const MachineTask&) { return {}; }
 std::optional<CollectivesResult> collectives_on_mpi(const CollectivesTask&) { return {}; }
+std::optional<std::vector<CallRow>> calls_on_mpi(const CallsTask&) { return {}; }
 
 }  // namespace bench

@@ -55,6 +55,7 @@ foreach(backend IN LISTS backends)
   bench_test(${backend} grid3d matmul --schemes grid3d --mesh 2,1,2 --sizes 33 --scalars float)
   bench_test(${backend} collective-matmul matmul --sizes 65 --schemes summa2d --method collectives)
   bench_test(${backend} mlp mlp --tokens 24 --layers 16,33,8 --optimizer adam --torch off)
+  bench_test(${backend} calls calls --ranks 4)
   bench_test(${backend} muon muon --layers 16,33,8 --ways automatic,distributed)
   bench_test(${backend} traced-mlp mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float --ranks 4 --torch off
     --trace "${CMAKE_CURRENT_BINARY_DIR}/mlp-${backend}-trace.json")

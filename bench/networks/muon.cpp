@@ -43,7 +43,7 @@ void run_muon(const Job& job, const MuonBenchOptions& options)
       const auto row = muon_on(job, {setting, options.layers, way});
       if (!row) continue;
       std::string what = way + ":";
-      for (const auto size : options.layers) what += " " + std::to_string(size);
+      for (const auto size : options.layers) what.append(" ").append(std::to_string(size));
       if (table)
       {
         print_row(job, setting, *row, what);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// What a call costs that has little to send or to compute: collectives, products from 64^3 on, and
+// a step of README's network, many times in a row.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/job.hpp"
+#include "common/times.hpp"
+
+namespace CLI
+{
+class App;
+}
+
+namespace bench
+{
+
+struct CallsTask
+{
+  int ranks = 1;
+  int repeats = 5;
+  int warm_up = 1;
+};
+
+/// One call of many in a row; counts are of all ranks together.
+struct CallRow
+{
+  std::string call;
+  Times times = {};
+  Times peer = {};           // std::barrier, MPI's collective, or BLAS on all cores
+  double sleeps = 0;         // how often a rank gave up its core
+  double interruptions = 0;  // how often a rank lost its core
+  double core_seconds = 0;   // processor time
+};
+
+/// Every process calls it, the first one gets the result.
+[[nodiscard]] std::optional<std::vector<CallRow>> calls_on_threads(const CallsTask& task);
+[[nodiscard]] std::optional<std::vector<CallRow>> calls_on_mpi(const CallsTask& task);
+
+/// Adds the subcommand, which sets `action`.
+void add_calls(CLI::App& app, Action& action);
+
+}  // namespace bench
