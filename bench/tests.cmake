@@ -56,7 +56,7 @@ foreach(backend IN LISTS backends)
   bench_test(${backend} collective-matmul matmul --sizes 65 --schemes summa2d --method collectives)
   bench_test(${backend} mlp mlp --tokens 24 --layers 16,33,8 --optimizer adam --torch off)
   bench_test(${backend} calls calls --ranks 4)
-  bench_test(${backend} muon muon --layers 16,33,8 --ways automatic,distributed)
+  bench_test(${backend} muon muon --layers 16,33,8 --ways automatic,distributed --torch off)
   bench_test(${backend} traced-mlp mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float --ranks 4 --torch off
     --trace "${CMAKE_CURRENT_BINARY_DIR}/mlp-${backend}-trace.json")
   bench_test(${backend} mlp-beside-torch mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float)

@@ -92,6 +92,20 @@ void add_mesh_options(CLI::App& command, Options& options)
       ->check(CLI::PositiveNumber);
 }
 
+void add_torch_option(CLI::App& command, Options& options)
+{
+  command.add_option("--torch", options.torch, "auto: also measure PyTorch if it is installed")
+      ->check(CLI::IsMember({"auto", "off"}))
+      ->capture_default_str();
+}
+
+void explain_no_torch(const Job& job, const Options& options)
+{
+  if (options.torch == "auto")
+    std::printf("PyTorch is not installed (%s), so there is nothing to compare with.\n",
+                job.gpus > 0 ? "one for CUDA" : "Debian: python3-torch");
+}
+
 void add_trace_option(CLI::App& command, Options& options)
 {
   command.add_option(

@@ -30,6 +30,7 @@ struct Options
   std::string method = "automatic";
   std::string trace;
   std::string json;
+  std::string torch = "auto";
 };
 
 /// --repeats, --warm-up, --overlap and --json
@@ -42,6 +43,11 @@ void add_method_option(CLI::App& command, Options& options);
 void add_ranks_option(CLI::App& command, Options& options);
 /// That and --mesh
 void add_mesh_options(CLI::App& command, Options& options);
+
+/// --torch
+void add_torch_option(CLI::App& command, Options& options);
+/// Says that PyTorch is not installed, unless it was not to be measured.
+void explain_no_torch(const Job& job, const Options& options);
 
 /// --trace
 void add_trace_option(CLI::App& command, Options& options);

@@ -86,4 +86,32 @@ void print_row(const Job& job, const Setting& setting, const Row& row, const std
               row.cost.mean_words, formula);
 }
 
+void add_torch(nlohmann::json& json, const Row& row)
+{
+  const auto torch = [&](const auto& value) {
+    return row.torch.measured() ? nlohmann::json(value) : nlohmann::json();
+  };
+  json["torch_seconds"] = torch(row.torch.times.median);
+  json["torch_min_seconds"] = torch(row.torch.times.min);
+  json["torch_gflops"] = torch(row.gflops(row.torch.times));
+  json["torch_threads"] = torch(row.torch.threads);
+  json["torch_version"] = torch(row.torch.version);
+}
+
+std::string sizes_text(const std::vector<std::size_t>& sizes)
+{
+  std::string text;
+  for (const auto size : sizes) text.append(" ").append(std::to_string(size));
+  return text;
+}
+
+void end_row_with_torch(const Row& row)
+{
+  if (row.torch.measured())
+    std::printf(" %8.2f\n", row.blas.median / row.torch.times.median);
+  else
+    std::printf(" %8s\n", "-");
+  std::fflush(stdout);
+}
+
 }  // namespace bench

@@ -3,6 +3,7 @@
 
 // Settings and results, the same for products, networks and scaling.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -104,8 +105,16 @@ struct Row
 
 [[nodiscard]] nlohmann::json to_json(const Job& job, const Setting& setting, const Row& row);
 
+/// Adds PyTorch's times, null if it was not measured.
+void add_torch(nlohmann::json& json, const Row& row);
+
+/// " 256 1024 256"
+[[nodiscard]] std::string sizes_text(const std::vector<std::size_t>& sizes);
+
 /// The columns that all tables begin with; without the end of the line.
 void print_header(const Job& job, int repeats, const char* what);
 void print_row(const Job& job, const Setting& setting, const Row& row, const std::string& what);
+/// The column of PyTorch, and the end of the line.
+void end_row_with_torch(const Row& row);
 
 }  // namespace bench

@@ -29,7 +29,6 @@ struct StepOptions : Options
                                  "8192:4096,16384,4096:bfloat16",
                                  "8192:8192,8192:float"};
   std::string activation = "gelu_tanh";
-  std::string torch = "auto";
 };
 
 /// "16:256,1024,256:float" as a task.
@@ -148,9 +147,7 @@ void add_step(CLI::App& app, Action& action)
   command.add_option("--activation", options->activation, "between the layers")
       ->check(CLI::IsMember({"gelu", "gelu_tanh", "relu", "silu", "identity"}))
       ->capture_default_str();
-  command.add_option("--torch", options->torch, "PyTorch beside it, where it is installed")
-      ->check(CLI::IsMember({"auto", "off"}))
-      ->capture_default_str();
+  add_torch_option(command, *options);
   add_ranks_option(command, *options);
   add_run_options(command, *options);
   command.callback(

@@ -27,7 +27,6 @@ struct MlpOptions : Options
   std::string optimizer = "none";
   std::size_t recompute = 0;
   std::string input_gradient = "off";
-  std::string torch = "auto";
 };
 
 void print_mlp_header(const Job& job, int repeats)
@@ -49,18 +48,12 @@ void print_mlp_header(const Job& job, int repeats)
 
 void print_mlp_row(const Job& job, const MlpTask& task, const Row& row)
 {
-  std::string what = std::to_string(task.tokens) + ":";
-  for (const auto size : task.layers) what += " " + std::to_string(size);
-  print_row(job, task.on, row, what);
+  print_row(job, task.on, row, std::to_string(task.tokens) + ":" + sizes_text(task.layers));
   const auto& shares = row.cost.shares;
   std::printf(" %3s %7s %5.1f %5.1f %5.1f %5.1f", task.input_gradient ? "yes" : "no",
               task.on.overlap ? "on" : "off", 100 * shares.gemm, 100 * shares.elementwise,
               100 * shares.communication, 100 * shares.waiting);
-  if (row.torch.measured())
-    std::printf(" %8.2f\n", row.blas.median / row.torch.times.median);
-  else
-    std::printf(" %8s\n", "-");
-  std::fflush(stdout);
+  end_row_with_torch(row);
 }
 
 nlohmann::json mlp_json(const Job& job, const MlpTask& task, const Row& row)
@@ -76,14 +69,7 @@ nlohmann::json mlp_json(const Job& job, const MlpTask& task, const Row& row)
   json["elementwise_share"] = row.cost.shares.elementwise;
   json["communication_share"] = row.cost.shares.communication;
   json["waiting_share"] = row.cost.shares.waiting;
-  const auto torch = [&](const auto& value) {
-    return row.torch.measured() ? nlohmann::json(value) : nlohmann::json();
-  };
-  json["torch_seconds"] = torch(row.torch.times.median);
-  json["torch_min_seconds"] = torch(row.torch.times.min);
-  json["torch_gflops"] = torch(row.gflops(row.torch.times));
-  json["torch_threads"] = torch(row.torch.threads);
-  json["torch_version"] = torch(row.torch.version);
+  add_torch(json, row);
   return json;
 }
 
@@ -117,9 +103,7 @@ void run_mlp(const Job& job, const MlpOptions& options)
     result["rows"].push_back(mlp_json(job, task, *row));
     torch = row->torch.measured();
   }
-  if (table && !torch && options.torch == "auto")
-    std::printf("PyTorch is not installed (%s), so there is nothing to compare with.\n",
-                job.gpus > 0 ? "one for CUDA" : "Debian: python3-torch");
+  if (table && !torch) explain_no_torch(job, options);
   if (job.first) write_json(result, options.json);
 }
 
@@ -169,9 +153,7 @@ void add_mlp(CLI::App& app, Action& action)
                    "whether backward also computes the gradient of the network's input")
       ->check(CLI::IsMember({"on", "off", "both"}))
       ->capture_default_str();
-  command->add_option("--torch", options->torch, "auto: also measure PyTorch if it is installed")
-      ->check(CLI::IsMember({"auto", "off"}))
-      ->capture_default_str();
+  add_torch_option(*command, *options);
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_mlp(job, *options); }; });
 }

@@ -32,29 +32,31 @@ void run_muon(const Job& job, const MuonBenchOptions& options)
   const bool table = job.first && options.json != "-";
   if (table)
   {
+    std::printf("PyTorch: its speed by BLAS's, on all cores.\n");
     print_header(job, options.repeats, "way: layers");
-    std::printf("\n");
+    std::printf(" %8s\n", "PyTorch");
   }
   auto result = describe(job, "muon");
+  bool torch = true;
   for (const auto& setting : settings_of(job, options))
     for (const auto& way : options.ways)
     {
       if (setting.scalar != "float") continue;
-      const auto row = muon_on(job, {setting, options.layers, way});
+      const auto row = muon_on(job, {setting, options.layers, way, options.torch == "auto"});
       if (!row) continue;
-      std::string what = way + ":";
-      for (const auto size : options.layers) what.append(" ").append(std::to_string(size));
+      torch = row->torch.measured();
       if (table)
       {
-        print_row(job, setting, *row, what);
-        std::printf("\n");
-        std::fflush(stdout);
+        print_row(job, setting, *row, way + ":" + sizes_text(options.layers));
+        end_row_with_torch(*row);
       }
       auto json = to_json(job, setting, *row);
       json["way"] = way;
       json["layers"] = options.layers;
+      add_torch(json, *row);
       result["rows"].push_back(json);
     }
+  if (table && !torch) explain_no_torch(job, options);
   if (job.first) write_json(result, options.json);
 }
 
@@ -68,6 +70,7 @@ void add_muon(CLI::App& app, Action& action)
   options->schemes = {"Summa2D"};
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
+  add_torch_option(*command, *options);
   command
       ->add_option("--layers", options->layers,
                    "the features of the input, between the layers, and of the output")

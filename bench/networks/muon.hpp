@@ -25,6 +25,7 @@ struct MuonTask
   Setting on;
   std::vector<std::size_t> layers;  // features: of the input, between the layers, of the output
   std::string way;
+  bool torch = false;  // whether to measure PyTorch's formula, where it is installed
 };
 
 /// Takes steps; every process calls it, the first one gets the row.

@@ -103,6 +103,14 @@ std::optional<Row> measure_muon(const MuonTask& task)
     cubist::Muon<T, M> optimizer{parameters, {.way = muon_way(task.way)}};
     const typename B::Engine engine;
     std::vector<double> blas;
+    std::unique_ptr<Torch> torch;
+    if (task.torch)
+      alone(world, [&] {
+        std::string layers = "--layers ";
+        for (const auto size : task.layers) layers.append(std::to_string(size)).append(",");
+        layers.pop_back();
+        torch = Torch::start("torch_muon.py", layers, false);
+      });
     Meter ours{world, true};
     for (int i = -task.on.warm_up; i < task.on.repeats; ++i)
     {
@@ -110,12 +118,17 @@ std::optional<Row> measure_muon(const MuonTask& task)
         for (auto& p : products) p.run(engine);
       });
       ours.run(i >= 0, [&] { optimizer.step(parameters); });
+      if (task.torch)
+        alone(world, [&] {
+          if (torch) torch->step(i >= 0);
+        });
     }
     result.cost = ours.cost();
     result.formula_words = double(optimizer.elements_of_step()) / world.size();
     for (const auto& p : products) result.giga_operations += p.giga_operations();
     if (world.rank() != 0) return;
     result.blas = Times{blas};
+    if (torch) result.torch = torch->result();
     row = result;
   });
   return row;

@@ -29,7 +29,6 @@ namespace
 struct TransformerOptions : Options
 {
   TransformerTask task;
-  std::string torch = "auto";
   std::string breakdown_of;
 };
 
@@ -77,11 +76,7 @@ void print_transformer_row(const Job& job, const TransformerTask& task, const Ro
   const auto& shares = row.cost.shares;
   std::printf(" %7s %5.1f %5.1f %5.1f %5.1f", task.on.overlap ? "on" : "off", 100 * shares.gemm,
               100 * shares.elementwise, 100 * shares.communication, 100 * shares.waiting);
-  if (row.torch.measured())
-    std::printf(" %8.2f\n", row.blas.median / row.torch.times.median);
-  else
-    std::printf(" %8s\n", "-");
-  std::fflush(stdout);
+  end_row_with_torch(row);
 }
 
 nlohmann::json transformer_json(const Job& job, const TransformerTask& task, const Row& row)
@@ -100,14 +95,7 @@ nlohmann::json transformer_json(const Job& job, const TransformerTask& task, con
   json["elementwise_share"] = row.cost.shares.elementwise;
   json["communication_share"] = row.cost.shares.communication;
   json["waiting_share"] = row.cost.shares.waiting;
-  const auto torch = [&](const auto& value) {
-    return row.torch.measured() ? nlohmann::json(value) : nlohmann::json();
-  };
-  json["torch_seconds"] = torch(row.torch.times.median);
-  json["torch_min_seconds"] = torch(row.torch.times.min);
-  json["torch_gflops"] = torch(row.gflops(row.torch.times));
-  json["torch_threads"] = torch(row.torch.threads);
-  json["torch_version"] = torch(row.torch.version);
+  add_torch(json, row);
   return json;
 }
 
@@ -154,9 +142,7 @@ void run_transformer(const Job& job, const TransformerOptions& options)
       result["rows"].push_back(std::move(json));
       torch = !task.torch || row->torch.measured();
     }
-  if (table && !torch && options.torch == "auto")
-    std::printf("PyTorch is not installed (%s), so there is nothing to compare with.\n",
-                job.gpus > 0 ? "one for CUDA" : "Debian: python3-torch");
+  if (table && !torch) explain_no_torch(job, options);
   if (job.first) write_json(result, options.json);
 }
 
@@ -212,9 +198,7 @@ void add_transformer(CLI::App& app, Action& action)
       ->add_option("--optimizer", options->task.optimizer, "also measure a step of this optimizer")
       ->check(CLI::IsMember({"none", "adamw"}))
       ->capture_default_str();
-  command->add_option("--torch", options->torch, "auto: also measure PyTorch if it is installed")
-      ->check(CLI::IsMember({"auto", "off"}))
-      ->capture_default_str();
+  add_torch_option(*command, *options);
   command->callback([options, &action] {
     action = [options](const Job& job) { run_transformer(job, *options); };
   });
