@@ -108,7 +108,7 @@ void* next_routine(const char* name)
   for (const auto& symbol : {lower + '_', lower, lower + "__", upper})
     if (void* const found = dlsym(RTLD_NEXT, symbol.c_str())) return found;
   std::fprintf(stderr,
-               "cubist: got CUBIST_PBLAS=off, but no library behind libcubist_pblas has %s_, so "
+               "cubist: got CUBIST_PBLAS=off, but no library after libcubist_pblas has %s_, so "
                "there is nothing to fall back to; link or load ScaLAPACK after it\n",
                name);
   end_job();

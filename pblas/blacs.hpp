@@ -28,7 +28,7 @@ namespace cubist_pblas
 /// CUBIST_PBLAS_TIME_LIMIT.
 [[nodiscard]] std::optional<std::chrono::duration<double>> time_limit();
 
-/// The next definition of a symbol behind this library's, under the names that compilers give it:
+/// The next definition of a symbol after this library's, under the names that compilers give it:
 /// ScaLAPACK's own routine. Without one, prints that, and ends the job.
 /// @param name as in Fortran: "pdgemm"
 [[nodiscard]] void* next_routine(const char* name);

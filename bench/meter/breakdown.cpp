@@ -182,7 +182,7 @@ class RankReader
   int steps_ = 0;
 };
 
-/// Sizes behind a call's name: {64, 256, 64} for "gemm 64x256x64".
+/// Sizes after a call's name: {64, 256, 64} for "gemm 64x256x64".
 std::vector<std::size_t> sizes_of(const std::string& name)
 {
   std::vector<std::size_t> sizes;

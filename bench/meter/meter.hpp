@@ -132,7 +132,7 @@ void trace_once(World& world, const std::string& file, std::optional<cubist::Tra
   pause.emplace();
 }
 
-/// Records calls of f on all ranks for a breakdown: each is a part "step", behind a part of empty
+/// Records calls of f on all ranks for a breakdown: each is a part "step", after a part of empty
 /// events.
 /// @param pause in force since the launch
 /// @returns what the cores did in one of the calls

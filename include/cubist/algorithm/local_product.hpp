@@ -57,7 +57,7 @@ template <class... A, class... B>
 inline constexpr bool are_among<Axes<A...>, Axes<B...>> = (is_one_of<A, B...> && ...);
 
 /// How one matrix takes part.
-/// @tparam RowRest, ColRest the axes behind those that cut its rows and columns for the product
+/// @tparam RowRest, ColRest the axes after those that cut its rows and columns for the product
 /// @tparam Third the axes that cut the dimension which it does not have
 /// @tparam sums whether as a result it is summed over its replicas
 template <class L, class RowRest, class ColRest, class Third, bool sums>
@@ -74,7 +74,7 @@ struct MatrixRole
   using CollectiveAxes = std::conditional_t<cut == Dimension::none, Replicas, Along>;
 
   static_assert(RowRest::count + ColRest::count <= 1,
-                "this layout has more than one axis behind those that cut the local product, so "
+                "this layout has more than one axis after those that cut the local product, so "
                 "its blocks would be gathered in the wrong order; let the axis that is gathered or "
                 "scattered along be the innermost of its tuple, and the only one");
   static_assert(are_among<Along, Third>,

@@ -4,7 +4,7 @@
 // The one reader of JSON files. nlohmann::json parses any depth, but it copies and prints values
 // recursively, and some versions also destroy them recursively, so a file that is nested half a
 // million deep would overflow the stack. This reader limits depth and size. It also refuses a
-// second value of the same name and bytes behind a zero, which other readers ignore.
+// second value of the same name and bytes after a zero, which other readers ignore.
 
 #include <cmath>
 #include <concepts>

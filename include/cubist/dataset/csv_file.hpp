@@ -48,7 +48,7 @@ class CsvFile
     return row + (options_.header ? 2 : 1);
   }
 
-  /// Sets `out` to values [first, first + out.size()) of a row; values behind them are not parsed.
+  /// Sets `out` to values [first, first + out.size()) of a row; values after them are not parsed.
   /// @throws ShapeError unless the row has them
   void read(std::uint64_t row, std::size_t first, std::span<double> out) const
   {

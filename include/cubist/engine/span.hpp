@@ -23,7 +23,7 @@ struct SpanName
 
   const char* owner = nullptr;  ///< the class that the span is of; null for none
   const char* text = "";        ///< what the span is
-  /// Numbers behind the text, such as the layer's.
+  /// Numbers after the text, such as the layer's.
   std::array<std::size_t, most_numbers> numbers{};
   std::size_t count = 0;  ///< how many of them there are
 

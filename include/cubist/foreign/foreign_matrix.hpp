@@ -159,7 +159,7 @@ class ForeignMatrix
           detail::array_length(d.local_shape(rank), d.local_order(rank), got[1]);
       require<ShapeError>(got[0] >= wanted, "rank ", rank, " passed a local array of ", got[0],
                           " elements, but its part of the matrix ends at element ", wanted,
-                          ", so memory behind the array would be accessed; pass the whole array");
+                          ", so memory after the array would be accessed; pass the whole array");
     }
     return m;
   }

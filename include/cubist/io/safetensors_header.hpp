@@ -38,7 +38,7 @@ struct TensorInfo
   ElementType type = ElementType::f32;  ///< the type of the elements
   std::vector<std::uint64_t> shape;
   std::uint64_t begin = 0;  ///< the first byte, counted from the end of the header
-  std::uint64_t end = 0;    ///< the byte behind the last
+  std::uint64_t end = 0;    ///< the byte after the last
 
   friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
 };

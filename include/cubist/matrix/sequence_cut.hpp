@@ -15,7 +15,7 @@
 //
 // The ranks are numbered by the blocks of rows that they hold in a matrix of layout S::Output, in
 // which attention is computed, so the order of rows is the same on all matrices of the stream,
-// wherever these are cut. Rows behind the end of a sequence, or of sequences that do not exist, are
+// wherever these are cut. Rows after the end of a sequence, or of sequences that do not exist, are
 // padding between rows of tokens. They count as rows of a matrix and get the last token of a
 // sequence, but nobody reads their results.
 //
@@ -92,7 +92,7 @@ struct SequenceCut
     const std::size_t part = row / rows_of_part();
     return part / parts * together + row % rows_of_part() / (chunks * chunk);
   }
-  /// The position of a row in its sequence; padding is behind the end.
+  /// The position of a row in its sequence; padding is after the end.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t position(std::size_t row) const
   {
     const std::size_t member = row / rows_of_part() % parts;

@@ -234,7 +234,7 @@ struct TensorNames
 {
   const char* layers;                    ///< before the number of a layer
   bool transposed;                       ///< linear layers are (out, in)
-  std::span<const TensorName> in_layer;  ///< behind "layers.N." and `layers` N "."
+  std::span<const TensorName> in_layer;  ///< after "layers.N." and `layers` N "."
   std::span<const TensorName> outside;
 };
 
@@ -430,9 +430,9 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
     {"deepseek_v3", experts},
     {"falcon", side_by_side},
     {"gemma", "which multiplies embeddings by the root of the width and norms by 1 + weight"},
-    {"gemma2", "which limits scores and logits by tanh and has norms behind its layers"},
-    {"gemma3_text", "which has two rotary bases and norms behind its layers"},
-    {"glm4", "which has norms behind its layers"},
+    {"gemma2", "which limits scores and logits by tanh and has norms after its layers"},
+    {"gemma3_text", "which has two rotary bases and norms after its layers"},
+    {"glm4", "which has norms after its layers"},
     {"gpt_bigcode", "whose query heads share one head of keys and values in a merged tensor"},
     {"gpt_neo", "whose scores are not scaled and whose layers see a part of the tokens in turn"},
     {"gpt_neox", side_by_side},
@@ -441,7 +441,7 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
     {"granite", "which multiplies embeddings, sums, scores and logits by factors of its own"},
     {"mixtral", experts},
     {"mpt", alibi},
-    {"olmo2", "which has norms behind its layers"},
+    {"olmo2", "which has norms after its layers"},
     {"opt", "whose learned positions begin at 2"},
     {"phi", side_by_side},
     {"phi3", "whose files merge Q, K and V, and gate and up, in one tensor each"},

@@ -34,7 +34,7 @@ namespace detail
 {
 
 /// Cuts layers into consecutive pieces, none of them empty, so that the largest cost of a piece is
-/// as small as possible. Returns the first layer of each piece, and behind them the number of
+/// as small as possible. Returns the first layer of each piece, and after them the number of
 /// layers.
 /// @pre 1 <= pieces <= costs.size()
 [[nodiscard]] inline std::vector<std::size_t> cut_by_cost(const std::vector<double>& costs,
@@ -63,7 +63,7 @@ namespace detail
   return begins;
 }
 
-/// The first layer of each piece of a network on so many stages, and behind them the number of
+/// The first layer of each piece of a network on so many stages, and after them the number of
 /// layers.
 /// @param costs of the layers
 /// @throws ArgumentError for options that do not fit the layers or the stages

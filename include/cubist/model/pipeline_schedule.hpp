@@ -82,7 +82,7 @@ forward_schedule(std::size_t stages, std::size_t micro_batches, std::size_t piec
 /// The end of the steps from step i on that share a group of messages, on communicators whose
 /// messages form groups (comm/communicator.hpp). A group has what its steps send, and what those of
 /// the next group receive. It is one step or, with several pieces and more micro-batches than
-/// stages, a forward and the backward behind it: groups of one step would wait for one another in a
+/// stages, a forward and the backward after it: groups of one step would wait for one another in a
 /// circle.
 [[nodiscard]] inline std::size_t end_of_group(const std::vector<PipelineStep>& steps, std::size_t i,
                                               std::size_t stages, std::size_t pieces)

@@ -90,7 +90,7 @@ struct TransformerConfig
   LayerBiases bias = true;  ///< which linear layers have one: `true`, `false`, or single layers
   /// The logits use the table of the embedding.
   bool tied = true;
-  /// The tokens that end a text; `generate` stops behind them.
+  /// The tokens that end a text; `generate` stops after them.
   std::vector<int> end_ids = {};
   /// Q and K pass through an RMSNorm, a head at a time, before they are rotated.
   bool head_norms = false;

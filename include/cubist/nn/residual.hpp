@@ -102,7 +102,7 @@ class Residual
 {
   static_assert(std::is_same_v<typename L::Input, typename L::Output>,
                 "this layer's output has another layout than its input, so they cannot be added; "
-                "put a layer behind it that leads back to the input's layout, in a Sequential");
+                "put a layer after it that leads back to the input's layout, in a Sequential");
 
  public:
   using Value = typename L::Value;

@@ -13,7 +13,7 @@
 // core, these times add (`Link::overlaps`). Other messages overlap with products. Those inside a
 // node and those between nodes have a link each:
 //
-//   operands   of a product are sent one after the other, behind the results of the product before;
+//   operands   of a product are sent one after the other, after the results of the product before;
 //              the product begins with the first of q pieces, and when the last one arrives, 1/q of
 //              it remains
 //   products   run one after the other

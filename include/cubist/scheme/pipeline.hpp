@@ -12,7 +12,7 @@
 //   loss = mlp.compute_gradients(x, labels);
 //
 // With a data axis several pipelines are side by side, each for its share of the rows. The axis is
-// in front of the stages in DataParallel<Pipeline<S>>, and behind them in
+// before the stages in DataParallel<Pipeline<S>>, and after them in
 // Pipeline<DataParallel<S>>. The two differ in the order of ranks, which decides whether stages or
 // replicas are on different nodes.
 //

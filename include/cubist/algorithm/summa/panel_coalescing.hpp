@@ -28,7 +28,7 @@ namespace cubist::CUBIST_ABI::detail
   return depth * std::min(panels, enough / depth);
 }
 
-/// Panels of P and Q, one behind the other, in buffers for products of one size.
+/// Panels of P and Q, one after the other, in buffers for products of one size.
 template <class T, class E>
 class PanelCoalescing
 {
@@ -55,7 +55,7 @@ class PanelCoalescing
     full_ = false;
   }
 
-  /// Copies a panel of P and one of Q behind those before. All have the same depth, except the
+  /// Copies a panel of P and one of Q after those before. All have the same depth, except the
   /// last.
   /// @pre !is_full()
   void add(const E& engine, Operand<const T> p_t, Operand<const T> q_t)

@@ -245,7 +245,7 @@ class NcclContext
  private:
   static constexpr std::size_t scratch_slots = 1024;
 
-  /// Waits at most 10 s for the work that is queued behind aborted calls: a copy to the host could
+  /// Waits at most 10 s for the work that is queued after aborted calls: a copy to the host could
   /// otherwise write to memory that the error has freed.
   void drain() const
   {

@@ -14,7 +14,7 @@
 // as soon as they are issued: there is nothing on the device to poll for.
 //
 // Collectives are issued one by one in their order. NCCL runs the calls of a communicator one after
-// the other, so a receive alone would block the send behind it, and with it the peer that waits for
+// the other, so a receive alone would block the send after it, and with it the peer that waits for
 // that send. So messages are collected until the rank waits for one of them, and issued as one
 // group, in which they run concurrently.
 

@@ -68,7 +68,7 @@ struct SimulatedEdge
   double begins;
   double segment_seconds;  // seconds of one segment, with its latency
   double ends = Activities::never;
-  double arrives = Activities::never;  // its last segment, behind that of the edge before
+  double arrives = Activities::never;  // its last segment, after that of the edge before
 };
 
 struct SimulatedCall : GroupCall<SimulatedMember>

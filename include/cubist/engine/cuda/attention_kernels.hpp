@@ -182,7 +182,7 @@ struct KeyTiles
                s.keys - key);
     warp.end_copies();
   }
-  /// Waits for the tiles at `key`, and begins to load those behind them, if they are before `end`.
+  /// Waits for the tiles at `key`, and begins to load those after them, if they are before `end`.
   template <class W>
   CUBIST_HOST_DEVICE void wait(const W& warp, std::size_t key, std::size_t end) const
   {
@@ -397,7 +397,7 @@ struct AttentionKeyGradient
 
   [[nodiscard]] static constexpr unsigned shared_elements()
   {
-    // L and D of a tile are floats behind the tiles.
+    // L and D of a tile are floats after the tiles.
     return Tile::elements(most_keys + 2 * queries) * 2 + 4 * queries * sizeof(float) / sizeof(T);
   }
   [[nodiscard]] std::size_t blocks(unsigned keys) const

@@ -31,7 +31,7 @@ struct ColumnOf
   }
 };
 
-/// Scores of keys behind the query: -infinity.
+/// Scores of keys after the query: -infinity.
 template <RealScalar T>
 struct MaskKeys
 {

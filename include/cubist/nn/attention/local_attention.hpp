@@ -284,7 +284,7 @@ class LocalAttention
     });
   }
 
-  /// scores = scale Q K^T, and -infinity for keys behind the query
+  /// scores = scale Q K^T, and -infinity for keys after the query
   void multiply_scores(const AttentionShape& s, const Block& b, In q, In k, std::size_t key,
                        Out scores)
   {

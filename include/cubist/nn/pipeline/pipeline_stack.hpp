@@ -116,7 +116,7 @@ class PipelineStack
   using Ends = PipelineEnds<A, T>;
 
   /// Every rank of the mesh makes one; idle ranks may.
-  /// @param begins  the first layer of each piece, and behind them the number of layers
+  /// @param begins  the first layer of each piece, and after them the number of layers
   PipelineStack(const M& mesh, std::vector<std::size_t> begins, const char* forward,
                 const char* backward, std::size_t recompute)
       : mesh_{mesh},

@@ -14,7 +14,7 @@
 //
 // If a communicator's messages are not independent (comm/communicator.hpp), what a step sends and
 // what the next one receives are one group, and the stage waits for it. With several pieces, and
-// more micro-batches than stages, a forward and the backward behind it have one group together:
+// more micro-batches than stages, a forward and the backward after it have one group together:
 // stages would wait for one another in a circle otherwise. Megatron-LM has the same groups.
 //
 // Words of a rank on piece k: the blocks of Y and of dX, for each micro-batch.

@@ -57,7 +57,7 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
   using typename Base::Input;
   using typename Base::Mesh;
 
-  /// @param begins the first layer of each piece, and behind them the number of layers
+  /// @param begins the first layer of each piece, and after them the number of layers
   /// @param make (mesh, i) makes layer i on the mesh of a stage
   template <class Make>
   StagedLayers(const Mesh& mesh, std::uint64_t seed, LayerWidths widths,

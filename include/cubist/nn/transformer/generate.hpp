@@ -11,7 +11,7 @@
 //      has ended
 //
 // So all sequences are at the same position, whatever the lengths of their prompts, and each is
-// continued as if it were alone. A sequence ends behind a token that ends a text.
+// continued as if it were alone. A sequence ends after a token that ends a text.
 //
 // The token of the largest logit is picked (the first of equals), or one is drawn from
 // softmax(logits / temperature) over the `top_k` largest, of which only the most likely are kept
@@ -69,7 +69,7 @@ struct GenerateOptions
   std::uint64_t seed = 0;
   /// Whether keys and values are kept. Without, each token is computed from all before it.
   bool cache = true;
-  /// The tokens behind which a sequence ends; empty stands for those of the model's configuration.
+  /// The tokens after which a sequence ends; empty stands for those of the model's configuration.
   std::vector<int> end_ids = {};
   /// Every sequence gets all its tokens, whatever they are. It excludes `end_ids`.
   bool ignore_end = false;

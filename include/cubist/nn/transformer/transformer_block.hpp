@@ -2,7 +2,7 @@
 #pragma once
 
 // A block of a transformer, on any scheme: attention, then a feed-forward network on each token,
-// both behind a norm and added to their input.
+// both after a norm and added to their input.
 //
 //   X, A, Y (M, d) S::Input
 //
@@ -186,7 +186,7 @@ struct TransformerOptions
   /// rows on a rank. (docs/training.md)
   std::size_t context_parallel = 0;
   /// The stages and micro-batches of a model on a Pipeline (scheme/pipeline.hpp). Layers are the
-  /// blocks; the embedding is in front of the first, and norm and logits are behind the last.
+  /// blocks; the embedding comes before the first, and norm and logits come after the last.
   PipelineOptions pipeline = {};
 };
 
