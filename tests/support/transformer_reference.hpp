@@ -2,17 +2,21 @@
 #pragma once
 
 // A transformer on a mesh against what other programs computed with the same weights
-// (tests/data/transformers): logits, loss, gradients, a training run, and a continuation.
+// (tests/data/transformers, and tests/data/lora for models with an adapter): logits, loss,
+// gradients, a training run, a continuation, and merged weights.
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cubist/nn/merge_lora.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
+#include "cubist/nn/transformer/adapter.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/tensor_names.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
@@ -36,6 +40,14 @@ struct ReferenceModel
         reference{reference_of(folder)}
   {
   }
+  /// A model with the adapter for it in tests/data/lora.
+  ReferenceModel(const std::string& model, const std::string& lora)
+      : folder{std::string{CUBIST_TRANSFORMER_DATA} + "/" + model},
+        adapter{std::string{CUBIST_TRANSFORMER_DATA} + "/../lora/" + lora},
+        config{read_config(folder)},
+        reference{reference_of(adapter)}
+  {
+  }
 
   /// Hugging Face's Llama computes in part in float, so that model has another reference.
   static std::string reference_of(const std::string& folder)
@@ -45,6 +57,7 @@ struct ReferenceModel
   }
 
   std::string folder;
+  std::string adapter = {};
   TransformerConfig config;
   Reference reference;
 };
@@ -59,6 +72,13 @@ inline const std::vector<ReferenceModel>& reference_models()
       all.emplace_back(name);
     return all;
   }();
+  return models;
+}
+/// Those with an adapter, of GPT-2 and of Llama.
+inline const std::vector<ReferenceModel>& adapted_models()
+{
+  static const std::vector<ReferenceModel> models{{"gpt2_gelu_tiny", "gpt2_gelu_tiny"},
+                                                  {"llama31_tiny", "llama31_tiny"}};
   return models;
 }
 inline const ReferenceModel& gpt2_tiny() { return reference_models()[0]; }
@@ -86,6 +106,7 @@ void check_parameters(const ReferenceModel& model, const Parameters<T, M>& param
 {
   for (const auto& p : parameters)
   {
+    if (p.frozen) continue;
     // The gradient of a key's bias is 0 but for rounding, and for what rotation makes of it; Adam
     // scales both to whole steps.
     if (!gradients && !std::is_same_v<T, double> && p.name.ends_with("attention.key.bias"))
@@ -100,7 +121,8 @@ void check_parameters(const ReferenceModel& model, const Parameters<T, M>& param
     for (std::size_t i = 0; i < got.shape(0); ++i)
       for (std::size_t j = 0; j < got.shape(1); ++j)
       {
-        const double w = place.transposed ? wanted(j, i) : wanted(i, place.part * got.shape(1) + j);
+        const std::size_t column = place.part * got.shape(1) + j;
+        const double w = place.transposed ? wanted(column, i) : wanted(i, column);
         worst = std::max(worst, std::abs(static_cast<double>(got(i, j)) - w));
       }
     found.check(worst <= tolerance * largest, prefix, p.name, " is off by ", worst, " of ",
@@ -118,6 +140,59 @@ enum class Compared
   long_sequence  // all, without prompts of unequal lengths, which take a step a token
 };
 
+/// Merges an adapter into the weights, and takes it out again.
+template <class T, class Model>
+void check_merging(const ReferenceModel& model, Model& transformer, std::span<const int> ids,
+                   std::size_t length, Findings& found)
+{
+  const double before = transformer.evaluate(ids, length);
+  merge_lora(transformer, KeepWeights::yes);
+  const double merged = transformer.evaluate(ids, length);
+  found.check(std::abs(merged - before) <= tolerances<T>.once * before, "the loss is ", merged,
+              " with merged weights, and ", before, " without");
+  Parameters<T, typename Model::Mesh> weights;
+  for (auto& p : transformer.parameters())
+  {
+    found.check(!is_of_lora(p.name), p.name, " is a parameter still");
+    p.frozen = false;
+    if (p.lora != nullptr && p.lora->lora(p.lora_weight) != nullptr &&
+        model.reference.has("merged." + tensor_place(model.config, p.name).name))
+      weights.push_back(p);
+  }
+  found.check(!weights.empty(), "no weight is merged");
+  check_parameters(model, weights, "merged.", false, tolerances<T>.once, found);
+  unmerge_lora(transformer);
+  found.check(transformer.evaluate(ids, length) == before, "the loss after unmerging");
+}
+
+/// Continues the prompt of a reference, and others.
+template <class Model>
+void check_continuations(const ReferenceModel& model, Model& transformer,
+                         const std::vector<int>& ids, Compared compared, Findings& found)
+{
+  const auto prompt = model.reference.ids("prompt");
+  const auto whole = model.reference.ids("greedy");
+  const auto check_continuation = [&](bool cache) {
+    auto text = prompt;
+    // The references go on behind tokens that end a text.
+    const auto more =
+        generate(transformer, prompt, 1,
+                 {.tokens = whole.size() - prompt.size(), .cache = cache, .ignore_end = true});
+    text.insert(text.end(), more.begin(), more.end());
+    found.check(text == whole, "the continuation ", cache ? "with" : "without", " a cache");
+  };
+  check_continuation(true);
+  std::vector<std::vector<int>> prompts{
+      prompt, {prompt[0]}, {ids.begin(), ids.begin() + 8}, {prompt[1], prompt[2]}};
+  if (compared == Compared::long_sequence) prompts.resize(1);
+  const GenerateOptions few{.tokens = 4, .ignore_end = true};
+  const auto texts = generate(transformer, prompts, few);
+  for (std::size_t b = 0; b < prompts.size(); ++b)
+    found.check(texts[b] == generate(transformer, prompts[b], 1, few), "prompt ", b,
+                " of unequal ones is continued as it is alone");
+  if (compared != Compared::model) check_continuation(false);
+}
+
 /// One mesh.
 template <class S, class B, class T>
 Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
@@ -129,9 +204,12 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
     found.check(std::abs(got - wanted) <= tolerance * std::abs(wanted), what, " is ", got,
                 " where ", wanted, " is wanted");
   };
-  Transformer<S, B, T> transformer{mesh, model.config, options};
+  auto with_lora = options;
+  if (!model.adapter.empty()) with_lora.lora = read_lora_options(model.adapter, model.config);
+  Transformer<S, B, T> transformer{mesh, model.config, with_lora};
   const auto parameters = transformer.parameters();
   load_weights(model.folder, parameters, model.config);
+  if (!model.adapter.empty()) load_adapter(model.adapter, transformer);
 
   const auto ids = reference.ids("ids");
   const std::size_t length = reference.shape("ids")[1];
@@ -154,32 +232,12 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
                 "the logits are off by ", worst, " of ", largest);
   }
 
+  if (!model.adapter.empty()) check_merging<T>(model, transformer, ids, length, found);
   if (compared == Compared::pass) return found;
 
   check_labels(transformer, ids, length, tolerances<T>.once, found);
-
-  const auto prompt = reference.ids("prompt");
-  const auto whole = reference.ids("greedy");
-  const auto check_continuation = [&](bool cache) {
-    auto text = prompt;
-    // The references go on behind tokens that end a text.
-    const auto more =
-        generate(transformer, prompt, 1,
-                 {.tokens = whole.size() - prompt.size(), .cache = cache, .ignore_end = true});
-    text.insert(text.end(), more.begin(), more.end());
-    found.check(text == whole, "the continuation ", cache ? "with" : "without", " a cache");
-  };
-  check_continuation(true);
-  std::vector<std::vector<int>> prompts{
-      prompt, {prompt[0]}, {ids.begin(), ids.begin() + 8}, {prompt[1], prompt[2]}};
-  if (compared == Compared::long_sequence) prompts.resize(1);
-  const GenerateOptions few{.tokens = 4, .ignore_end = true};
-  const auto texts = generate(transformer, prompts, few);
-  for (std::size_t b = 0; b < prompts.size(); ++b)
-    found.check(texts[b] == generate(transformer, prompts[b], 1, few), "prompt ", b,
-                " of unequal ones is continued as it is alone");
+  if (reference.has("prompt")) check_continuations(model, transformer, ids, compared, found);
   if (compared == Compared::model) return found;
-  check_continuation(false);
 
   AdamW<T, typename Transformer<S, B, T>::Mesh> optimizer{
       parameters, {.learning_rate = 1e-3, .weight_decay = 0.01, .decay_biases_and_norms = true}};

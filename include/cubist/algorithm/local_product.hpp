@@ -86,6 +86,26 @@ struct MatrixRole
                 "algorithm here does; cut it by both, or by neither");
 };
 
+/// How a thin matrix gets from rows that are cut as `From` to rows that are cut as `To`, where each
+/// rank along `Summed` has a part of its sum.
+template <class From, class To, class Summed>
+struct ThinMove
+{
+  using Gathered = typename Split<From, To>::rest;
+  using Scattered = typename Split<To, From>::rest;
+  /// The axes along which the sum is left on every rank.
+  using Reduced = typename PendingAxes<Layout<To, Cols<>>, Summed>::type;
+
+  static_assert(
+      Gathered::count <= 1 && Scattered::count <= 1,
+      "the rows of X and Y are cut by more than one axis that the other has not, so a "
+      "thin matrix would be gathered in the wrong order; let them differ in the innermost "
+      "axis only");
+  static_assert(are_among<Scattered, typename PendingAxes<Layout<Rows<>, Cols<>>, Summed>::type>,
+                "the rows of the result are cut by an axis along which there is no sum, so its "
+                "ranks would all have the same rows; cut the columns of the operand by it");
+};
+
 }  // namespace detail
 
 template <class X, class W, class Y>

@@ -19,11 +19,13 @@ enum class Draw : std::uint8_t
 {
   weight,  ///< initial weights
   bias,
-  dropout,    ///< masks of dropout
-  attention,  ///< masks of attention's dropout
-  token,      ///< tokens that are generated
-  order,      // the order of a dataset's rows or windows, with one stream for each epoch
-  held_out,   // which rows of a dataset are held out
+  dropout,       ///< masks of dropout
+  attention,     ///< masks of attention's dropout
+  token,         ///< tokens that are generated
+  order,         // the order of a dataset's rows or windows, with one stream for each epoch
+  held_out,      // which rows of a dataset are held out
+  lora,          ///< initial values of LoRA's A
+  lora_dropout,  ///< masks of LoRA's dropout
 };
 
 namespace detail

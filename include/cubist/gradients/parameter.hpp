@@ -5,6 +5,7 @@
 // on rank 0, `scatter` sets it from there. The shape of a weight is (in, out), and not (out, in) as
 // in PyTorch.
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +20,33 @@
 
 namespace cubist::CUBIST_ABI
 {
+
+struct LoraOptions;  // model/lora_options.hpp
+
+/// A layer whose weights may have thin matrices A and B beside them (nn/dense/lora.hpp). A layer of
+/// several weights numbers them from 0.
+class LoraLayer
+{
+ public:
+  virtual ~LoraLayer() = default;
+  /// Gives a weight A and B, with their initial values. If it has them already, they stay.
+  /// @throws ArgumentError for options out of range
+  virtual void add_lora(std::size_t weight, const LoraOptions& options) = 0;
+  /// Removes A and B.
+  virtual void remove_lora(std::size_t weight) = 0;
+  /// The options of a weight's A and B, or null without them.
+  [[nodiscard]] virtual const LoraOptions* lora(std::size_t weight) const = 0;
+  /// W += s A B, from which on A and B are no parameters.
+  virtual void merge_lora(std::size_t weight, bool keeps_original) = 0;
+  /// Restores W and the parameters A and B.
+  /// @throws ArgumentError without the original W
+  virtual void unmerge_lora(std::size_t weight) = 0;
+
+ protected:
+  LoraLayer() = default;
+  LoraLayer(const LoraLayer&) = default;
+  LoraLayer& operator=(const LoraLayer&) = default;
+};
 
 /// References, valid as long as the network.
 template <class T, class M>
@@ -38,6 +66,10 @@ struct Parameter
   /// Freezes the parameter for good; lists of parameters that were made before are no longer valid.
   /// Null for a layer that always computes the gradient.
   std::function<void()> freeze = {};
+  /// The layer of a weight that may have LoRA's matrices beside it, and the weight's number there;
+  /// null for other parameters.
+  LoraLayer* lora = nullptr;
+  std::size_t lora_weight = 0;
 };
 
 namespace detail

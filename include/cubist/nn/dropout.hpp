@@ -65,15 +65,18 @@ class Dropout
 {
  public:
   /// @throws ArgumentError unless 0 <= p < 1 and layer < 2^16
-  explicit Dropout(double p, std::uint64_t seed = 0, std::size_t layer = 0)
+  /// @param draw  what the masks are for
+  explicit Dropout(double p, std::uint64_t seed = 0, std::size_t layer = 0,
+                   Draw draw = Draw::dropout)
       : p_{p},
         seed_{seed},
-        layer_{layer}
+        layer_{layer},
+        draw_{draw}
   {
     require<ArgumentError>(
         p >= 0 && p < 1, "got a dropout probability of ", p,
         ", which is not a probability or drops everything; use a number in [0, 1)");
-    static_cast<void>(stream(seed, Draw::dropout, layer));
+    static_cast<void>(stream(seed, draw, layer));
   }
 
   /// The probability of setting an element to 0.
@@ -143,10 +146,10 @@ class Dropout
     };
     const std::uint64_t* const in_memory = step.in_memory();
     const std::uint64_t number = in_memory != nullptr ? 0 : std::uint64_t{step};
-    const Philox random = stream(seed_, Draw::dropout, layer_, number);
+    const Philox random = stream(seed_, draw_, layer_, number);
     if constexpr (detail::Captures<typename M::Engine>)
-      return with(detail::StepRandom{seed_, detail::stream_number(Draw::dropout, layer_, 0), number,
-                                     in_memory});
+      return with(
+          detail::StepRandom{seed_, detail::stream_number(draw_, layer_, 0), number, in_memory});
     else
       return with(random);
   }
@@ -154,6 +157,7 @@ class Dropout
   double p_;
   std::uint64_t seed_;
   std::size_t layer_;
+  Draw draw_;
 };
 
 }  // namespace cubist::CUBIST_ABI

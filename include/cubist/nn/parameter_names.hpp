@@ -4,13 +4,16 @@
 // Names of parameters in options. A * stands for any characters, so "layers.0.*" stands for all
 // names that begin with "layers.0.".
 
+#include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cubist/core/error.hpp"
 #include "cubist/gradients/parameter.hpp"
+#include "cubist/model/lora_options.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -48,15 +51,29 @@ namespace detail
   return prefix + std::to_string(i) + ".";
 }
 
-/// Freezes parameters by their names while a network is made.
+/// Whether a weight gets LoRA's matrices by this pattern: it is the weight's name without
+/// ".weight", or the end of that behind a dot.
+[[nodiscard]] inline bool matches_layer(std::string_view pattern, std::string_view weight)
+{
+  const std::string_view layer = weight.substr(0, weight.rfind('.'));
+  return matches_name(pattern, layer) || matches_name("*." + std::string{pattern}, layer);
+}
+
+/// Freezes parameters by their names while a network is made, and gives layers the matrices of
+/// LoRA, beside which everything is frozen.
 class Freezing
 {
  public:
   /// @param names with * for any characters
-  explicit Freezing(const std::vector<std::string>& names)
+  explicit Freezing(const std::vector<std::string>& names,
+                    const std::optional<LoraOptions>& lora = {})
       : names_{names},
-        is_used_(names.size(), false)
+        is_used_(names.size(), false),
+        lora_{lora}
   {
+    if (!lora_) return;
+    lora_->check();
+    has_layer_.resize(lora_->layers.size(), false);
   }
 
   /// Freezes the layer's parameters that have one of the names. Returns whether the layer has
@@ -65,13 +82,14 @@ class Freezing
   template <class Layer>
   bool freeze(Layer& layer, const std::string& prefix)
   {
-    if (names_.empty()) return false;
+    if (names_.empty() && !lora_) return false;
+    if (lora_) add_lora(layer, prefix);
     Parameters<typename Layer::Value, typename Layer::Mesh> list;
     layer.append_parameters(list, prefix);
     bool all = !list.empty();
     for (const auto& p : list)
     {
-      bool is_named = false;
+      bool is_named = lora_ && !is_of_lora(p.name);
       for (std::size_t i = 0; i < names_.size(); ++i)
         if (matches_name(names_[i], p.name)) is_used_[i] = is_named = true;
       all = all && (is_named || p.frozen);
@@ -105,11 +123,35 @@ class Freezing
                              "\" among the names of frozen parameters, which no parameter of the "
                              "network has, so it would be trained; use names of parameters(), with "
                              "* for any characters");
+    for (std::size_t i = 0; i < has_layer_.size(); ++i)
+      require<ArgumentError>(has_layer_[i], "got \"", lora_->layers[i],
+                             "\" among the layers for LoRA, which no linear layer of the network "
+                             "matches, so it would stay as it is; use names of weights in "
+                             "parameters() without \".weight\", or their ends, with * for any "
+                             "characters");
   }
 
  private:
+  /// Gives the weights whose names match the matrices of LoRA.
+  template <class Layer>
+  void add_lora(Layer& layer, const std::string& prefix)
+  {
+    Parameters<typename Layer::Value, typename Layer::Mesh> list;
+    layer.append_parameters(list, prefix);
+    for (const auto& p : list)
+    {
+      if (p.lora == nullptr) continue;
+      bool matches = false;
+      for (std::size_t i = 0; i < has_layer_.size(); ++i)
+        if (matches_layer(lora_->layers[i], p.name)) has_layer_[i] = matches = true;
+      if (matches) p.lora->add_lora(p.lora_weight, *lora_);
+    }
+  }
+
   std::vector<std::string> names_;
   std::vector<bool> is_used_;
+  std::optional<LoraOptions> lora_;
+  std::vector<bool> has_layer_;  // whether a pattern of `lora_` matches one
 };
 
 }  // namespace detail

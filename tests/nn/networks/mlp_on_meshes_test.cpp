@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Networks on all schemes, and under MPI and sanitizers on some of them: with an odd number of
 // layers the output is cut otherwise than the input, and so are the labels.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
 #include <vector>
 
+#include "cubist/nn/merge_lora.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid2d.hpp"
@@ -12,7 +17,9 @@
 #include "cubist/training/clip_gradients.hpp"
 
 #include "catch.hpp"
+#include "checked_step.hpp"
 #include "nn.hpp"
+#include "reference.hpp"
 #include "training.hpp"
 
 namespace cubist::test::mlp_on_meshes_test
@@ -147,6 +154,68 @@ TEST_CASE("no rows and one row of one feature train on every mesh")
     CAPTURE(place.name());
     for (const std::size_t m : {0U, 1U})
       require_clear(on_mesh(place, [m](const auto& mesh) { return trains_on_few(mesh, m); }));
+  });
+}
+
+namespace
+{
+
+/// Outputs, gradients, training and merged weights against tests/data/lora/mlp.py.
+template <SchemeType S, class B>
+[[nodiscard]] Findings equals_reference_of_lora(const Mesh<S, B>& mesh)
+{
+  Findings found;
+  const Reference reference{std::string{CUBIST_TRANSFORMER_DATA} + "/../lora/mlp.safetensors"};
+  using Network = MLP<S, B, double>;
+  Network mlp{mesh, {6, 10, 9, 4}, {.lora = LoraOptions{.rank = 3, .alpha = 6}}};
+  const auto parameters = mlp.parameters();
+  for (const auto& p : parameters) scatter(reference.matrix(p.name), p.value);
+  const auto near = [&](const std::string& name, const Global<double>& got, double tolerance) {
+    if (mesh.rank() != 0) return;
+    const auto wanted = reference.matrix(name);
+    double largest = 0;
+    for (const double v : wanted) largest = std::max(largest, std::abs(v));
+    const double off = difference(got, wanted);
+    found.check(off <= tolerance * largest, name, " is off by ", off, " of ", largest);
+  };
+  const typename Network::Activations x{scatter<typename S::Input>(mesh, reference.matrix("x"))};
+  const auto target = mlp.scatter_target(reference.matrix("target"));
+  near("y", gather(mlp.predict(x)), 1e-12);
+  const double loss = mlp.compute_gradients(x, target);
+  near("loss", {{loss}}, 1e-12);
+  for (const auto& p : parameters)
+    if (is_of_lora(p.name))
+      near("grad." + p.name, gather(p.gradient), 1e-12);
+    else
+      found.check(p.frozen && p.gradient.padded.size() == 0, p.name, " is trained");
+  merge_lora(mlp, KeepWeights::yes);
+  near("y", gather(mlp.predict(x)), 1e-12);
+  for (const auto& p : mlp.parameters())
+    if (p.lora != nullptr) near("merged." + p.name, gather(p.value), 1e-12);
+  unmerge_lora(mlp);
+
+  AdamW<double, typename Network::Mesh> optimizer{parameters,
+                                                  {.learning_rate = 1e-2, .weight_decay = 0.01}};
+  const auto losses = reference.matrix("train.loss");
+  auto trained = losses;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+  {
+    trained.data()[i] = mlp.compute_gradients(x, target);
+    checked_step(i, losses.size(), optimizer, parameters);
+  }
+  near("train.loss", trained, 1e-10);
+  for (const auto& p : parameters)
+    if (is_of_lora(p.name)) near("final." + p.name, gather(p.value), 1e-10);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("networks with LoRA compute and train as plain Python does")
+{
+  for_each_mesh([](const auto& place) {
+    CAPTURE(place.name());
+    require_clear(on_mesh(place, [](const auto& mesh) { return equals_reference_of_lora(mesh); }));
   });
 }
 

@@ -42,7 +42,7 @@ template <SchemeType S>
 void equals_references(const TestMesh<S>& on, std::size_t ranks, Compared compared)
 {
   if (quick && few_suffice<TestBackend> && compared == Compared::all) compared = Compared::model;
-  for (const auto* model : {&gpt2_tiny(), &llama_tiny()})
+  for (const auto* model : {&gpt2_tiny(), &llama_tiny(), &adapted_models()[1]})
     equals_reference(on, ranks, *model, compared);
 }
 

@@ -93,15 +93,19 @@ namespace
 template <class S>
 using Stages = Place<Pipeline<S>>;
 
-/// GPT-2, whose table is tied, and Llama; all models where tests are not quick.
+/// GPT-2, whose table is tied, and Llama, with an adapter and without; all models where tests are
+/// not quick.
 template <class S>
 void equals_references(const Stages<S>& place, const PipelineOptions& pipeline, Compared compared)
 {
   using B = TestBackend;
   if (!fits(place)) return;
-  for (const auto& model : all_or_first(reference_models(), 2, quick))
+  const auto some = all_or_first(reference_models(), 2, quick);
+  std::vector<ReferenceModel> models{some.begin(), some.end()};
+  models.insert(models.end(), adapted_models().begin(), adapted_models().end());
+  for (const auto& model : models)
   {
-    INFO(place.name() << ", " << model.folder);
+    INFO(place.name() << ", " << model.folder << ' ' << model.adapter);
     require_clear(on_mesh(place, [&](const auto& mesh) {
       return check_reference<Pipeline<S>, B, double>(mesh, model, compared, {.pipeline = pipeline});
     }));

@@ -172,23 +172,60 @@ TEST_CASE("sharded, and with micro-batches, the rest is trained with the same bi
     Findings found;
     using Model = Transformer<DataParallel<Summa2D>, TestBackend, double>;
     using M = typename Model::Mesh;
-    const TransformerOptions options{.seed = 5, .frozen = {"embedding.*", "layers.0.*", "*.bias"}};
-    Model one{mesh, config_of(false), options}, other{mesh, config_of(false), options};
-    AdamW<double, M> optimizer{one.parameters()};
-    Sharded<AdamW<double, M>> sharded{other.parameters(), {}, 2};
-    const GradientAccumulation accumulation{one.parameters(), 2};
-    for (int step = 0; step < 4; ++step)
+    for (const bool lora : {false, true})
     {
-      (void)one.compute_gradients(batch(step), 5);
-      (void)other.compute_gradients(batch(step), 5);
-      if (step % 2 == 0) continue;
-      checked_step(optimizer, one.parameters());
-      checked_sharded_step(sharded, other.parameters());
+      TransformerOptions options{.seed = 5, .frozen = {"embedding.*", "layers.0.*", "*.bias"}};
+      if (lora) options = {.seed = 5, .lora = LoraOptions{.rank = 3, .dropout = 0.2}};
+      Model one{mesh, config_of(false), options}, other{mesh, config_of(false), options};
+      AdamW<double, M> optimizer{one.parameters()};
+      Sharded<AdamW<double, M>> sharded{other.parameters(), {}, 2};
+      const GradientAccumulation accumulation{one.parameters(), 2};
+      for (int step = 0; step < 4; ++step)
+      {
+        (void)one.compute_gradients(batch(step), 5);
+        (void)other.compute_gradients(batch(step), 5);
+        if (step % 2 == 0) continue;
+        checked_step(optimizer, one.parameters());
+        checked_sharded_step(sharded, other.parameters());
+      }
+      const auto a = one.parameters(), b = other.parameters();
+      for (std::size_t i = 0; i < a.size(); ++i)
+        found.check(local(a[i].value) == local(b[i].value), a[i].name);
+      found.check(state_of(optimizer).matrices.size() == state_of(sharded).matrices.size(),
+                  "state");
     }
-    const auto a = one.parameters(), b = other.parameters();
-    for (std::size_t i = 0; i < a.size(); ++i)
-      found.check(local(a[i].value) == local(b[i].value), a[i].name);
-    found.check(state_of(optimizer).matrices.size() == state_of(sharded).matrices.size(), "state");
+    return found;
+  }));
+}
+
+TEST_CASE("LoRA has the same gradients where activations are computed again")
+{
+  if (!fits(two_two_two)) return;
+  require_clear(on_mesh(two_two_two, [](const auto& mesh) {
+    Findings found;
+    using Model = Transformer<Summa25D, TestBackend, double>;
+    const auto gradients = [&](bool llama, std::size_t recompute) {
+      Model model{mesh,
+                  config_of(llama),
+                  {.dropout = 0.1,
+                   .seed = 5,
+                   .recompute = recompute,
+                   .lora = LoraOptions{.rank = 3, .dropout = 0.2}}};
+      const auto parameters = model.parameters();
+      for (const auto& p : parameters)  // else dA is 0
+        if (p.name.ends_with("lora_b"))
+          scatter(uniform<double>(p.value.shape.rows, p.value.shape.cols, 1, 0.1), p.value);
+      (void)model.compute_gradients(batch(0), 5);
+      std::vector<std::vector<double>> all;
+      for (const auto& p : parameters) all.push_back(local(p.gradient));
+      return all;
+    };
+    for (const bool llama : {false, true})
+    {
+      const auto wanted = gradients(llama, 0);
+      found.check(gradients(llama, 1) == wanted, "segments of one block give other bits");
+      found.check(gradients(llama, 2) == wanted, "segments of two blocks give other bits");
+    }
     return found;
   }));
 }
@@ -308,10 +345,21 @@ TEST_CASE("a name of no parameter is no name to freeze")
         }),
         message_of<ArgumentError>([&] {
           const MLP<Summa2D, TestBackend, double> mlp{mesh, {2, 3}, {.frozen = {"layers.1.*"}}};
+        }),
+        message_of<ArgumentError>([&] {
+          const LoraOptions lora{.layers = {"query", "gate"}};
+          const Transformer<Summa2D, TestBackend, double> model{
+              mesh, config_of(false), {.lora = lora}};
+        }),
+        message_of<ArgumentError>([&] {
+          const MLP<Summa2D, TestBackend, double> mlp{
+              mesh, {2, 3}, {.lora = LoraOptions{.rank = 0}}};
         })};
   });
   CHECK(mentions(messages[0], "got \"positions.*\"", "no parameter", "names of parameters()"));
   CHECK(mentions(messages[1], "got \"layers.1.*\""));
+  CHECK(mentions(messages[2], "got \"gate\" among the layers for LoRA", "no linear layer"));
+  CHECK(mentions(messages[3], "got the rank 0 for LoRA"));
 }
 
 }  // namespace cubist::test::transformer_frozen_test

@@ -121,13 +121,13 @@ class Attention
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     require_sequences(x, pass);
-    Heads& merged = merged_.forward(x, kept.merged);
+    Heads& merged = merged_.forward(x, kept.merged, pass);
     require_tokens(merged, pass);
     normalize(merged, kept);
     rotate<false>(merged, pass, kept);
     Heads& o = fit(kept.o, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
     attend(merged, pass, o, kept);
-    output_.forward(o, fit_like(kept.y, x), kept.output);
+    output_.forward(o, fit_like(kept.y, x), kept.output, pass);
     return *kept.y;
   }
 
@@ -137,7 +137,7 @@ class Attention
                         Kept& kept, bool wants_dx)
   {
     Heads& o = *kept.o;
-    output_.backward(o, dy, pass.gradients, kept.output, &fit_like(kept.d_o, o));
+    output_.backward(o, dy, pass.gradients, kept.output, &fit_like(kept.d_o, o), pass);
     const Heads& d_o = *kept.d_o;
     const Heads& merged = *kept.merged.y;
     Heads& d_merged = merged_.output_gradient(kept.merged);
@@ -171,7 +171,7 @@ class Attention
       key_norm_->backward(d_merged.valid(), heads_of(1), head_count(1), pass, kept.key_norm);
     }
     Input* const dx = wants_dx ? &fit_like(kept.dx, x) : nullptr;
-    merged_.backward(x, pass.gradients, kept.merged, dx);
+    merged_.backward(x, pass.gradients, kept.merged, dx, pass);
     return dx;
   }
 

@@ -76,10 +76,10 @@ class Dense
   /// Writes Y into a matrix that the caller owns.
   void forward(const Input& x, Output& y, const Pass& pass, Kept& kept) const
   {
-    if (is_linear()) return linear_.forward(x, y, kept.linear);
+    if (is_linear()) return linear_.forward(x, y, kept.linear, pass);
     linear_.require_like_output(y, "Y", x.rows());
     Output& z = fit_output(kept.z, x);
-    linear_.forward(x, z, activation_, y, kept.linear);
+    linear_.forward(x, z, activation_, y, kept.linear, pass);
     if (pass.training_step) dropout_.apply(y, *pass.training_step, pass.cut);
   }
 
@@ -95,7 +95,7 @@ class Dense
   void backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass, Kept& kept,
                 Input* dx)
   {
-    if (is_linear()) return linear_.backward(x, dy, pass.gradients, kept.linear, dx);
+    if (is_linear()) return linear_.backward(x, dy, pass.gradients, kept.linear, dx, pass);
     linear_.require_like_output(dy, "dY", x.rows());
     Output& dz = fit_output(kept.dz, x);
     const bool masked = pass.training_step && dropout_.probability() > 0;
@@ -103,7 +103,7 @@ class Dense
     const Output& after = masked ? dz : dy;
     detail::slopes_and_sums(x.mesh().engine(), activation_, std::as_const(*kept.z).valid(),
                             after.valid(), dz.valid(), linear_.column_sums().valid());
-    linear_.backward_from_sums(x, dz, pass.gradients, kept.linear, dx);
+    linear_.backward_from_sums(x, dz, pass.gradients, kept.linear, dx, pass);
   }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)

@@ -97,9 +97,9 @@ class GatedLinear
   };
 
   /// Y, in `kept`.
-  const Output& forward(const Input& x, const Pass&, Kept& kept)
+  const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
-    const Output& merged = merged_.forward(x, kept.merged);
+    const Output& merged = merged_.forward(x, kept.merged, pass);
     Output& y = fit(kept.y, x.mesh(), {x.rows(), out_}, {x.quanta().rows, quantum_});
     for_each_piece(y, [&](std::size_t gate, std::size_t up, std::size_t at, Shape piece) {
       x.mesh().engine().map(y.valid().block(0, at, piece), detail::GatedProduct<F>{},
@@ -121,7 +121,7 @@ class GatedLinear
                                  y.valid().block(0, up, piece), dy.valid().block(0, at, piece));
     });
     Input* const dx = wants_dx ? &fit_like(kept.dx, x) : nullptr;
-    merged_.backward(x, pass.gradients, kept.merged, dx);
+    merged_.backward(x, pass.gradients, kept.merged, dx, pass);
     return dx;
   }
 

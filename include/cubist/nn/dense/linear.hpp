@@ -13,6 +13,8 @@
 // dX is computed only where it is asked for: the first layer of a network does not need it. Where
 // products are local, the engine may add b as it writes Y (engine/epilogue.hpp).
 //
+// LoRA's thin matrices may be beside W: Y += s (X A) B (nn/dense/lora.hpp).
+//
 // Words: those of the product, and 2(p-1)/p N' for db, with p ranks along the axes that cut M, and
 // N' columns on a rank.
 
@@ -29,7 +31,9 @@
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/initial_values.hpp"
+#include "cubist/nn/layer.hpp"
 #include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -71,7 +75,7 @@ namespace detail
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
 template <SchemeType S, class B, Scalar T>
-class Linear
+class Linear : public LoraLayer
 {
  public:
   /// The product.
@@ -126,6 +130,7 @@ class Linear
   struct Kept
   {
     std::optional<Product> product;
+    typename LoraMatrices<S, B, T>::Kept lora;  ///< what LoRA's matrices keep
   };
 
   /// Y = X W + b
@@ -136,25 +141,28 @@ class Linear
   }
   /// Y = X W + b
   template <class LX, class LY>
-  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y, Kept& kept) const
+  void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y, Kept& kept,
+               const Pass& pass = {}) const
   {
     auto& p = product(x, kept);
     if (options_.bias)
       p.forward(x, w_, y, detail::Epilogue<T>{bias_row()});
     else
       p.forward(x, w_, y);
+    lora_.forward(x, pass, kept.lora, y.padded());
   }
   /// Z = X W + b, Y = f(Z)
   /// @param f  a function of elements, or a variant of such functions
   /// @pre y is like z
   template <class LX, class LY, class F>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, const F& f,
-               DistMatrix<T, LY, Mesh>& y, Kept& kept) const
+               DistMatrix<T, LY, Mesh>& y, Kept& kept, const Pass& pass = {}) const
   {
     auto& p = product(x, kept);
     const detail::Epilogue<T, F> epilogue{bias_row(), f, y.valid()};
-    if (options_.bias) return p.forward(x, w_, z, epilogue);
+    if (options_.bias && !lora_.is_on()) return p.forward(x, w_, z, epilogue);
     p.forward(x, w_, z);
+    lora_.forward(x, pass, kept.lora, z.padded());
     detail::apply(mesh_.engine(), epilogue, z.valid());  // b is -0, and z + -0 is z to the bit
   }
 
@@ -203,12 +211,13 @@ class Linear
   /// @pre X and `kept` are the same as in a `forward`
   template <class LX, class LY, class LDX>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
-                GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx)
+                GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx,
+                const Pass& pass = {})
   {
     require_like_output(dy, "dY", x.rows());
     if (options_.bias && !bias_is_frozen_)
       mesh_.engine().column_sums(dy.valid(), column_sums().valid());
-    backward_from_sums(x, dy, gradients, kept, dx);
+    backward_from_sums(x, dy, gradients, kept, dx, pass);
   }
 
   /// Where a layer that computes dY writes the sums of its columns, in the same pass.
@@ -222,17 +231,19 @@ class Linear
   template <class LX, class LY, class LDX>
   void backward_from_sums(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                           GradientReducer<T, Mesh>& gradients, Kept& kept,
-                          DistMatrix<T, LDX, Mesh>* dx)
+                          DistMatrix<T, LDX, Mesh>* dx, const Pass& pass = {})
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     require_like_output(dy, "dY", x.rows());
     if (!weight_is_frozen_) detail::require_gradient(dw_);
     if (options_.bias && !bias_is_frozen_) gradients.sum(mesh_, Pending{}, db_.padded());
-    if (weight_is_frozen_ && !dx) return;
     auto& p = product(x, kept);
-    if (weight_is_frozen_) return p.backward_input(w_, dy, *dx);
-    gradients.reduce(dw_.padded(),
-                     dx ? p.backward_parts(x, w_, dy, *dx, dw_) : p.backward_parts(x, dy, dw_));
+    if (!weight_is_frozen_)
+      gradients.reduce(dw_.padded(),
+                       dx ? p.backward_parts(x, w_, dy, *dx, dw_) : p.backward_parts(x, dy, dw_));
+    else if (dx)
+      p.backward_input(w_, dy, *dx);
+    lora_.backward(x, dy.padded(), pass, gradients, kept.lora, dx);
   }
 
   /// @throws ShapeError, MeshError for a matrix that is not like the output for `rows` rows
@@ -252,6 +263,8 @@ class Linear
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
+    list.back().lora = this;
+    lora_.append_parameters(list, prefix);
     if (!options_.bias) return;
     Parameter<T, Mesh> bias{prefix + "bias", b_.view(), db_.view()};
     // db remains, because an activation writes it in the pass that computes dY.
@@ -260,6 +273,25 @@ class Linear
     bias.freeze = [this] { bias_is_frozen_ = true; };
     list.push_back(bias);
   }
+
+  void add_lora(std::size_t, const LoraOptions& options) override
+  {
+    lora_.add(mesh_,
+              {{"",
+                options_.index,
+                w_.shape(),
+                w_.quanta(),
+                {{0, 0, b_.block().padded().cols}},
+                options_.gradients}},
+              0, options, options_.seed);
+  }
+  void remove_lora(std::size_t) override { lora_.remove(0); }
+  [[nodiscard]] const LoraOptions* lora(std::size_t) const override { return lora_.options(0); }
+  void merge_lora(std::size_t, bool keeps_original) override
+  {
+    lora_.merge(0, w_.view(), keeps_original);
+  }
+  void unmerge_lora(std::size_t) override { lora_.unmerge(0, w_.view()); }
 
  private:
   [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
@@ -286,6 +318,7 @@ class Linear
   Bias db_;
   bool weight_is_frozen_ = false;
   bool bias_is_frozen_ = false;
+  LoraMatrices<S, B, T> lora_;
   Kept kept_;  // for calls that pass no Kept
 };
 

@@ -16,6 +16,8 @@
 //   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart, and
 //              sum each part over its replicas
 //
+// LoRA's thin matrices may be beside each W_i: Y_i += s (X A_i) B_i (nn/dense/lora.hpp).
+//
 // Words: those of one Linear with N = N_0 + N_1 + …, each padded to a multiple of its quantum.
 // Source of merged weights: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3.
 
@@ -39,6 +41,7 @@
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/nn/dense/linear.hpp"
+#include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -67,7 +70,7 @@ struct MergedColumns
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
 template <SchemeType S, class B, Scalar T>
-class MergedLinear
+class MergedLinear : public LoraLayer
 {
  public:
   /// The product.
@@ -131,10 +134,11 @@ class MergedLinear
     std::optional<Bias> db;    ///< the gradients of the biases, interleaved
     std::optional<Output> y;
     std::optional<Output> dy;
+    typename LoraMatrices<S, B, T>::Kept lora;  ///< what LoRA's matrices keep
   };
 
   /// Y, in `kept`, for layers that change it in place.
-  Output& forward(const Input& x, Kept& kept)
+  Output& forward(const Input& x, Kept& kept, const Pass& pass = {})
   {
     auto& product = kept.product;
     auto& y = kept.y;
@@ -155,6 +159,7 @@ class MergedLinear
       copy_parts(&Part::b, fit_bias(kept.b), false);
       product->forward(x, w, *y, detail::Epilogue<T>{std::as_const(*kept.b).valid()});
     }
+    lora_.forward(x, pass, kept.lora, y->padded());
     return *y;
   }
 
@@ -170,7 +175,7 @@ class MergedLinear
   /// The gradients for `output_gradient(kept)`, which `gradients` takes, and dX where it is wanted.
   /// @pre X is the same as in the forward of `kept`
   void backward(const Input& x, GradientReducer<T, Mesh>& gradients, Kept& kept,
-                Input* dx = nullptr)
+                Input* dx = nullptr, const Pass& pass = {})
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
     require_gradients();
@@ -187,32 +192,60 @@ class MergedLinear
       for (auto& part : parts_)
         if (!part.bias_is_frozen) gradients.sum(mesh_, Pending{}, part.db.padded());
     }
-    if (all_have(&Part::weight_is_frozen))
+    if (!all_have(&Part::weight_is_frozen))
     {
-      if (dx) kept.product->backward_input(w, dy, *dx);
-      return;
+      Weight& dw = fit_like(kept.dw, w);
+      auto* const replicas = dx ? kept.product->backward_parts(x, w, dy, *dx, dw)
+                                : kept.product->backward_parts(x, dy, dw);
+      copy_parts(&Part::dw, dw, true);
+      for (auto& part : parts_)
+        if (!part.weight_is_frozen) gradients.reduce(part.dw.padded(), replicas);
     }
-    Weight& dw = fit_like(kept.dw, w);
-    auto* const replicas = dx ? kept.product->backward_parts(x, w, dy, *dx, dw)
-                              : kept.product->backward_parts(x, dy, dw);
-    copy_parts(&Part::dw, dw, true);
-    for (auto& part : parts_)
-      if (!part.weight_is_frozen) gradients.reduce(part.dw.padded(), replicas);
+    else if (dx)
+      kept.product->backward_input(w, dy, *dx);
+    lora_.backward(x, dy.padded(), pass, gradients, kept.lora, dx);
   }
 
   /// Appends the parameters of all outputs, with names that begin with `prefix`.
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
-    for (auto& part : parts_)
+    for (std::size_t i = 0; i < parts_.size(); ++i)
     {
+      auto& part = parts_[i];
       list.push_back(freezable_parameter(prefix + part.name + ".weight", part.w, part.dw,
                                          part.weight_is_frozen));
       list.back().value = weight_of(part);
+      list.back().lora = this;
+      list.back().lora_weight = i;
       if (options_.bias)
         list.push_back(freezable_parameter(prefix + part.name + ".bias", part.b, part.db,
                                            part.bias_is_frozen));
     }
+    lora_.append_parameters(list, prefix);
   }
+
+  void add_lora(std::size_t i, const LoraOptions& options) override
+  {
+    std::vector<typename LoraMatrices<S, B, T>::Output> outputs;
+    for (std::size_t o = 0; o < parts_.size(); ++o)
+    {
+      const Part& part = parts_[o];
+      outputs.push_back(
+          {part.name, options_.index + o, part.w.shape(), part.w.quanta(), {}, options_.gradients});
+      for_each_piece(part, b_->block().cols, part.b.block().cols,
+                     [&](std::size_t in_y, std::size_t in_b, std::size_t width) {
+                       outputs.back().pieces.push_back({in_y, in_b, width});
+                     });
+    }
+    lora_.add(mesh_, outputs, i, options, options_.seed);
+  }
+  void remove_lora(std::size_t i) override { lora_.remove(i); }
+  [[nodiscard]] const LoraOptions* lora(std::size_t i) const override { return lora_.options(i); }
+  void merge_lora(std::size_t i, bool keeps_original) override
+  {
+    lora_.merge(i, weight_of(parts_[i]), keeps_original);
+  }
+  void unmerge_lora(std::size_t i) override { lora_.unmerge(i, weight_of(parts_[i])); }
 
  private:
   struct Part
@@ -290,6 +323,21 @@ class MergedLinear
       if (!part.weight_is_frozen) detail::require_gradient(part.dw);
   }
 
+  /// f(first column in a block of all outputs, first column in the part's block, columns) for each
+  /// piece of a part on this rank.
+  /// @param all, cols  the columns of both blocks
+  template <class F>
+  void for_each_piece(const Part& part, Range all, Range cols, F f) const
+  {
+    for (std::size_t at = 0; at < all.size; at += group_)
+    {
+      const std::size_t begin = (all.offset + at) / group_ * part.width;
+      const std::size_t end = std::min(begin + part.width, cols.offset + cols.valid);
+      if (begin >= end) break;
+      f(at + part.first, begin - cols.offset, end - begin);
+    }
+  }
+
   /// Copies the matrix `of` of each part into `merged`, or, `apart`, from there.
   template <class Matrix>
   void copy_parts(Matrix Part::*of, Matrix& merged, bool apart)
@@ -300,20 +348,16 @@ class MergedLinear
     {
       Matrix& mine = part.*of;
       if (mine.shape().size() == 0) continue;  // the gradient of a frozen parameter
-      const Range cols = mine.block().cols;
-      for (std::size_t at = 0; at < all.cols.size; at += group_)
-      {
-        const std::size_t begin = (all.cols.offset + at) / group_ * part.width;
-        const std::size_t end = std::min(begin + part.width, cols.offset + cols.valid);
-        if (begin >= end) break;
-        const Shape shape{mine.block().rows.valid, end - begin};
-        const auto here = merged.valid().block(0, at + part.first, shape);
-        const auto there = mine.valid().block(0, begin - cols.offset, shape);
+      const auto copy = [&](std::size_t in_all, std::size_t in_mine, std::size_t width) {
+        const Shape shape{mine.block().rows.valid, width};
+        const auto here = merged.valid().block(0, in_all, shape);
+        const auto there = mine.valid().block(0, in_mine, shape);
         if (apart)
           mesh_.engine().copy(MatrixView<const T>{here}, there);
         else
           mesh_.engine().copy(MatrixView<const T>{there}, here);
-      }
+      };
+      for_each_piece(part, all.cols, mine.block().cols, copy);
     }
   }
 
@@ -325,6 +369,7 @@ class MergedLinear
   std::vector<Part> parts_;
   std::optional<Weight> w_;  // all of them, interleaved, if the parts have no elements
   std::optional<Bias> b_;    // all of them, interleaved, without elements
+  LoraMatrices<S, B, T> lora_;
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -21,6 +21,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/model/lora_options.hpp"
 #include "cubist/model/pipeline_options.hpp"
 #include "cubist/nn/dense/activation.hpp"
 #include "cubist/nn/dense/dense.hpp"
@@ -63,6 +64,9 @@ struct MlpOptions
   /// have no gradient, optimizers have no state for them, and `backward` ends with the first layer
   /// that is trained.
   std::vector<std::string> frozen = {};
+  /// LoRA: the layers that get thin matrices A and B, which alone are trained; everything else is
+  /// frozen. (docs/training.md)
+  std::optional<LoraOptions> lora = {};
   /// The stages and micro-batches of a network on a Pipeline (scheme/pipeline.hpp).
   PipelineOptions pipeline = {};
 };
@@ -175,7 +179,7 @@ class MlpNetwork final : public AnyMlp<S, B, T>
       : Any{mesh, options.seed, mlp_widths(sizes)},
         layers_{"forward of layer", "backward of layer", options.recompute}
   {
-    Freezing freezing{options.frozen};
+    Freezing freezing{options.frozen, options.lora};
     first_trained_ = freezing.freeze_layers(
         sizes.size() - 1, this->widths().prefix, [&](std::size_t i) -> auto& {
           return layers_.add(make_mlp_layer<S, B, T>(mesh, sizes, options, i));

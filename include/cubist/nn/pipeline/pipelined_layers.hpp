@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -119,7 +120,7 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
     auto widths = widths_of(inputs, layers);
     return std::make_unique<Network>(
         mesh, options.seed, std::move(widths), cut(mesh, layers, options.pipeline),
-        options.pipeline, options.recompute, options.frozen,
+        options.pipeline, options.recompute, options.frozen, std::nullopt,
         [&](const Stage& of_stage, std::size_t i) { return layers[i].make_on(of_stage); });
   }
   [[nodiscard]] static detail::LayerWidths widths_of(std::size_t inputs,

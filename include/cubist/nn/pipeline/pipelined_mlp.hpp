@@ -65,7 +65,7 @@ class MLP<P, B, T> : public detail::StagedHandle<P, B, T>
         detail::cut_in_pieces(costs, static_cast<std::size_t>(stages_of(mesh)), options.pipeline);
     return std::make_unique<Layers>(
         mesh, options.seed, std::move(widths), std::move(begins), options.pipeline,
-        options.recompute, options.frozen, [&](const auto& of_stage, std::size_t i) {
+        options.recompute, options.frozen, options.lora, [&](const auto& of_stage, std::size_t i) {
           return detail::make_mlp_layer<typename P::StageScheme, B, T>(of_stage, sizes, options, i);
         });
   }

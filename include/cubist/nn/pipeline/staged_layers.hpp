@@ -62,12 +62,13 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
   template <class Make>
   StagedLayers(const Mesh& mesh, std::uint64_t seed, LayerWidths widths,
                std::vector<std::size_t> begins, const PipelineOptions& options,
-               std::size_t recompute, const std::vector<std::string>& frozen, Make make)
+               std::size_t recompute, const std::vector<std::string>& frozen,
+               const std::optional<LoraOptions>& lora, Make make)
       : Base{mesh, seed, std::move(widths)},
         pipeline_{options},
         layers_{mesh, std::move(begins), "forward of layer", "backward of layer", recompute}
   {
-    Freezing freezing{frozen};
+    Freezing freezing{frozen, lora};
     layers_.set_first_trained(freezing.freeze_layers(
         layers_.layers(), this->widths().prefix, [&](std::size_t i) -> auto& {
           return layers_.add(make(layers_.mesh_of_piece(layers_.piece_of_layer(i)), i));

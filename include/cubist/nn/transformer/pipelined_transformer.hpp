@@ -74,7 +74,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
               blocks_.all_pieces() == 1, config, options}
   {
     first_trained_ = ends_.freeze(
-        options.frozen, config.layers, [&](std::size_t i) -> auto& {
+        options, config, [&](std::size_t i) -> auto& {
           const auto& of_stage = blocks_.mesh_of_piece(blocks_.piece_of_layer(i));
           return blocks_.add(make_block<S, B, T>(of_stage, config, options, i));
         });

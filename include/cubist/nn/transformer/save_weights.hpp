@@ -262,6 +262,11 @@ void write_weights(const std::string& folder, const Parameters<T, M>& parameters
                    const TransformerConfig& config, const SaveWeightsOptions& options)
 {
   if (parameters.empty() || !parameters.front().value.mesh.active()) return;
+  for (const auto& p : parameters)
+    require<ArgumentError>(!is_of_lora(p.name), "got ", p.name,
+                           " among the weights to save, for which a model's files have no place, "
+                           "so it would be lost; call merge_lora first, or save_adapter for A and "
+                           "B alone");
   const auto files =
       cut_into_files(tensors_of(parameters, config), sizeof(T), options.largest_file);
   const std::string config_file = config_text(config, torch_name<T>());
@@ -283,7 +288,7 @@ void write_weights(const std::string& folder, const Parameters<T, M>& parameters
 /// leaves the earlier model, the new one, or a folder that load_weights or read_config refuses.
 /// Every rank of the mesh calls it, and idle ranks may.
 /// @throws DataError where the system refuses, ArgumentError for a model that Hugging Face does not
-/// have
+/// have, or with matrices of LoRA that are not merged
 template <class T, class M>
 void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& parameters,
                   const TransformerConfig& config, const SaveWeightsOptions& options = {})

@@ -6,14 +6,16 @@
 //
 // GPT-2's linear layers are Conv1D, whose weights are (in, out), as here; Llama's are nn.Linear,
 // with (out, in). GPT-2 keeps query, key and value as columns of one tensor. families.hpp has the
-// names.
+// names. PEFT keeps LoRA's matrices as (r, in) and (out, r), under the name of their layer.
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "cubist/core/error.hpp"
 #include "cubist/model/families.hpp"
+#include "cubist/model/lora_options.hpp"
 #include "cubist/model/transformer_config.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -44,11 +46,24 @@ namespace detail
 
 }  // namespace detail
 
-/// Where Hugging Face keeps a parameter of a transformer.
+/// Where Hugging Face keeps a parameter of a transformer, and PEFT LoRA's matrices.
 /// @throws ArgumentError for a name that a transformer does not have
 [[nodiscard]] inline TensorPlace tensor_place(const TransformerConfig& config,
                                               const std::string& name)
 {
+  if (is_of_lora(name))
+  {
+    const bool is_a = name.ends_with("a");
+    std::string layer = name.substr(0, name.rfind('.'));
+    // The name of an A of several layers, such as "query_key_value", begins with the first.
+    if (is_a) layer.resize(std::min(layer.size(), layer.find('_', layer.rfind('.'))));
+    TensorPlace place = tensor_place(config, layer + ".weight");
+    place.name = "base_model.model." + place.name.substr(0, place.name.rfind('.')) +
+                 (is_a ? ".lora_A.weight" : ".lora_B.weight");
+    place.transposed = true;
+    if (is_a) place.part = 0, place.parts = 1;
+    return place;
+  }
   const auto& names = detail::tensor_names(config);
   const std::string layers = "layers.";
   const bool in_layer = name.starts_with(layers);

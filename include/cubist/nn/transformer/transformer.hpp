@@ -76,7 +76,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
         table_sums_{mesh, {.bytes = 0}}
   {
     first_trained_ = ends_.freeze(
-        options.frozen, config.layers, [&](std::size_t i) -> auto& {
+        options, config, [&](std::size_t i) -> auto& {
           return blocks_.add(make_block<S, B, T>(mesh, config, options, i));
         });
   }

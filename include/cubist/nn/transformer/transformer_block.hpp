@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -40,6 +41,7 @@
 #include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/parameter.hpp"
+#include "cubist/model/lora_options.hpp"
 #include "cubist/model/pipeline_options.hpp"
 #include "cubist/model/transformer_config.hpp"
 #include "cubist/nn/attention/attention.hpp"
@@ -177,6 +179,9 @@ struct TransformerOptions
   /// "layers.0.*"}. They have no gradient, optimizers have no state for them, and `backward` ends
   /// with the first block that is trained if all before it are frozen.
   std::vector<std::string> frozen = {};
+  /// LoRA: the layers that get thin matrices A and B, which alone are trained; everything else is
+  /// frozen. (docs/training.md)
+  std::optional<LoraOptions> lora = {};
   /// Whether the model is only evaluated. It then has no memory for gradients, and activations for
   /// two blocks only.
   bool inference = false;

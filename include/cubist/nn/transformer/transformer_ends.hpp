@@ -76,19 +76,22 @@ class TransformerEnds
                      table_options(options, config.tied ? 0 : after + 1));
   }
 
-  /// Makes the blocks, and freezes the parameters of these names in them and here. Returns the
-  /// first block that a backward has to reach.
+  /// Makes the blocks, gives them the matrices of LoRA, and freezes parameters in them and here, as
+  /// the options say. Returns the first block that a backward has to reach.
   /// @param make (i) makes block i, and returns it
-  /// @throws ArgumentError for a name that no parameter has
+  /// @throws ArgumentError for a name that no parameter or no layer has
   template <class Make>
-  std::size_t freeze(const std::vector<std::string>& names, std::size_t blocks, Make make)
+  std::size_t freeze(const TransformerOptions& options, const TransformerConfig& config, Make make)
   {
-    Freezing freezing{names};
+    auto lora = options.lora;
+    // The files of models with learned positions have query, key and value in one matrix.
+    if (lora && config.learned_positions) lora->shared_input = true;
+    Freezing freezing{options.frozen, lora};
     freezing.freeze(embedding_, "embedding.");
     if (positions_) freezing.freeze(*positions_, "positions.");
     if (table_) freezing.freeze(*table_, tied_ ? "embedding." : "logits.");
     freezing.freeze(*norm_, "norm.");
-    const std::size_t first = freezing.freeze_layers(blocks, "layers.", make);
+    const std::size_t first = freezing.freeze_layers(config.layers, "layers.", make);
     freezing.require_all_used();
     return trains_input() ? 0 : first;
   }

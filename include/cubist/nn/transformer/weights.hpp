@@ -108,7 +108,8 @@ inline void require_all_read(const SafetensorsFolder& files,
 }  // namespace detail
 
 /// Sets the parameters of a transformer from files of Hugging Face; F16, BF16, F32 and F64 are
-/// converted to T. Every rank of the mesh calls it, and idle ranks may.
+/// converted to T. LoRA's matrices stay as they are (nn/transformer/adapter.hpp). Every rank of the
+/// mesh calls it, and idle ranks may.
 /// @param path the folder, or its one safetensors file
 /// @throws DataError for a tensor that is missing, of another type, or damaged, and for one that
 /// the transformer does not have; ShapeError for one of another shape. No parameter has changed
@@ -120,7 +121,13 @@ void load_weights(const std::filesystem::path& path, const Parameters<T, M>& par
   if (parameters.empty() || !parameters.front().value.mesh.active()) return;
   const SafetensorsFolder files{path};
   std::vector<detail::StoredParameter> stored;
-  for (const auto& p : parameters) stored.push_back(detail::find_stored<T>(files, p, config));
+  Parameters<T, M> weights;
+  for (const auto& p : parameters)
+  {
+    if (is_of_lora(p.name)) continue;
+    weights.push_back(p);
+    stored.push_back(detail::find_stored<T>(files, p, config));
+  }
   detail::require_all_read(files, stored, config.tied);
   if (config.tied)
   {
@@ -128,8 +135,8 @@ void load_weights(const std::filesystem::path& path, const Parameters<T, M>& par
     detail::require_one_table(files, detail::name_in(files, table, true),
                               parameters.front().value.mesh);
   }
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    stored[i].file->read(stored[i].matrix, stored[i].first_column, parameters[i].value);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    stored[i].file->read(stored[i].matrix, stored[i].first_column, weights[i].value);
 }
 
 }  // namespace cubist::CUBIST_ABI

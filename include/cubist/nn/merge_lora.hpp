@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Adds LoRA's matrices to the weights beside which they are, W += s A B, so that a network computes
+// the same without them, and takes them out again.
+//
+// Elements sent: A and B of each weight are summed over the ranks that cut them, 2 (c-1)/c of in r
+// and of r out.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cubist/core/error.hpp"
+#include "cubist/gradients/parameter.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// Whether merging keeps a copy of each weight, which `unmerge_lora` needs.
+enum class KeepWeights : std::uint8_t
+{
+  no,  ///< `unmerge_lora` is an error then
+  yes  ///< as much memory as the weights take
+};
+
+namespace detail
+{
+
+/// Calls f(layer, weight) for each weight of a network that has matrices of LoRA.
+/// @throws ArgumentError if none has
+template <class Net, class F>
+void for_each_lora(Net& net, F f)
+{
+  bool any = false;
+  for (const auto& p : net.parameters())
+    if (p.lora != nullptr && p.lora->lora(p.lora_weight) != nullptr)
+    {
+      any = true;
+      f(*p.lora, p.lora_weight);
+    }
+  require<ArgumentError>(any,
+                         "got a network without matrices of LoRA, so there is nothing to merge "
+                         "or unmerge; make it with the option `lora`, or call load_adapter");
+}
+
+}  // namespace detail
+
+/// W += s A B for each weight of the network that has A and B. From then on these are no
+/// parameters, so save_weights() writes the whole model. Parameters that were listed before are no
+/// longer valid. Every rank of the mesh calls it.
+/// @throws ArgumentError for a network without LoRA
+template <class Net>
+void merge_lora(Net& net, KeepWeights keep = KeepWeights::no)
+{
+  detail::for_each_lora(net, [&](LoraLayer& layer, std::size_t weight) {
+    layer.merge_lora(weight, keep == KeepWeights::yes);
+  });
+}
+
+/// Sets each W to the bits that it had before `merge_lora`, and lists A and B among the parameters
+/// again.
+/// @throws ArgumentError for a network without LoRA, or whose weights were merged without keeping
+/// them
+template <class Net>
+void unmerge_lora(Net& net)
+{
+  detail::for_each_lora(net,
+                        [](LoraLayer& layer, std::size_t weight) { layer.unmerge_lora(weight); });
+}
+
+}  // namespace cubist::CUBIST_ABI

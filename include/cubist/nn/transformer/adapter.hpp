@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Reads and writes LoRA's matrices in the files of PEFT: adapter_config.json, and
+// adapter_model.safetensors with the tensors
+//
+//   base_model.model.<layer>.lora_A.weight    (r, in)     A, transposed
+//   base_model.model.<layer>.lora_B.weight    (out, r)    B, transposed
+//
+// The layers have the names of the model's family in transformers (tensor_names.hpp). GPT-2's
+// query, key and value are one layer there, c_attn, with one A, and their B side by side.
+//
+// Each rank reads its own blocks. A save gathers one tensor at a time on rank 0.
+//
+// Source: PEFT, LoraConfig and save_and_load.py.
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cubist/core/compiled.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/gradients/parameter.hpp"
+#include "cubist/io/atomic_file.hpp"
+#include "cubist/io/safetensors.hpp"
+#include "cubist/io/stored_matrix.hpp"
+#include "cubist/model/lora_options.hpp"
+#include "cubist/model/transformer_config.hpp"
+#include "cubist/nn/parameter_names.hpp"
+#include "cubist/nn/transformer/save_weights.hpp"
+#include "cubist/nn/transformer/tensor_names.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// The options of an adapter of PEFT, for a transformer of this configuration. `layers` has the
+/// name of each layer that the adapter is for.
+/// @param text the whole adapter_config.json
+/// @param file its name, for messages
+/// @throws DataError for a text that is no such configuration, for a key whose value asks for what
+/// cubist does not compute, or that cubist does not know, and for a layer that the transformer does
+/// not have
+[[nodiscard]] LoraOptions parse_lora_options(std::string_view text, const std::string& file,
+                                             const TransformerConfig& config);
+
+/// The options of the adapter in a folder: TransformerOptions::lora of a model that goes on with
+/// it.
+/// @throws DataError as parse_lora_options(), and for a file that cannot be read
+[[nodiscard]] LoraOptions read_lora_options(const std::filesystem::path& folder,
+                                            const TransformerConfig& config);
+
+namespace detail
+{
+
+inline constexpr const char* adapter_file = "adapter_model.safetensors";
+inline constexpr const char* adapter_config_file = "adapter_config.json";
+
+/// The text of an adapter_config.json.
+/// @param options whose layers are full names
+/// @param base_model the name of the model that the adapter is for; may be empty
+[[nodiscard]] std::string adapter_config_text(const LoraOptions& options,
+                                              const TransformerConfig& config,
+                                              const std::string& base_model);
+
+/// The name of a weight without ".weight".
+[[nodiscard]] inline std::string layer_of_weight(const std::string& name)
+{
+  return name.substr(0, name.rfind('.'));
+}
+
+/// Whether an adapter with these options is for a layer.
+[[nodiscard]] inline bool is_for(const LoraOptions& options, const std::string& layer)
+{
+  return std::ranges::find(options.layers, layer) != options.layers.end();
+}
+
+/// A matrix of LoRA in a file.
+struct StoredLora
+{
+  std::string tensor;
+  StoredMatrix matrix;
+  std::size_t first_column;
+};
+
+/// Where a file has A or B.
+/// @param name  the parameter's
+/// @param wanted  its shape
+/// @throws DataError without the tensor, ShapeError for one of another shape
+template <class T>
+[[nodiscard]] StoredLora find_lora(const SafetensorsFile& file, const std::string& name,
+                                   Shape wanted, const TransformerConfig& config)
+{
+  const TensorPlace place = tensor_place(config, name);
+  require<DataError>(file.header().find(place.name) != nullptr, file.path(), " has no tensor ",
+                     place.name,
+                     ", but adapter_config.json says that the layer has an adapter, so it would be "
+                     "half of one; take a whole copy of the adapter");
+  const StoredMatrix m = file.template matrix<T>(place.name, true);
+  const Shape whole{wanted.rows, wanted.cols * place.parts};
+  require<ShapeError>(m.shape == whole, file.path(), " has ", place.name, " of ",
+                      op_shape(true, m.shape), " where ", op_shape(true, whole),
+                      " is needed, so the adapter is for a model of other sizes or has another "
+                      "rank; use the adapter of this model");
+  return {place.name, m, place.part * wanted.cols};
+}
+
+}  // namespace detail
+
+/// Gives a transformer the adapter of PEFT in a folder, in place of one that it has: LoRA's
+/// matrices beside the layers that the adapter is for, with their values, scale and dropout. A
+/// transformer that computes with several adapters loads them in turn. Where the matrices' rank
+/// changes, parameters that were listed before are no longer valid. To train the adapter, make the
+/// transformer with the option lora = read_lora_options(folder, config), which freezes the rest.
+/// Every rank of the mesh calls it, and idle ranks may.
+/// @throws DataError as read_lora_options(), and for a file with a tensor that is missing, damaged,
+/// or no part of the adapter; ShapeError for an adapter of a model of other sizes; ArgumentError
+/// while an adapter is merged into the weights. The transformer has not changed then, unless a file
+/// was damaged or changed meanwhile.
+template <class Net>
+void load_adapter(const std::filesystem::path& folder, Net& net)
+{
+  using T = typename Net::Value;
+  const TransformerConfig& config = net.config();
+  const LoraOptions options = read_lora_options(folder, config);
+  const SafetensorsFile file{folder / detail::adapter_file};
+  auto parameters = net.parameters();
+
+  std::set<std::string> tensors;
+  for (const auto& p : parameters)
+  {
+    const auto layer = detail::layer_of_weight(p.name);
+    if (p.lora == nullptr || !detail::is_for(options, layer)) continue;
+    const auto [in, out] = p.value.shape;
+    tensors.insert(
+        detail::find_lora<T>(file, layer + ".lora_a", {in, options.rank}, config).tensor);
+    tensors.insert(
+        detail::find_lora<T>(file, layer + ".lora_b", {options.rank, out}, config).tensor);
+  }
+  for (const auto& tensor : file.header().tensors)
+    require<DataError>(tensors.contains(tensor.name), file.path(), " has a tensor ", tensor.name,
+                       ", for which adapter_config.json names no layer, so the adapter would be "
+                       "another one; take both files of the same adapter");
+
+  for (const auto& p : parameters)
+  {
+    const LoraOptions* const old = p.lora != nullptr ? p.lora->lora(p.lora_weight) : nullptr;
+    if (old != nullptr && (old->rank != options.rank || old->scale() != options.scale() ||
+                           old->shared_input != options.shared_input ||
+                           !detail::is_for(options, detail::layer_of_weight(p.name))))
+      p.lora->remove_lora(p.lora_weight);
+  }
+  for (const auto& p : parameters)
+    if (p.lora != nullptr && detail::is_for(options, detail::layer_of_weight(p.name)))
+      p.lora->add_lora(p.lora_weight, options);
+  for (const auto& p : net.parameters())
+  {
+    if (!is_of_lora(p.name) || !p.value.mesh.active()) continue;
+    const auto stored = detail::find_lora<T>(file, p.name, p.value.shape, config);
+    file.read(stored.matrix, stored.first_column, p.value);
+  }
+}
+
+/// Saves LoRA's matrices of a transformer in a folder, which is made if it does not exist, as PEFT
+/// reads them. A save that is killed leaves the earlier adapter, the new one, or no
+/// adapter_config.json. Every rank of the mesh calls it, and idle ranks may.
+/// @param base_model the name of the model that the adapter is for, as the hub has it
+/// @throws ArgumentError for a transformer without such matrices, or whose layers differ in rank or
+/// scale; DataError where the system refuses
+template <class Net>
+void save_adapter(const std::filesystem::path& folder, Net& net, const std::string& base_model = "")
+{
+  using T = typename Net::Value;
+  using M = typename Net::Mesh;
+  Parameters<T, M> matrices;
+  std::optional<LoraOptions> options;
+  std::vector<std::string> layers;
+  for (const auto& p : net.parameters())
+  {
+    if (is_of_lora(p.name)) matrices.push_back(p);
+    const LoraOptions* const of_layer = p.lora != nullptr ? p.lora->lora(p.lora_weight) : nullptr;
+    if (of_layer == nullptr) continue;
+    require<ArgumentError>(
+        !options || (of_layer->rank == options->rank && of_layer->scale() == options->scale()),
+        "got an adapter of rank ", of_layer->rank, " and scale ", of_layer->scale(), " for ",
+        p.name,
+        " beside one of other values, for which its file would need keys that cubist does not "
+        "write; use one rank and one scale");
+    options = *of_layer;
+    layers.push_back(detail::layer_of_weight(p.name));
+  }
+  require<ArgumentError>(
+      !matrices.empty(),
+      "got a transformer without matrices of LoRA, or with merged ones, so there "
+      "is nothing to save; make it with the option `lora`, call unmerge_lora, or "
+      "save the whole model by save_weights");
+  require<ArgumentError>(options->shared_input == net.config().learned_positions,
+                         "got an adapter of a transformer whose family ",
+                         options->shared_input ? "keeps query, key and value apart, but with one A"
+                                               : "keeps them in one matrix, but with an A for each",
+                         ", for which its files have no place; make the transformer with the "
+                         "option `lora`, and leave `shared_input` as it is");
+  const M& mesh = matrices.front().value.mesh;
+  if (!mesh.active()) return;
+  options->layers = layers;
+  if (mesh.rank() == 0) create_folders(folder);
+  mesh.world().barrier();
+
+  const auto tensors = detail::tensors_of(matrices, net.config());
+  const SafetensorsHeader header = detail::header_of<T>(tensors);
+  const std::string start = format_safetensors_header(header);
+  AtomicFile<M> file{mesh, folder / detail::adapter_file, start, start.size() + header.bytes()};
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+  {
+    const auto all = detail::gather_tensor(matrices, tensors[i]);
+    if (mesh.rank() == 0)
+      file.file().write(start.size() + header.tensors[i].begin, std::as_bytes(std::span{all}));
+  }
+  const std::string text = detail::adapter_config_text(*options, net.config(), base_model);
+  AtomicFile<M> description{mesh, folder / detail::adapter_config_file, text, text.size()};
+  // An earlier description would be of other matrices.
+  if (mesh.rank() == 0) detail::remove_replaced(folder / detail::adapter_config_file);
+  file.publish();
+  description.publish();
+}
+
+}  // namespace cubist::CUBIST_ABI
+
+#include CUBIST_BODY("cubist/nn/transformer/adapter_body.hpp")

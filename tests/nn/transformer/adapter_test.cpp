@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cubist/backend/threads.hpp"
+#include "cubist/nn/merge_lora.hpp"
+#include "cubist/nn/transformer/adapter.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/nn/transformer/weights.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "message.hpp"
+#include "nn.hpp"
+#include "reference.hpp"
+
+// How models with adapters compute is in transformer_test.cpp, on all schemes.
+
+namespace cubist::test::adapter_test
+{
+
+namespace
+{
+
+using Path = std::filesystem::path;
+using Json = nlohmann::json;
+template <class S>
+using Model = Transformer<S, Threads, double>;
+
+const std::string models = CUBIST_TRANSFORMER_DATA;
+const std::string adapters = models + "/../lora";
+
+std::string text_of(const Path& file)
+{
+  std::ifstream in{file};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+/// A transformer for inference with the weights of a model.
+template <class M>
+Model<Summa2D> model_on(const M& mesh, const std::string& name)
+{
+  const auto config = read_config(models + "/" + name);
+  Model<Summa2D> model{mesh, config, {.inference = true}};
+  load_weights(models + "/" + name, model.parameters(), config);
+  return model;
+}
+
+const std::vector<int> ids{3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
+
+template <class Net>
+Global<double> logits_of(Net& model)
+{
+  return gather(model.predict(ids, 5));
+}
+
+}  // namespace
+
+TEST_CASE("an adapter that is loaded and saved has the tensors and the options of PEFT's files")
+{
+  const Folder folder;
+  for (const std::string name : {"gpt2_gelu_tiny", "llama31_tiny"})
+    for (const auto& place : {one_rank, two_by_two})
+    {
+      CAPTURE(name, place.name());
+      const Path saved = folder / (name + std::to_string(place.ranks));
+      (void)on_root<Threads>(place, [&](const auto& mesh) {
+        auto model = model_on(mesh, name);
+        load_adapter(Path{adapters} / name, model);
+        save_adapter(saved, model, name);
+        return 0;
+      });
+      const Reference got{(saved / "adapter_model.safetensors").string()};
+      const Reference wanted{adapters + "/" + name + "/adapter_model.safetensors"};
+      CHECK(got.names() == wanted.names());
+      for (const auto& tensor : wanted.names())
+      {
+        REQUIRE(got.has(tensor));
+        CHECK(got.shape(tensor) == wanted.shape(tensor));
+        CHECK(got.bytes(tensor) == wanted.bytes(tensor));
+      }
+      auto ours = Json::parse(text_of(saved / "adapter_config.json"));
+      auto theirs = Json::parse(text_of(Path{adapters} / name / "adapter_config.json"));
+      for (auto* json : {&ours, &theirs})
+      {
+        auto& targets = (*json)["target_modules"];
+        targets = targets.get<std::set<std::string>>();
+        json->erase("inference_mode");
+      }
+      CHECK(ours == theirs);
+    }
+}
+
+TEST_CASE("layers that the ends of names do not tell apart are saved by their whole names")
+{
+  const Folder folder;
+  const auto options = on_root<Threads>(one_rank, [&](const auto& mesh) {
+    const auto config = read_config(models + "/llama31_tiny");
+    Model<Summa2D> model{
+        mesh, config, {.lora = LoraOptions{.rank = 2, .layers = {"layers.1.*.query", "up"}}}};
+    save_adapter(folder / "some", model);
+    return read_lora_options(folder / "some", config);
+  });
+  CHECK(options.rank == 2);
+  CHECK(options.layers == std::vector<std::string>{"layers.0.feed_forward.up",
+                                                   "layers.1.attention.query",
+                                                   "layers.1.feed_forward.up"});
+  CHECK(Json::parse(text_of(folder / "some" / "adapter_config.json"))["target_modules"] ==
+        Json{"model.layers.0.mlp.up_proj", "model.layers.1.mlp.up_proj",
+             "model.layers.1.self_attn.q_proj"});
+}
+
+TEST_CASE("one model computes with several adapters in turn, and with merged weights")
+{
+  const Folder folder;
+  const Path peft = Path{adapters} / "llama31_tiny";
+  const auto [plain, first, second, again, merged,
+              file] = on_root<Threads>(two_by_two, [&](const auto& mesh) {
+    auto model = model_on(mesh, "llama31_tiny");
+    const auto plain_logits = logits_of(model);
+    const auto config = model.config();
+    // Another rank beside other layers, with a B that is not zero.
+    Model<Summa2D> other{mesh, config, {.lora = LoraOptions{.rank = 3, .layers = {"key", "gate"}}}};
+    for (const auto& p : other.parameters())
+      if (is_of_lora(p.name))
+        scatter(uniform<double>(p.value.shape.rows, p.value.shape.cols, 5), p.value);
+    save_adapter(folder / "other", other);
+
+    load_adapter(peft, model);
+    const auto first_logits = logits_of(model);
+    load_adapter(folder / "other", model);
+    const auto second_logits = logits_of(model);
+    load_adapter(peft, model);
+    const auto again_logits = logits_of(model);
+    merge_lora(model);
+    save_weights(folder / "merged", model.parameters(), config);
+    const auto merged_logits = logits_of(model);
+    Model<Summa2D> from_file{mesh, config, {.inference = true}};
+    load_weights(folder / "merged", from_file.parameters(), config);
+    return std::tuple{plain_logits, first_logits,  second_logits,
+                      again_logits, merged_logits, logits_of(from_file)};
+  });
+  CHECK(difference(first, plain) > 1e-3);
+  CHECK(difference(second, plain) > 1e-3);
+  CHECK(difference(second, first) > 1e-3);
+  CHECK(identical(again, first));
+  CHECK(difference(merged, first) < 1e-12);
+  CHECK(identical(file, merged));
+}
+
+namespace
+{
+
+/// What loading an adapter that `change` has changed says.
+std::string refusal(const std::string& model, const std::string& adapter,
+                    const std::function<void(Json&)>& change)
+{
+  const Folder folder;
+  for (const char* file : {"adapter_config.json", "adapter_model.safetensors"})
+    std::filesystem::copy_file(Path{adapters} / adapter / file, folder / file);
+  auto json = Json::parse(text_of(folder / "adapter_config.json"));
+  change(json);
+  std::filesystem::permissions(folder / "adapter_config.json", std::filesystem::perms::owner_all);
+  std::ofstream{folder / "adapter_config.json"} << json;
+  return on_root<Threads>(one_rank, [&](const auto& mesh) {
+    auto net = model_on(mesh, model);
+    const auto before = logits_of(net);
+    const auto message = message_of<Error>([&] { load_adapter(folder / ".", net); });
+    return identical(before, logits_of(net)) ? message : "the transformer has changed";
+  });
+}
+
+}  // namespace
+
+TEST_CASE("an adapter that is not this model's, or asks for more than LoRA, is refused by name")
+{
+  const std::vector<std::pair<const char*, Json>> refused{
+      {"use_dora", true},
+      {"rank_pattern", {{"q_proj", 2}}},
+      {"alpha_pattern", {{"x", 1}}},
+      {"modules_to_save", Json::array({"lm_head"})},
+      {"bias", "all"},
+      {"layers_to_transform", Json::array({0})},
+      {"init_lora_weights", "pissa"},
+      {"peft_type", "IA3"},
+      {"of_tomorrow", 1},
+      {"target_modules", ".*proj"},
+      {"r", 0},
+      {"lora_dropout", 1.5},
+      {"lora_alpha", "eight"}};
+  for (const auto& [key, value] : refused)
+  {
+    CAPTURE(key);
+    CHECK(mentions(refusal("llama31_tiny", "llama31_tiny",
+                           [&, k = key, v = value](Json& json) { json[k] = v; }),
+                   "adapter_config.json has ", '"' + std::string{key} + '"'));
+  }
+  CHECK(mentions(refusal("llama31_tiny", "llama31_tiny",
+                         [](Json& json) { json["target_modules"].push_back("lm_head"); }),
+                 "\"lm_head\" among its \"target_modules\""));
+  // A half that is missing, and one too many.
+  CHECK(mentions(refusal("llama31_tiny", "llama31_tiny",
+                         [](Json& json) { json["target_modules"].push_back("o_proj"); }),
+                 "has no tensor ", "o_proj.lora_A.weight", "half of one"));
+  CHECK(mentions(refusal("llama31_tiny", "llama31_tiny",
+                         [](Json& json) {
+                           json["target_modules"] = {"q_proj", "v_proj"};
+                         }),
+                 "down_proj.lora_A.weight", "names no layer"));
+  // Of another width, of another rank, of another family.
+  CHECK(mentions(refusal("qwen3_tiny", "llama31_tiny", [](Json&) {}), "is needed",
+                 "a model of other sizes"));
+  CHECK(mentions(refusal("llama31_tiny", "llama31_tiny", [](Json& json) { json["r"] = 5; }),
+                 "lora_A.weight of (4, 48) where (5, 48) is needed"));
+  CHECK(mentions(refusal("llama31_tiny", "gpt2_gelu_tiny", [](Json&) {}), "\"c_attn\" among"));
+}
+
+TEST_CASE("A and B have no place among the weights of a model, nor merged ones in an adapter")
+{
+  const Folder folder;
+  const auto messages = on_root<Threads>(one_rank, [&](const auto& mesh) {
+    auto model = model_on(mesh, "llama31_tiny");
+    const auto config = model.config();
+    const auto save = [&] { save_adapter(folder / "none", model); };
+    std::vector<std::string> all{message_of<ArgumentError>(save)};
+    load_adapter(Path{adapters} / "llama31_tiny", model);
+    all.push_back(message_of<ArgumentError>(
+        [&] { save_weights(folder / "none", model.parameters(), config); }));
+    merge_lora(model);
+    all.push_back(message_of<ArgumentError>(save));
+    all.push_back(
+        message_of<ArgumentError>([&] { load_adapter(Path{adapters} / "llama31_tiny", model); }));
+    all.push_back(message_of<ArgumentError>([&] { unmerge_lora(model); }));
+    return all;
+  });
+  CHECK(mentions(messages[0], "without matrices of LoRA"));
+  CHECK(mentions(messages[1], "lora_a among the weights to save", "call merge_lora first"));
+  CHECK(mentions(messages[2], "or with merged ones"));
+  CHECK(mentions(messages[3], "got add for LoRA's A and B while they are part of the weight"));
+  CHECK(mentions(messages[4], "merged without its original"));
+  CHECK_FALSE(std::filesystem::exists(folder / "none"));
+}
+
+}  // namespace cubist::test::adapter_test
