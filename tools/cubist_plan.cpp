@@ -49,6 +49,7 @@ struct Options
   std::size_t top = 0;
   bool forward = false;
   std::string optimizer = "adamw";
+  std::size_t lora = 0;
   bool sharded = false;
   std::size_t recompute = 0;
   bool context_parallel = true;
@@ -318,6 +319,9 @@ void check_together(const CLI::App& app, const Options& options)
       !options.simulate || !is_model || compares_memory(options),
       "got --simulate for a model with ", "--optimizer ", options.optimizer,
       ", but models are simulated with AdamW; use --optimizer adamw, or leave --simulate out");
+  require<cubist::ArgumentError>(
+      !options.simulate || options.lora == 0, "got --simulate with --lora ", options.lora,
+      ", but models are simulated as they train all weights; leave one of them out");
   const bool has_data = cubist::has_scheme<cubist::DataCatalogue>(options.scheme);
   require<cubist::ArgumentError>(!is_in_stages(options) || is_model, "got ", options.scheme,
                                  " for layers, but stages are planned for models only; use "
@@ -364,6 +368,7 @@ void run(const CLI::App& app, const Options& options)
           options.method == "collectives" ? cubist::Method::collectives : cubist::Method::automatic,
       .moments = moments_of(options.optimizer),
       .muon = options.optimizer == "muon",
+      .lora = options.lora,
       .sharded = options.sharded,
       .recompute = options.recompute,
       .context_parallel = options.context_parallel ? 0U : 1U,
@@ -402,10 +407,15 @@ void run(const CLI::App& app, const Options& options)
 
   if (options.json)
   {
-    nlohmann::json json{{"tokens", options.tokens},        {"ranks", options.ranks},
-                        {"scalar", options.scalar},        {"training", !options.forward},
-                        {"optimizer", options.optimizer},  {"sharded", options.sharded},
-                        {"recompute", options.recompute},  {"machine", cubist::to_json(machine)},
+    nlohmann::json json{{"tokens", options.tokens},
+                        {"ranks", options.ranks},
+                        {"scalar", options.scalar},
+                        {"training", !options.forward},
+                        {"optimizer", options.optimizer},
+                        {"sharded", options.sharded},
+                        {"recompute", options.recompute},
+                        {"lora", options.lora},
+                        {"machine", cubist::to_json(machine)},
                         {"plans", nlohmann::json::array()}};
     network.add_to(json, options);
     for (std::size_t i = 0; i < plans.size(); ++i)
@@ -499,6 +509,13 @@ try
                  "whose state counts as memory; Muon's products count, too")
       ->check(CLI::IsMember({"adamw", "adam", "muon", "sgd", "none"}))
       ->capture_default_str()
+      ->excludes(forward);
+  app.add_option(
+         "--lora", options.lora,
+         "the rank of matrices of LoRA beside all linear layers, which alone are trained; 0: "
+         "all weights are")
+      ->capture_default_str()
+      ->needs(model)
       ->excludes(forward);
   app.add_flag("--sharded", options.sharded,
                "replicas of a parameter share its optimizer's state (ZeRO-1)")

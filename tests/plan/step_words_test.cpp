@@ -122,7 +122,8 @@ TEST_CASE("a step along Depth sends what its formula says")
   }
 }
 
-TEST_CASE("a step of a transformer sends what its formula says, and what its tokens need")
+TEST_CASE(
+    "a step of a transformer sends what its formula says, and what its tokens need, with LoRA, too")
 {
   const auto check = [](const TransformerConfig& config, TokenBatch batch) {
     std::vector<int> ids;
@@ -137,7 +138,7 @@ TEST_CASE("a step of a transformer sends what its formula says, and what its tok
         return sent_in_step(network, options,
                             [&] { network.compute_gradients(ids, batch.length); });
       });
-      const auto tokens = counted(place, [&](const auto& mesh) {
+      const auto of_tokens = [&](const auto& mesh, bool backward) {
         Embedding<S, B, double> embedding{mesh, config.vocabulary, config.width};
         mesh.world().traffic().reset();
         Passes passes{embedding};
@@ -149,13 +150,25 @@ TEST_CASE("a step of a transformer sends what its formula says, and what its tok
         if (pass.cut.is_cut())
           pass.cut.arrange(ids, of_rows,
                            [&](std::size_t b) { return ids[(b + 1) * batch.length - 1]; });
-        embedding.backward(of_rows, passes.forward(of_rows, pass), {pass, passes.sums},
-                           passes.kept);
+        const auto& h = passes.forward(of_rows, pass);
+        if (backward) embedding.backward(of_rows, h, {pass, passes.sums}, passes.kept);
         return mesh.world().traffic().total().elements;
-      });
+      };
+      const auto tokens = counted(place, [&](const auto& mesh) { return of_tokens(mesh, true); });
       const auto words =
           step_words<S>(S::extents(place.extents, place.ranks), batch, config, options);
       CHECK(step - tokens == words.total());
+      if (options.sharded) return;
+      const auto thin = counted(place, [&](const auto& mesh) {
+        Transformer<S, B, double> network{mesh, config, {.lora = LoraOptions{.rank = 3}}};
+        return sent_in_step(network, options,
+                            [&] { network.compute_gradients(ids, batch.length); });
+      });
+      const auto looked_up =
+          counted(place, [&](const auto& mesh) { return of_tokens(mesh, false); });
+      const auto of_lora = transformer_words<S>(S::extents(place.extents, place.ranks), batch,
+                                                config, Gathered::kept, 0, 3);
+      CHECK(thin - looked_up == of_lora.forward + of_lora.backward);
     });
   };
   // GPT-2's kind, uneven, with fewer tokens than positions; Llama's, with a table for the logits.

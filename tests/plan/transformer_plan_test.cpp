@@ -39,6 +39,13 @@ void sends_words(const typename S::Axes::Array& extents, const TransformerStep& 
   forward.training = false;
   CHECK(plan_on<S>(extents, step, ranks, {}, forward).words * ranks ==
         Approx(double(words.forward)));
+  // The plan's backward passes through the first norm, too.
+  auto lora = by_collectives;
+  lora.lora = 8;
+  const auto thin = transformer_words<S>(extents, step.batch, step.model, Gathered::kept, 0, 8);
+  const TransformerParts<S> parts{extents, step.batch, step.model};
+  CHECK(plan_on<S>(extents, step, ranks, {}, lora).words * ranks ==
+        Approx(double(thin.forward + thin.backward + parts.norm_statistics().words)));
 }
 
 }  // namespace
@@ -53,6 +60,26 @@ TEST_CASE("A plan of a transformer sends the words of its parts")
     sends_words<Cube3D>({2, 2, 2}, short_gpt2(sequences));
     sends_words<Grid2D>({2, 3}, short_gpt2(sequences));
   }
+}
+
+TEST_CASE("With LoRA a step has fewer products, and gradients and moments of A and B alone")
+{
+  const auto step = short_gpt2(4);
+  auto options = by_collectives;
+  const auto whole = plan_on<Megatron1D>({4}, step, 4, {}, options);
+  options.lora = 8;
+  const auto thin = plan_on<Megatron1D>({4}, step, 4, {}, options);
+  const double d = 768;
+  // Of two blocks on a rank: A where X is whole, and a fourth where it is cut; B the other way.
+  const double a = d + d / 4 + d + d, b = 3 * d / 4 + d + d + d;
+  const double trained = 2 * 8 * (a + b) * sizeof(float);
+  CHECK(thin.memory_parts.gradients == Approx(trained));
+  CHECK(thin.memory_parts.optimizer == Approx(2 * trained));
+  CHECK(thin.memory_parts.parameters == Approx(whole.memory_parts.parameters + trained));
+  CHECK(thin.flops < 0.75 * whole.flops);
+  CHECK(thin.seconds() < 0.75 * whole.seconds());
+  options.muon = true;
+  CHECK_THROWS_AS(plan_on<Megatron1D>({4}, step, 4, {}, options), ArgumentError);
 }
 
 TEST_CASE("On one rank a step takes six operations a weight and token, and those of attention")

@@ -108,6 +108,7 @@ struct Moving
   product(cost.backward, LayerMatrix::x);
   product(cost.backward, LayerMatrix::w);
   product(cost.backward_weight, LayerMatrix::w);
+  product(cost.backward_input, LayerMatrix::x);
   // Each product has buffers for two panels of a matrix that is broadcast, and for the terms and
   // sums of two panels of a matrix that is reduced. Between nodes it has buffers for four slices of
   // panels. Thin panels are coalesced.
@@ -197,17 +198,18 @@ struct CommunicatedMatrix
   add_product(cost.forward, LayerMatrix::y);
   y.sum(cost.forward);
 
-  const auto add_backward = [&](Work& work, bool with_input) {
+  const auto add_backward = [&](Work& work, bool with_input, bool with_weight) {
     y.gather(work);
     if (with_input && policy == Gathered::again) w.gather(work);
-    if (policy == Gathered::again) x.gather(work);
+    if (with_weight && policy == Gathered::again) x.gather(work);
     if (with_input) add_product(work, LayerMatrix::x);
-    add_product(work, LayerMatrix::w);
+    if (with_weight) add_product(work, LayerMatrix::w);
     if (with_input) x.sum(work);
-    w.sum(work);
+    if (with_weight) w.sum(work);
   };
-  add_backward(cost.backward, true);
-  add_backward(cost.backward_weight, false);
+  add_backward(cost.backward, true, true);
+  add_backward(cost.backward_weight, false, true);
+  add_backward(cost.backward_input, true, false);
   // X, W, Y, dX and dW have buffers of their own. Between nodes each rank's terms of a sum have
   // one.
   const std::size_t gathered = 2 * (x.gathered_size() + w.gathered_size()) + y.gathered_size();

@@ -32,6 +32,7 @@ struct DirectCost
   Time forward;
   Time backward;
   Time backward_weight;       // without dX
+  Time backward_input;        // without dW
   std::size_t workspace = 0;  // elements of a rank
 };
 
@@ -97,7 +98,7 @@ template <class S, class L>
   const auto time = [&](std::size_t i) {
     return direct_time(products[i], ranks, machine, scalar_bytes);
   };
-  DirectCost cost{time(0), time(1), time(2), direct_workspace(products)};
+  DirectCost cost{time(0), time(1), time(2), time(1), direct_workspace(products)};
   cost.backward += cost.backward_weight;
   return cost;
 }

@@ -51,6 +51,9 @@ struct PlanOptions
   bool muon = false;
   /// Where Muon orthogonalizes them.
   MuonWay muon_way = MuonWay::automatic;
+  /// The rank of LoRA's matrices beside all linear layers, which alone are trained; 0: all weights
+  /// are. For transformers.
+  std::size_t lora = 0;
   /// Whether the replicas of a parameter share its optimizer's state: `Sharded`.
   bool sharded = false;
   /// The number of layers or blocks in a segment of a network whose activations are recomputed; 0
@@ -129,6 +132,7 @@ enum class LayerPass
 {
   forward,
   without_dx,  // forward, and backward without dX
+  without_dw,  // forward, and backward without dW
   whole
 };
 
@@ -141,8 +145,17 @@ enum class LayerPass
 /// Operations of a layer in a step, without padding.
 [[nodiscard]] inline double needed_flops(ProductSize size, LayerPass pass)
 {
-  const double products = pass == LayerPass::forward ? 1 : pass == LayerPass::without_dx ? 2 : 3;
+  const double products = pass == LayerPass::forward ? 1 : pass == LayerPass::whole ? 3 : 2;
   return 2 * products * double(size.m) * double(size.n) * double(size.k);
+}
+
+/// The cost of backward in a pass that has one.
+/// @tparam C Cost or DirectCost
+template <class C>
+[[nodiscard]] const auto& backward_of(const C& cost, LayerPass pass)
+{
+  if (pass == LayerPass::without_dx) return cost.backward_weight;
+  return pass == LayerPass::without_dw ? cost.backward_input : cost.backward;
 }
 
 /// Adds what a product costs by collectives. Returns the workspace in elements.
@@ -160,8 +173,7 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
         plan.moves_weights = true;
   };
   add(c.forward, false);
-  if (pass != LayerPass::forward)
-    add(pass == LayerPass::whole ? c.backward : c.backward_weight, true);
+  if (pass != LayerPass::forward) add(backward_of(c, pass), true);
   return c.workspace(machine.ranks_per_node(), plan.ranks);
 }
 
@@ -174,8 +186,7 @@ std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, Produ
   const auto c =
       direct_cost<S>(extents, size, plan.of_world(), machine, options.scalar_bytes, quanta, w_op);
   plan.time += c.forward;
-  if (pass != LayerPass::forward)
-    plan.time += pass == LayerPass::whole ? c.backward : c.backward_weight;
+  if (pass != LayerPass::forward) plan.time += backward_of(c, pass);
   plan.flops += needed_flops(size, pass) / plan.ranks;
   return c.workspace;
 }
@@ -360,6 +371,9 @@ template <SchemeType S>
                            const std::vector<ProductSize>& layers, int ranks,
                            const Machine& machine = {}, const PlanOptions& options = {})
 {
+  require<ArgumentError>(options.lora == 0, "got LoRA of rank ", options.lora,
+                         " for a network of layers, which is planned as one that trains its "
+                         "weights; plan a transformer, or leave `lora` out");
   Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
   detail::SegmentMemory segments{layers.size(), options.training ? options.recompute : 0};
   double last_sums = 0;  // of the gradients of the first layer, whose backward is the last

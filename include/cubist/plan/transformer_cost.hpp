@@ -26,10 +26,15 @@
 // Then a norm, the logits, a product of S, and the loss: all_reduce of 2 numbers a row along the
 // axes that cut the logits' columns, and of 3 over all ranks. For the embedding there is only a
 // bound. Backward of a product computes dX and dW together.
+//
+// With LoRA beside all linear layers (plan/lora_cost.hpp) backward computes no dW and sums no
+// gradients but those of A and B. It ends in the first block's Q, K and V.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "cubist/plan/cost.hpp"
+#include "cubist/plan/lora_cost.hpp"
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/transformer_parts.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -49,26 +54,57 @@ struct TransformerWords
   friend constexpr bool operator==(const TransformerWords&, const TransformerWords&) = default;
 };
 
+namespace detail
+{
+
+/// The words of LoRA beside a product.
+template <SchemeType S>
+[[nodiscard]] TransformerWords lora_words(const TransformerParts<S>& parts,
+                                          const TransformerProduct& p, std::size_t rank)
+{
+  TransformerWords words;
+  for_lora(
+      parts, p, rank,
+      [&](const LoraCost& c) {
+        words.forward += c.forward.words_of_all(parts.ranks());
+        words.backward +=
+            c.backward.words_of_all(parts.ranks()) + c.sum_a.words_of_all(parts.ranks());
+      },
+      [&](const LoraCost& c) { words.backward += c.sum_b.words_of_all(parts.ranks()); });
+  return words;
+}
+
+}  // namespace detail
+
 /// The words of one block by collectives.
 /// @param context_parallel ranks that share a sequence, as in TransformerOptions
+/// @param lora  the rank of LoRA's matrices beside all linear layers; 0: all weights are trained
 /// @pre S::fits(extents)
 /// @throws what TransformerConfig::completed() throws
 template <SchemeType S>
 [[nodiscard]] TransformerWords block_words(const typename S::Axes::Array& extents, TokenBatch batch,
                                            const TransformerConfig& model,
                                            Gathered policy = Gathered::kept,
-                                           std::size_t context_parallel = 0)
+                                           std::size_t context_parallel = 0, std::size_t lora = 0)
 {
   const TransformerParts<S> parts{extents, batch, model, context_parallel};
   const std::uint64_t statistics = 2 * parts.norm_statistics().words;
   TransformerWords words{.forward = statistics + parts.ring_words(false),
-                         .backward = statistics + 2 * parts.norm_gradients().words +
-                                     2 * parts.head_norm_gradient().words + parts.ring_words(true)};
+                         .backward = statistics + parts.ring_words(true)};
+  if (lora == 0)
+    words.backward += 2 * parts.norm_gradients().words + 2 * parts.head_norm_gradient().words;
   for (const auto& p : parts.products())
   {
     const Cost c = parts.cost(p, policy);
     words.forward += c.forward.words_of_all(parts.ranks());
-    words.backward += c.backward.words_of_all(parts.ranks()) + parts.bias_sum(p).words;
+    if (lora == 0)
+      words.backward += c.backward.words_of_all(parts.ranks()) + parts.bias_sum(p).words;
+    else
+    {
+      const auto thin = detail::lora_words(parts, p, lora);
+      words.forward += thin.forward;
+      words.backward += c.backward_input.words_of_all(parts.ranks()) + thin.backward;
+    }
   }
   return words;
 }
@@ -78,18 +114,25 @@ template <SchemeType S>
 /// @pre S::fits(extents)
 /// @throws what TransformerConfig::completed() throws
 template <SchemeType S>
-[[nodiscard]] TransformerWords transformer_words(const typename S::Axes::Array& extents,
-                                                 TokenBatch batch, const TransformerConfig& model,
-                                                 Gathered policy = Gathered::kept,
-                                                 std::size_t context_parallel = 0)
+[[nodiscard]] TransformerWords
+transformer_words(const typename S::Axes::Array& extents, TokenBatch batch,
+                  const TransformerConfig& model, Gathered policy = Gathered::kept,
+                  std::size_t context_parallel = 0, std::size_t lora = 0)
 {
   const TransformerParts<S> parts{extents, batch, model, context_parallel};
-  const auto block = block_words<S>(extents, batch, model, policy, context_parallel);
+  const auto block = block_words<S>(extents, batch, model, policy, context_parallel, lora);
   const Cost logits = parts.cost(parts.logits(), policy);
   const std::uint64_t statistics = parts.norm_statistics().words;
-  return {.forward = model.layers * block.forward + statistics +
-                     logits.forward.words_of_all(parts.ranks()) +
-                     2 * parts.loss_statistics().words + parts.loss_mean().words,
+  const std::uint64_t forward = model.layers * block.forward + statistics +
+                                logits.forward.words_of_all(parts.ranks()) +
+                                2 * parts.loss_statistics().words + parts.loss_mean().words;
+  // Backward of the first block's first norm is left out, which makes up for the last norm's.
+  if (lora > 0)
+    return {.forward = forward,
+            .backward =
+                model.layers * block.backward + logits.backward_input.words_of_all(parts.ranks()),
+            .embedding = parts.embedding_words()};
+  return {.forward = forward,
           .backward = model.layers * block.backward + statistics + parts.norm_gradients().words +
                       logits.backward.words_of_all(parts.ranks()),
           .embedding = 2 * parts.embedding_words() + parts.position_gradients().words};

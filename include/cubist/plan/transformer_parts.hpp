@@ -19,10 +19,12 @@
 #include <cstdint>
 #include <initializer_list>
 #include <numeric>
+#include <type_traits>
 
 #include "cubist/matrix/sequence_cut.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/plan/cutting.hpp"
+#include "cubist/plan/lora_cost.hpp"
 #include "cubist/plan/model.hpp"
 #include "cubist/plan/work.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -307,5 +309,27 @@ class TransformerParts
   std::size_t kv_quantum_;  // the quantum of the columns of K, and of V
   std::size_t q_quantum_;
 };
+
+namespace detail
+{
+
+/// f(cost) for LoRA's matrices beside a product, and g(cost) for each of its outputs.
+template <SchemeType S, class F, class G>
+void for_lora(const TransformerParts<S>& parts, const TransformerProduct& p, std::size_t rank, F f,
+              G g)
+{
+  // Layers with an A of their own. Those that share a product in a model with learned positions
+  // share one.
+  const std::size_t pairs = parts.model().learned_positions ? 1 : p.outputs.size();
+  const auto with = [&]<class Of>(std::type_identity<Of>) {
+    f(lora_cost<Of>(parts.extents(), p.size, rank, p.quanta, pairs));
+    for (const auto& output : p.outputs)
+      g(lora_cost<Of>(parts.extents(), {p.size.m, output.n, p.size.k}, rank,
+                      {p.quanta.m, output.quantum, p.quanta.k}));
+  };
+  p.is_next ? with(std::type_identity<typename S::Next>{}) : with(std::type_identity<S>{});
+}
+
+}  // namespace detail
 
 }  // namespace cubist::CUBIST_ABI

@@ -15,6 +15,8 @@
 //                and gathers the parameters at the end of the step in the other half
 //   memory       parameters, their gradients and the two moments of AdamW; the output of every
 //                layer and its gradient; workspaces of products
+//   LoRA         the thin products beside every linear layer, and their messages; backward without
+//                dW, and gradients and moments of A and B alone
 //
 // The slowest rank counts, so one whose heads and sequences are not padding.
 
@@ -180,7 +182,9 @@ class TransformerPlanner
   /// Adds a linear layer.
   void add_product(const TransformerProduct& p)
   {
-    const auto pass = options_.training ? LayerPass::whole : LayerPass::forward;
+    const auto pass = !options_.training ? LayerPass::forward
+                      : trains_weights() ? LayerPass::whole
+                                         : LayerPass::without_dw;
     Cost c = parts_.cost(p, options_.gathered);
     if (!sums_gradients_) c.backward = without_gradient_sums(c.backward);
     const auto direct = [&]<class Of>() {
@@ -200,18 +204,49 @@ class TransformerPlanner
     // rank has one piece of it.
     if (p.is_merged() && (options_.training || cut.w.cols.parts() != parts_.head_pieces()))
     {
-      const double elements = (options_.training ? 2 : 1) * size(cut.w);
+      const double elements = (trains_weights() ? 2 : 1) * size(cut.w);
       add_workspace(elements);
       products_workspace_ += bytes(elements);
-      add_passes(2 * size(cut.w), 2 * size(cut.w));
+      add_passes(2 * size(cut.w), trains_weights() ? 2 * size(cut.w) : 0);
     }
+    if (options_.lora > 0 && p.w_op == Op::none) add_lora(p);
     if (p.has_bias)
     {
       add_parameters({1, cut.y.block.cols}, cut.y.cols.parts());
       add_passes(2 * size(cut.y), size(cut.y));
-      if (options_.training && sums_gradients_) add_gradient_sum(parts_.bias_sum(p), 1);
+      if (trains_weights() && sums_gradients_) add_gradient_sum(parts_.bias_sum(p), 1);
     }
     plan_.needed += needed_flops({p.size.m, p.n, p.size.k}, pass);
+  }
+
+  /// Adds LoRA's matrices beside a product.
+  void add_lora(const TransformerProduct& p)
+  {
+    const auto add_work = [&](const Work& work, bool is_backward) {
+      Time time = time_of(work, plan_.of_world(), machine_, options_.scalar_bytes);
+      if (!is_backward) time.room = 0;
+      plan_ += {time, work.words(), work.messages(), work.flops(), work.flops() * plan_.ranks};
+    };
+    const auto add_sum_of = [&](const Work& sum) {
+      if (!options_.training || !sums_gradients_) return;
+      for (const Transfer& t : sum.transfers) add_gradient_sum({t, t.words_of_all(plan_.ranks)}, 1);
+    };
+    const auto of_ranks = [&](std::size_t copies) {
+      return static_cast<std::size_t>(plan_.ranks) / copies;
+    };
+    for_lora(
+        parts_, p, options_.lora,
+        [&](const LoraCost& c) {
+          add_work(c.forward, false);
+          if (options_.training) add_work(c.backward, true);
+          add_sum_of(c.sum_a);
+          add_trained(c.a, of_ranks(c.a_copies), true);
+          add_activations(double(c.thin));
+        },
+        [&](const LoraCost& c) {
+          add_sum_of(c.sum_b);
+          add_trained(c.b, of_ranks(c.b_copies), true);
+        });
   }
 
   /// Adds the products of attention, and the messages of ranks that share sequences.
@@ -302,7 +337,7 @@ class TransformerPlanner
     const int vectors = static_cast<int>(parts_.model().norm_vectors());
     add_sum(parts_.norm_sum(), vectors);
     if (options_.training) add_sum(parts_.norm_statistics(), 1);
-    if (options_.training && sums_gradients_) add_gradient_sum(parts_.norm_gradients(), 1);
+    if (trains_weights() && sums_gradients_) add_gradient_sum(parts_.norm_gradients(), 1);
     for (int i = 0; i < vectors; ++i) add_parameters({1, x.block.cols}, x.cols.parts());
   }
 
@@ -313,7 +348,7 @@ class TransformerPlanner
     const auto heads = static_cast<double>(model.heads + model.key_value_heads);
     const double normed = qkv * heads / (heads + static_cast<double>(model.key_value_heads));
     add_passes(5 * normed, 6 * normed);
-    if (options_.training && sums_gradients_) add_gradient_sum(parts_.head_norm_gradient(), 2);
+    if (trains_weights() && sums_gradients_) add_gradient_sum(parts_.head_norm_gradient(), 2);
     for (int i = 0; i < 2; ++i) add_parameters({1, model.head_size}, 1);
     // Q and K before the norms, and a product like them in backward.
     add_activations(normed);
@@ -386,8 +421,14 @@ class TransformerPlanner
                    !parts_.model().tied && !is_direct());
   }
   [[nodiscard]] bool is_direct() const { return plan_.method == Method::direct; }
+  [[nodiscard]] bool trains_weights() const { return options_.training && options_.lora == 0; }
   /// @param parts ranks that hold different blocks
   void add_parameters(Shape block, std::size_t parts, bool is_packed = true)
+  {
+    if (options_.lora == 0) return add_trained(block, parts, is_packed);
+    plan_.memory_parts.parameters += bytes(static_cast<double>(block.size()));  // frozen
+  }
+  void add_trained(Shape block, std::size_t parts, bool is_packed)
   {
     const auto copies = static_cast<std::size_t>(plan_.ranks) / parts;
     parameters_ += add_parameter(plan_.memory_parts, block, copies, options_, is_packed);
@@ -471,6 +512,10 @@ template <SchemeType S>
   planner.add_block();
   double last = plan.time.sums;
   const std::size_t blocks = parts.model().layers;
+  require<ArgumentError>(
+      options.lora == 0 || !options.muon,
+      "got LoRA with Muon, for which no step is planned, as A and B are too thin "
+      "to orthogonalize; plan AdamW");
   planner.repeat(blocks);
   if (const std::size_t again = detail::recomputed_blocks(blocks, options); again > 0)
     plan += detail::recomputation_cost(plan, parts, again, machine, options);

@@ -249,6 +249,7 @@ struct Cost
   Work forward;
   Work backward;
   Work backward_weight;            ///< backward without dX, as in the first layer of a network
+  Work backward_input;             ///< backward without dW, for a weight that is frozen
   std::size_t near_workspace = 0;  ///< elements of gathered operands, panels and partial sums
   std::size_t far_workspace = 0;   ///< if ranks are on several nodes: more pieces are in flight
   int reach = 1;  ///< consecutive ranks that have to be on one node for the near workspace
