@@ -13,6 +13,7 @@
 #include "common/job.hpp"
 #include "networks/elementwise.hpp"
 #include "networks/generate.hpp"
+#include "networks/lora.hpp"
 #include "networks/mlp.hpp"
 #include "networks/muon.hpp"
 #include "networks/saves.hpp"
@@ -43,6 +44,7 @@ int main(int argc, char** argv)
     bench::add_mlp(app, action);
     bench::add_transformer(app, action);
     bench::add_muon(app, action);
+    bench::add_lora(app, action);
     bench::add_generate(app, action);
     bench::add_collectives(app, action);
     bench::add_calls(app, action);
