@@ -9,12 +9,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <cubist/cubist.hpp>
 #include <cubist/dataset/token_batches.hpp>
+#include <cubist/nn/merge_lora.hpp>
 #include <cubist/nn/optimizers/muon.hpp>
+#include <cubist/nn/transformer/adapter.hpp>
 #include <cubist/nn/transformer/generate.hpp>
 #include <cubist/nn/transformer/pipelined_transformer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
@@ -47,6 +50,8 @@ struct Settings
   bool constant_rate = false;  // without a warm-up and a decay
   double clip = 1;
   double dropout = 0;
+  std::string model;     // a folder with the weights to begin with
+  std::size_t lora = 0;  // the rank of LoRA's matrices; 0: all weights are trained
   std::uint64_t seed = 42;
   std::uint64_t report = 100;
   std::size_t test = 0;
@@ -97,21 +102,31 @@ Run train(const Split& data, const Settings& s, int ranks,
                                            .width = s.width,
                                            .layers = s.layers,
                                            .heads = s.heads};
+    std::optional<cubist::LoraOptions> lora;
+    if (s.lora > 0)
+      lora = {.rank = s.lora, .alpha = 2 * static_cast<double>(s.lora), .dropout = s.dropout};
     Model model{mesh,
                 config,
                 {.dropout = s.dropout,
                  .attention_dropout = s.dropout,
                  .seed = s.seed,
                  .recompute = s.recompute,
+                 .lora = lora,
                  .pipeline = s.pipeline}};
     const auto parameters = model.parameters();
+    if (!s.model.empty()) cubist::load_weights(s.model, parameters, config);
     if (first && verbose)
     {
-      std::size_t numbers = 0;
-      for (const auto& p : parameters) numbers += p.value.shape.size();
+      std::size_t numbers = 0, trained = 0;
+      for (const auto& p : parameters)
+      {
+        numbers += p.value.shape.size();
+        trained += p.frozen ? 0 : p.value.shape.size();
+      }
       std::printf("%s on %d ranks, %s, %zu parameters, %zu bytes to learn and %zu held out\n",
                   Scheme::name, world.size(), s.scalar.c_str(), numbers,
                   std::size_t{data.training.size()}, std::size_t{data.held_out.size()});
+      if (s.lora > 0) std::printf("LoRA of rank %zu trains %zu parameters\n", s.lora, trained);
     }
 
     cubist::TrainerOptions options{.steps = s.steps,
@@ -160,7 +175,12 @@ Run train(const Split& data, const Settings& s, int ranks,
     if (first) run.losses = training.losses;
     if (!verbose || training.stopped) return;
 
-    if (!s.save.empty()) save_weights(s.save, parameters, config);
+    if (!s.save.empty() && s.lora > 0)
+    {
+      save_adapter(s.save + "/adapter", model);
+      merge_lora(model);
+    }
+    if (!s.save.empty()) save_weights(s.save, model.parameters(), config);
     // A sample of as many bytes as the model has positions, and more from the last half of them.
     Tokens sample = tokens_of("In the beginning ");
     while (sample.size() < s.sample)

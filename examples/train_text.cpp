@@ -2,9 +2,9 @@
 // Trains a small GPT on the bytes of a text, on the scheme and mesh of your choice, and continues a
 // few words of it. Ranks are MPI's under mpiexec or srun, else threads. With --checkpoints a run
 // that was stopped continues from its newest checkpoint, on any scheme, mesh and number of ranks;
-// with --save the model is saved as Hugging Face's, for examples/generate. SIGTERM and SIGUSR1 stop
-// it after a step, with a checkpoint and status 75. With --compare it trains once more on one rank:
-// the two loss curves must agree.
+// with --save the model is saved as Hugging Face's, for examples/generate. With --model and --lora
+// such a model is tuned. SIGTERM and SIGUSR1 stop it after a step, with a checkpoint and status 75.
+// With --compare it trains once more on one rank: the two loss curves must agree.
 
 #include <algorithm>
 #include <cmath>
@@ -106,6 +106,13 @@ try
   app.add_option("--learning-rate", s.learning_rate, "the learning rate after the warm-up");
   app.add_option("--clip", s.clip, "the norm to which gradients are clipped; 0: no clipping");
   app.add_option("--dropout", s.dropout, "the probability of dropout");
+  app.add_option(
+      "--model", s.model,
+      "begin with the weights that --save has written to this folder, of the same sizes");
+  app.add_option(
+      "--lora", s.lora,
+      "train only matrices of LoRA of this rank beside all linear layers; 0: all weights. "
+      "--save writes the adapter to a folder adapter, and merges it into the model");
   app.add_option("--seed", s.seed, "the seed of weights and batches");
   app.add_option("--report", s.report, "the number of steps from one printed line to the next")
       ->check(CLI::PositiveNumber);
