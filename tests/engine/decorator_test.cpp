@@ -9,6 +9,7 @@
 #include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/matrix_groups.hpp"
+#include "cubist/engine/stored_weight.hpp"
 
 #include "catch.hpp"
 
@@ -268,6 +269,20 @@ TEST_CASE("a decorator has the optional functions of its engine, and no others")
   });
   CHECK(groups == lines("pass for_each_in_all 1"));
   CHECK(z == 15);
+}
+
+TEST_CASE("a decorator sees a product with a stored weight, with the bytes that are stored")
+{
+  const LoggedEngine<HostEngine> engine;
+  const std::vector<double> ones(64, 1), x{1, 2};
+  StoredWeight w{StoredWeights::q8, {0, 2, 2}, 2, 3};
+  w.set(0, 0, MatrixView<const double>{ones.data(), {2, 3}}, "w");
+  std::vector<double> y(3);
+  const MatrixView<const double> in{x.data(), {1, 2}};
+  const MatrixView<double> out{y.data(), {1, 3}};
+  CHECK(lines_of([&] { engine.multiply_stored(in, w.view(), out); }) ==
+        lines("product multiply_stored 1x3x2"));
+  CHECK(detail::product_call("", in, w.view(), out).bytes == 5 * sizeof(double) + 3 * 34);
 }
 
 TEST_CASE("a decorator sees a product with a bias as a product, with the bytes of all operands")

@@ -18,6 +18,7 @@
 #include "cubist/engine/host/element_loop.hpp"
 #include "cubist/engine/host/few_rows_gemm.hpp"
 #include "cubist/engine/host/index_loop.hpp"
+#include "cubist/engine/host/q8_rows.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
 #include "cubist/engine/host/row_sums.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
@@ -88,6 +89,9 @@ struct AdamUpdate;
   CUBIST_ELEMENT_LOOPS(prefix, T)                                                                  \
   prefix struct ColumnSums<T>;                                                                     \
   prefix struct FewRowsGemm<T>;                                                                    \
+  prefix struct FewRowsGemm<T, bfloat16>;                                                          \
+  prefix struct FewRowsGemm<T, half>;                                                              \
+  prefix struct Q8Rows<T>;                                                                         \
   prefix void sum_listed_rows<T>(MatrixView<const T>, const int*, const int*, T*, bool);           \
   prefix struct ElementLoop<Add, T, const T>;                                                      \
   prefix struct ElementLoop<Assign<Sum>, T, const T, const T>;                                     \

@@ -9,7 +9,8 @@
 //   half       1     5         10         2^-10     65504
 //
 // A number beyond the largest becomes an infinity, and a NaN stays a NaN. On the host the
-// conversions are integer arithmetic on bits; a device has instructions for them.
+// conversions are integer arithmetic on bits without branches, so that compilers vectorise loops
+// over them; a device has instructions for them.
 //
 // Source: IEEE 754-2019, 3.6 (half is its binary16); Intel, "BFLOAT16 - Hardware Numerics
 // Definition", 2018.
@@ -28,6 +29,14 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
+/// a if the condition holds, else b. With a branch, compilers do not vectorise the loop around it.
+[[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr std::uint32_t
+select(bool condition, std::uint32_t a, std::uint32_t b)
+{
+  const std::uint32_t mask = 0U - static_cast<std::uint32_t>(condition);
+  return (a & mask) | (b & ~mask);
+}
+
 /// The upper half of a float.
 struct Bfloat16Format
 {
@@ -37,8 +46,9 @@ struct Bfloat16Format
   CUBIST_HOST_DEVICE static constexpr std::uint16_t round(std::uint32_t bits)
   {
     // The fraction of a NaN must not vanish.
-    if ((bits & 0x7FFF'FFFFU) > 0x7F80'0000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
-    return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
+    const bool is_nan = static_cast<std::int32_t>(bits & 0x7FFF'FFFFU) > 0x7F80'0000;
+    return static_cast<std::uint16_t>(
+        select(is_nan, bits >> 16 | 0x40U, (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16));
   }
   CUBIST_HOST_DEVICE static constexpr std::uint32_t widen(std::uint32_t bits) { return bits << 16; }
 
@@ -72,11 +82,14 @@ struct HalfFormat
   CUBIST_HOST_DEVICE static constexpr std::uint32_t widen(std::uint32_t bits)
   {
     const std::uint32_t sign = (bits & 0x8000U) << 16;
-    const std::uint32_t exponent = bits >> 10 & 31U;
-    const std::uint32_t fraction = bits & 0x3FFU;
-    if (exponent == 31) return sign | 0x7F80'0000U | fraction << 13;
-    if (exponent != 0) return sign | (exponent + 112) << 23 | fraction << 13;
-    return sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24F);
+    const std::uint32_t exponent = bits & 0x7C00U;
+    constexpr std::uint32_t bias = 112U << 23;  // the difference of the formats' biases
+    // An exponent of 31 stands for infinity and NaN, and becomes 255.
+    const std::uint32_t normal =
+        ((bits & 0x7FFFU) << 13) + bias + select(exponent == 0x7C00U, bias, 0);
+    const auto fraction = static_cast<std::int32_t>(bits & 0x3FFU);
+    const float subnormal = static_cast<float>(fraction) * 0x1p-24F;
+    return sign | select(exponent == 0, std::bit_cast<std::uint32_t>(subnormal), normal);
   }
 
 #ifdef __CUDA_ARCH__
@@ -97,13 +110,16 @@ struct HalfFormat
  private:
   CUBIST_HOST_DEVICE static constexpr std::uint32_t round_magnitude(std::uint32_t size)
   {
-    if (size > 0x7F80'0000U) return 0x7E00U | (size >> 13 & 0x3FFU);
-    if (size >= 0x4780'0000U) return 0x7C00U;  // 2^16
-    // Subnormal numbers are 2^-24 apart, as floats between 1/2 and 1 are.
-    if (size < 0x3880'0000U)
-      return std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5F) - 0x3F00'0000U;
+    const auto ordered = static_cast<std::int32_t>(size);
     const std::uint32_t biased = size - 0x3800'0000U;
-    return (biased + 0xFFFU + (biased >> 13 & 1U)) >> 13;
+    const std::uint32_t normal = (biased + 0xFFFU + (biased >> 13 & 1U)) >> 13;
+    // Subnormal numbers are 2^-24 apart, as floats between 1/2 and 1 are.
+    const std::uint32_t subnormal =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5F) - 0x3F00'0000U;
+    const std::uint32_t finite = select(ordered < 0x3880'0000, subnormal, normal);
+    const std::uint32_t nan = 0x7E00U | (size >> 13 & 0x3FFU);
+    return select(ordered > 0x7F80'0000, nan,
+                  select(ordered >= 0x4780'0000, 0x7C00U, finite));  // 2^16
   }
 };
 

@@ -28,6 +28,7 @@
 #include "cubist/engine/attention.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/span.hpp"
+#include "cubist/engine/stored_weight.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -96,6 +97,16 @@ template <class T>
           op != Op::none,
           op == Op::none,
           bytes_of(a) + bytes_of(c)};
+}
+template <class T>
+[[nodiscard]] EngineCall product_call(const char* function, MatrixView<const T> x,
+                                      const StoredView& w, MatrixView<T> y)
+{
+  return {{function, y.rows(), y.cols(), x.cols()},
+          true,
+          false,
+          true,
+          bytes_of(x) + w.bytes() + bytes_of(y)};
 }
 template <class... Rest>
 [[nodiscard]] EngineCall product_call(const char* function, const AttentionShape& s, const Rest&...)
@@ -213,6 +224,7 @@ class EngineDecorator : public E
   CUBIST_DECORATED(gemm, detail::product_call)
   CUBIST_DECORATED(gemm_batch, detail::product_call)
   CUBIST_DECORATED(syrk, detail::product_call)
+  CUBIST_DECORATED(multiply_stored, detail::product_call)
   CUBIST_DECORATED(fused_affine, detail::affine_call)
   CUBIST_DECORATED(fused_attention, detail::product_call)
   CUBIST_DECORATED(fused_attention_gradients, detail::product_call)

@@ -20,6 +20,9 @@
 //                                                            them one after the other
 //   ComputesTriangles  one triangle of A A^T, by half the    engine/syrk.hpp computes it by gemm
 //                      operations of a product
+//   ReadsStoredWeights a product with a weight of 16 or 8   matmul/stored_product.hpp refuses to
+//                      bits an element, which it reads as    store weights in this way
+//                      it is stored
 //   FusesAffine        a bias and a function in a product    engine/epilogue.hpp computes a product
 //                                                            and a pass
 //   FusesAttention     attention without a matrix of scores  nn/attention/local_attention.hpp
@@ -64,6 +67,7 @@ struct SpanName;        // engine/span.hpp
 struct AttentionShape;  // engine/attention.hpp
 struct MatrixGroup;     // engine/matrix_groups.hpp
 struct RepeatedWork;    // core/repeated_work.hpp
+struct StoredView;      // engine/stored_weight.hpp
 template <class... T>
 struct MatrixTypes;  // engine/matrix_groups.hpp
 
@@ -172,6 +176,14 @@ template <class E, class T>
 concept ComputesTriangles = requires(const E& e, T alpha, MatrixView<const T> in,
                                      MatrixView<T> out) {
   e.syrk(Triangle::lower, Op::transpose, alpha, in, alpha, out);
+};
+
+/// Engines that multiply by a weight which is stored in fewer bits than elements T: out = in W, with
+/// sums of Accumulator<T>.
+template <class E, class T>
+concept ReadsStoredWeights = requires(const E& e, MatrixView<const T> in, const StoredView& w,
+                                      MatrixView<T> out) {
+  e.multiply_stored(in, w, out);
 };
 
 /// Engines whose library adds a bias to a product, and applies a function to it, as it is written.
@@ -288,6 +300,7 @@ inline constexpr std::array optional_parts{
     OptionalPart{"ShowsSpans", ShowsSpans<E>},
     OptionalPart{"MultipliesBatches", MultipliesBatches<E, T>},
     OptionalPart{"ComputesTriangles", ComputesTriangles<E, T>},
+    OptionalPart{"ReadsStoredWeights", ReadsStoredWeights<E, T>},
     OptionalPart{"FusesAffine", FusesAffine<E, T>},
     OptionalPart{"FusesAttention", FusesAttention<E, T>},
     OptionalPart{"PassesRows", PassesRows<E>},

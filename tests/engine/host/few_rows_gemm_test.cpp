@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -28,12 +29,12 @@ template <class T>
 struct Integers
 {
   Integers(std::size_t rows, std::size_t cols, std::size_t gap, std::size_t seed)
-      : memory(rows * (cols + gap), T{77}),
+      : memory(rows * (cols + gap), T{77.0F}),
         view{memory.data(), rows, cols, cols + gap}
   {
     for (std::size_t i = 0; i < rows; ++i)
       for (std::size_t j = 0; j < cols; ++j)
-        view(i, j) = static_cast<T>((seed + 7 * i + 13 * j + i * j) % 9) - T{4};
+        view(i, j) = T{static_cast<float>((seed + 7 * i + 13 * j + i * j) % 9) - 4};
   }
   Integers(const Integers& other)
       : memory{other.memory},
@@ -48,15 +49,15 @@ struct Integers
 };
 
 /// alpha A op(B) + beta C, by its definition, in C's memory.
-template <class T>
-std::vector<T> by_definition(T alpha, MatrixView<const T> a, MatrixView<const T> b, bool transposed,
+template <class T, class W>
+std::vector<T> by_definition(T alpha, MatrixView<const T> a, MatrixView<const W> b, bool transposed,
                              T beta, Integers<T> c)
 {
   for (std::size_t i = 0; i < c.view.rows(); ++i)
     for (std::size_t j = 0; j < c.view.cols(); ++j)
     {
       T sum{};
-      for (std::size_t k = 0; k < a.cols(); ++k) sum += a(i, k) * (transposed ? b(j, k) : b(k, j));
+      for (std::size_t k = 0; k < a.cols(); ++k) sum += a(i, k) * T{transposed ? b(j, k) : b(k, j)};
       c.view(i, j) = alpha * sum + beta * c.view(i, j);
     }
   return c.memory;
@@ -64,17 +65,22 @@ std::vector<T> by_definition(T alpha, MatrixView<const T> a, MatrixView<const T>
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("a product of few rows multiplies strided blocks as defined", "", Reals)
+namespace
 {
-  using T = TestType;
-  using Gemm = detail::FewRowsGemm<T>;
+
+/// Products by matrices with elements W, which may have 16 bits.
+template <class T, class W>
+void multiplies_as_defined()
+{
+  using Gemm = detail::FewRowsGemm<T, W>;
   for (const std::size_t m : {1U, 3U})
     for (const std::size_t n : {1U, 70U, 131U})
       for (const std::size_t k : {0U, 1U, 8U, 45U})
         for (const std::size_t gap : {0U, 5U})
         {
           CAPTURE(m, n, k, gap);
-          const Integers<T> a{m, k, gap, 1}, b{k, n, gap, 2}, bt{n, k, gap, 3};
+          const Integers<T> a{m, k, gap, 1};
+          const Integers<W> b{k, n, gap, 2}, bt{n, k, gap, 3};
           Integers<T> c{m, n, gap, 4};
           const auto sum = by_definition<T>(2, a.in(), b.in(), false, 1, c);
           Gemm::add(2, a.in(), b.in(), c.view);
@@ -85,7 +91,28 @@ TEMPLATE_LIST_TEST_CASE("a product of few rows multiplies strided blocks as defi
             Gemm::multiply_transposed(2, a.in(), bt.in(), beta, c.view);
             REQUIRE(c.memory == expected);
           }
+          for (const T beta : {T{0}, T{1}, T{-3}})
+          {
+            const auto expected = by_definition<T>(2, a.in(), b.in(), false, beta, c);
+            if (beta == 0) std::fill_n(c.view.data(), n, std::numeric_limits<T>::quiet_NaN());
+            Gemm::multiply(Op::none, 2, a.in(), b.in(), beta, c.view);
+            REQUIRE(c.memory == expected);
+          }
         }
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("a product of few rows multiplies strided blocks as defined", "", Reals)
+{
+  multiplies_as_defined<TestType, TestType>();
+}
+
+TEST_CASE("a product of few rows reads 16-bit elements as they are stored")
+{
+  multiplies_as_defined<float, bfloat16>();
+  multiplies_as_defined<float, half>();
+  multiplies_as_defined<double, half>();
 }
 
 TEST_CASE("only products of few rows and a large matrix are computed without a copy of it")
@@ -94,6 +121,7 @@ TEST_CASE("only products of few rows and a large matrix are computed without a c
   CHECK(has_few_rows({.m = 1, .n = 256, .k = 256}));
   CHECK(has_few_rows({.m = 4, .n = 64, .k = 1024}));
   CHECK_FALSE(has_few_rows({.m = 5, .n = 256, .k = 256}));
+  CHECK(has_few_rows({.m = 5, .n = 256, .k = 256}, 16));
   CHECK_FALSE(has_few_rows({.m = 1, .n = 255, .k = 256}));
   CHECK_FALSE(has_few_rows({.m = 1, .n = 63, .k = 4096}));
   CHECK_FALSE(has_few_rows({.m = 1, .n = 4096, .k = 63}));

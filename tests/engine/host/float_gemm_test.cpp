@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "cubist/engine/host/engine.hpp"
+#include "cubist/engine/stored_weight.hpp"
 
 #include "catch.hpp"
 
@@ -70,10 +72,13 @@ constexpr Op ops[] = {Op::none, Op::transpose, Op::adjoint};
 TEMPLATE_TEST_CASE("gemm of 16-bit elements sums in float and rounds once", "", bfloat16, half)
 {
   using T = TestType;
-  // The thread keeps its buffers: smaller and larger products follow the first one.
+  // The thread keeps its buffers: smaller and larger products follow the first one. The last ones
+  // read B as it is stored, or have several panels in one dimension.
   const ProductSize shape =
       GENERATE(ProductSize{.m = 9, .n = 7, .k = 300}, ProductSize{.m = 3, .n = 5, .k = 40},
-               ProductSize{.m = 13, .n = 11, .k = 310});
+               ProductSize{.m = 13, .n = 11, .k = 310}, ProductSize{.m = 2, .n = 131, .k = 513},
+               ProductSize{.m = 17, .n = 3, .k = 1030}, ProductSize{.m = 18, .n = 520, .k = 5},
+               ProductSize{.m = 1025, .n = 3, .k = 4});
   const auto [m, n, k] = std::array{shape.m, shape.n, shape.k};
   for (const Op op_a : ops)
     for (const Op op_b : ops)
@@ -119,6 +124,83 @@ TEMPLATE_TEST_CASE("gemm of 16-bit elements takes empty matrices", "", bfloat16,
   CHECK(c.elements() == std::vector<T>(12, T{}));
   CHECK_NOTHROW(gemm(Op::none, Op::none, T{1}, MatrixView<T>{}, MatrixView<T>{}, T{}, {}));
   CHECK_THROWS_AS(gemm(Op::none, Op::none, T{1}, c.view, c.view, T{}, c.view), ShapeError);
+}
+
+namespace
+{
+
+/// How far Y = X W is from its definition, as a share of what rounding explains.
+template <class T>
+double error_of_stored(StoredWeights type, ProductSize size, std::size_t offset)
+{
+  using A = Accumulator<T>;
+  const auto [m, n, k] = std::array{size.m, size.n, size.k};
+  StoredWeight stored{type, {offset, k, k}, offset + k, n};
+  const Random<A> w{{stored.rows().size, n}, 0, 1};
+  stored.set(stored.rows().offset, 0, MatrixView<const A>{w.view}, "w");
+  const StoredView& view = stored.view();
+  const auto element = [&](std::size_t l, std::size_t j) -> double {
+    const std::size_t at = view.first + l;
+    if (type == StoredWeights::bfloat16) return static_cast<float>(view.as<bfloat16>()(j, at));
+    if (type == StoredWeights::half) return static_cast<float>(view.as<half>()(j, at));
+    return view.integers()(j, at) * double{static_cast<float>(view.scales_of_blocks()(j, at / 32))};
+  };
+  const Random<T> x{{m, k}, 3, 2};
+  const Random<T> y{{m, n}, 2, 3};
+  HostEngine{}.fill(y.view, std::numeric_limits<T>::quiet_NaN());
+  HostEngine{}.multiply_stored(MatrixView<const T>{x.view}, view, y.view);
+  if (!y.untouched_outside()) return INFINITY;
+  double worst = 0;
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+    {
+      double sum = 0, terms = 0;
+      for (std::size_t l = 0; l < k; ++l)
+      {
+        const double term = static_cast<double>(A{x.view(i, l)}) * element(l, j);
+        sum += term;
+        terms += std::abs(term);
+      }
+      const double rounding = std::abs(sum) * double{std::numeric_limits<T>::epsilon()} / 2;
+      const double summing = terms * static_cast<double>(k + 2) * std::numeric_limits<A>::epsilon();
+      const double error = std::abs(static_cast<double>(A{y.view(i, j)}) - sum);
+      worst = error <= 1.01 * rounding + summing ? worst : INFINITY;
+      worst = std::max(worst, error);
+    }
+  return worst;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a stored weight is multiplied as it is stored, by few rows and by many", "",
+                   float, double, bfloat16)
+{
+  for (const auto type : {StoredWeights::bfloat16, StoredWeights::half, StoredWeights::q8})
+    for (const std::size_t offset : {0U, 37U})
+      for (const ProductSize size :
+           {ProductSize{.m = 1, .n = 1, .k = 1}, ProductSize{.m = 1, .n = 9, .k = 100},
+            ProductSize{.m = 16, .n = 6, .k = 75}, ProductSize{.m = 17, .n = 6, .k = 75},
+            ProductSize{.m = 20, .n = 5, .k = 600}, ProductSize{.m = 18, .n = 515, .k = 33}})
+      {
+        CAPTURE(to_string(type), offset, size.m, size.n, size.k);
+        CHECK(error_of_stored<TestType>(type, size, offset) < INFINITY);
+      }
+}
+
+TEST_CASE("a stored weight without rows gives zeros, and one that does not fit is refused")
+{
+  const StoredWeight empty{StoredWeights::q8, {0, 0, 0}, 0, 3},
+      w{StoredWeights::q8, {0, 4, 4}, 4, 3};
+  for (const std::size_t m : {0U, 2U, 20U})
+  {
+    const Random<float> x{{m, 0}, 0, 1};
+    const Random<float> y{{m, 3}, 0, 1};
+    HostEngine{}.multiply_stored(MatrixView<const float>{x.view}, empty.view(), y.view);
+    CHECK(y.elements() == std::vector<float>(3 * m, 0));
+  }
+  const Random<float> x{{2, 5}, 0, 1}, y{{2, 3}, 0, 1};
+  CHECK_THROWS_AS(HostEngine{}.multiply_stored(MatrixView<const float>{x.view}, w.view(), y.view),
+                  ShapeError);
 }
 
 }  // namespace engine_host_float_gemm_test

@@ -37,6 +37,7 @@
 #include "cubist/engine/host/row_fold_loop.hpp"
 #include "cubist/engine/host/row_sums.hpp"
 #include "cubist/engine/shapes.hpp"
+#include "cubist/engine/stored_weight.hpp"
 #include "cubist/engine/widened.hpp"
 #include "cubist/memory/huge_pages.hpp"
 
@@ -113,12 +114,7 @@ class HostEngine
     if (size.k == 0) return scale(beta, c);
     if constexpr (RealScalar<T>)
       if (op_a == Op::none && detail::has_few_rows(size) && blas_threads() == 1)
-      {
-        if (op_b != Op::none)
-          return detail::FewRowsGemm<T>::multiply_transposed(alpha, a, b, beta, c);
-        if (beta != T{1}) scale(beta, c);
-        return detail::FewRowsGemm<T>::add(alpha, a, b, c);
-      }
+        return detail::FewRowsGemm<T>::multiply(op_b, alpha, a, b, beta, c);
     using detail::blas_int;
     const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
     const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));
@@ -127,7 +123,7 @@ class HostEngine
     detail::cblas_gemm<T>(op_a, op_b, blas_int(size.m), blas_int(size.n), blas_int(size.k), alpha,
                           a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
   }
-  template <ShortReal T>  // computed in float
+  template <ShortReal T>  // computed in float, from elements that are read as they are stored
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const
   {
@@ -175,6 +171,14 @@ class HostEngine
   void syrk(Triangle triangle, Op op, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c) const
   {
     detail::syrk_in_float(*this, triangle, op, alpha, a, beta, c);
+  }
+
+  /// Y = X W, of a weight that is read as it is stored.
+  /// @throws ShapeError unless the shapes fit
+  template <RealScalar T>
+  void multiply_stored(MatrixView<const T> x, const StoredView& w, MatrixView<T> y) const
+  {
+    detail::multiply_stored(*this, x, w, y);
   }
 
   template <Element T>

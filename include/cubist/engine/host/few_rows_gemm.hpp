@@ -5,6 +5,8 @@
 //
 //   C (m, n) = alpha A (m, k) op(B) + beta C,  m small
 //
+// B may have 16-bit elements where A and C have float, which are read as they are stored.
+//
 // Such a product takes as long as B's elements take from memory. BLAS's gemm copies B into its own
 // order first, which pays only where many rows use the copy. Here B is read once, in its order:
 //
@@ -28,17 +30,20 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/matrix_view.hpp"
+#include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/host/element_loop.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
+#include "cubist/engine/widened.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
 
 /// Whether such a product is faster here than by BLAS on one thread.
-[[nodiscard]] inline bool has_few_rows(ProductSize s)
+/// @param most_rows  16-bit elements of B are converted for each row, which up to 16 rows takes
+/// less time than a copy in float
+[[nodiscard]] inline bool has_few_rows(ProductSize s, std::size_t most_rows = 4)
 {
-  constexpr std::size_t most_rows = 4;
   constexpr std::size_t least = 64;                // rows and columns of B
   constexpr std::size_t least_elements = 1 << 16;  // smaller ones are in caches
   return s.m <= most_rows && s.n >= least && s.k >= least && s.n * s.k >= least_elements;
@@ -60,40 +65,64 @@ struct AddRows
   }
 };
 
-/// a b, of an element of B and one of A
+/// Type W for each number l.
+template <std::size_t l, class W>
+using ElementAt = W;
+
+/// b a, of an element of B and one of A
 struct ProductOf
 {
-  template <class T>
-  T operator()(std::size_t, std::size_t, const T& a, const T& b) const
+  template <class B, class A>
+  auto operator()(std::size_t, std::size_t, const B& b, const A& a) const
   {
-    return a * b;
+    return b * a;
   }
 };
 
 /// The product as functions that are not inline, so that the compiled library can have them.
-template <class T>
+/// @tparam W  the elements of B: T, or 16-bit ones
+template <class T, class W = T>
 struct FewRowsGemm
 {
+  /// C = alpha A op(B) + beta C; C is not read when beta is 0.
+  static void multiply(Op op_b, T alpha, MatrixView<const T> a, MatrixView<const W> b, T beta,
+                       MatrixView<T> c);
   /// C += alpha A B
-  static void add(T alpha, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c);
+  static void add(T alpha, MatrixView<const T> a, MatrixView<const W> b, MatrixView<T> c);
   /// C = alpha A B^T + beta C; C is not read when beta is 0.
-  static void multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
+  static void multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const W> b, T beta,
                                   MatrixView<T> c);
 
  private:
   /// C += alpha A B for the rows first + l step of B and columns of A.
   template <std::size_t... l>
-  static void add(T alpha, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
+  static void add(T alpha, MatrixView<const T> a, MatrixView<const W> b, MatrixView<T> c,
                   std::size_t first, std::size_t step, std::index_sequence<l...>)
   {
     for (std::size_t i = 0; i < c.rows(); ++i)
-      for_elements(c.cols(), AddRows<T, sizeof...(l)>{{(alpha * a(i, first + l * step))...}},
-                   c.row(i), b.row(first + l * step)...);
+    {
+      const AddRows<T, sizeof...(l)> rows{{(alpha * a(i, first + l * step))...}};
+      for_elements(c.cols(), on_widened<T, ElementAt<l, const W>...>(rows), c.row(i),
+                   b.row(first + l * step)...);
+    }
   }
 };
 
-template <class T>
-void FewRowsGemm<T>::add(T alpha, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c)
+template <class T, class W>
+void FewRowsGemm<T, W>::multiply(Op op_b, T alpha, MatrixView<const T> a, MatrixView<const W> b,
+                                 T beta, MatrixView<T> c)
+{
+  if (op_b != Op::none) return multiply_transposed(alpha, a, b, beta, c);
+  for (std::size_t i = 0; i < c.rows(); ++i)
+    if (beta == T{})
+      std::fill_n(c.row(i), c.cols(), T{});
+    else if (beta != T{1})
+      for_elements(c.cols(), Assign<Scaled<T>>{{beta}}, c.row(i), static_cast<const T*>(c.row(i)));
+  add(alpha, a, b, c);
+}
+
+template <class T, class W>
+void FewRowsGemm<T, W>::add(T alpha, MatrixView<const T> a, MatrixView<const W> b, MatrixView<T> c)
 {
   constexpr std::size_t streams = 8;
   const std::size_t step = b.rows() / streams;
@@ -103,14 +132,14 @@ void FewRowsGemm<T>::add(T alpha, MatrixView<const T> a, MatrixView<const T> b, 
     add(alpha, a, b, c, k, 0, std::index_sequence<0>{});
 }
 
-template <class T>
-void FewRowsGemm<T>::multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const T> b,
-                                         T beta, MatrixView<T> c)
+template <class T, class W>
+void FewRowsGemm<T, W>::multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const W> b,
+                                            T beta, MatrixView<T> c)
 {
   constexpr std::size_t cached = 32 * 1024;  // bytes of B, which each row of A reads
   constexpr std::size_t most = 64;           // rows of B
   const std::size_t rows =
-      std::clamp<std::size_t>(cached / std::max<std::size_t>(b.cols() * sizeof(T), 1), 1, most);
+      std::clamp<std::size_t>(cached / std::max<std::size_t>(b.cols() * sizeof(W), 1), 1, most);
   std::array<T, most> sums;
   for (std::size_t first = 0; first < b.rows(); first += rows)
   {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// How a model that is only evaluated stores the weights of its linear layers, and the bytes that
+// this takes.
+//
+//   bfloat16, half   16 bits an element
+//   q8               blocks of 32 elements along K: 8-bit integers q, and the scale d, a half;
+//                    an element is d q. The layout is known as Q8_0
+//
+// A block of x has d = max |x| / 127, rounded to a half, and q = x / d, rounded to the nearest
+// integer. Blocks begin at multiples of 32 of the global matrix, so they are the same on every
+// mesh. The last block of a column may be shorter.
+// Source: llama.cpp, ggml-quants.c, quantize_row_q8_0.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// How the weights of linear layers are stored.
+enum class StoredWeights : std::uint8_t
+{
+  scalar,    ///< in the network's scalar
+  bfloat16,  ///< in 16 bits, rounded
+  half,      ///< in 16 bits, rounded
+  q8         ///< in 8 bits, with a scale for each 32
+};
+
+/// The elements of a block of StoredWeights::q8.
+inline constexpr std::size_t q8_block = 32;
+
+/// "scalar", "bfloat16", "half" or "q8".
+[[nodiscard]] inline std::string to_string(StoredWeights weights)
+{
+  switch (weights)
+  {
+  case StoredWeights::bfloat16:
+    return "bfloat16";
+  case StoredWeights::half:
+    return "half";
+  case StoredWeights::q8:
+    return "q8";
+  case StoredWeights::scalar:
+    break;
+  }
+  return "scalar";
+}
+
+/// The way to store weights that has this name. Programs that compute in float call the scalar so.
+/// @throws ArgumentError for a name that none has
+[[nodiscard]] inline StoredWeights stored_weights_of(const std::string& name)
+{
+  for (const auto weights :
+       {StoredWeights::scalar, StoredWeights::bfloat16, StoredWeights::half, StoredWeights::q8})
+    if (name == to_string(weights)) return weights;
+  if (name == "float") return StoredWeights::scalar;
+  throw ArgumentError{"got weights stored as " + name +
+                      ", which is no way to store them; use float, bfloat16, half or q8"};
+}
+
+/// The bytes of a stored weight.
+/// @param w (in, out)
+/// @param scalar_bytes of an element of the network
+[[nodiscard]] constexpr double stored_bytes(StoredWeights weights, Shape w,
+                                            std::size_t scalar_bytes)
+{
+  const auto elements = static_cast<double>(w.rows) * static_cast<double>(w.cols);
+  if (weights == StoredWeights::scalar) return elements * static_cast<double>(scalar_bytes);
+  if (weights != StoredWeights::q8) return elements * 2;
+  return elements + 2 * static_cast<double>(ceil_div(w.rows, q8_block)) * double(w.cols);
+}
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The host's loops over weights that are stored as StoredWeights::q8, compiled and vectorised for
+// several instruction sets like the loop over elements (element_loop.hpp).
+//
+//   Y (m, n) = X (m, padded) W,    W's column j is row j in memory (engine/stored_weight.hpp)
+//
+// Four rows of W at a time are read once for all rows of X. Each scalar product is summed in 32
+// parts, part p over the elements p, p + 32, …, and pairs of parts half of all parts apart are
+// added until one is left. So a result depends on its two rows only.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/host/targets.hpp"
+#include "cubist/engine/stored_weight.hpp"
+
+#if defined __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// Blocks whose scales are converted at once.
+inline constexpr std::size_t q8_scales = 64;
+
+/// The scalar products of row x and `count` rows of W from row j on.
+template <std::size_t count, class T>
+[[gnu::always_inline]] inline void q8_products(const T* x, const StoredView& w, std::size_t j, T* y)
+{
+  alignas(64) std::array<std::array<T, q8_block>, count> part{};
+  alignas(64) std::array<std::array<T, q8_scales>, count> scale;
+  const std::size_t blocks = w.padded / q8_block;
+  const std::int8_t* const q = w.integers().row(j);
+  const half* const d = w.scales_of_blocks().row(j);
+  for (std::size_t begin = 0; begin < blocks; begin += q8_scales)
+  {
+    const std::size_t some = std::min(q8_scales, blocks - begin);
+    for (std::size_t r = 0; r < count; ++r)
+    {
+      CUBIST_INDEPENDENT
+      for (std::size_t b = 0; b < some; ++b)
+        scale[r][b] = static_cast<float>(d[r * blocks + begin + b]);
+    }
+    for (std::size_t b = 0; b < some; ++b)
+    {
+      const std::size_t at = (begin + b) * q8_block;
+      for (std::size_t r = 0; r < count; ++r)
+      {
+        const std::int8_t* const row = q + r * w.padded + at;
+        constexpr std::size_t line = 64, ahead = 2048;
+        if (b % (line / q8_block) == 0) __builtin_prefetch(row + ahead);
+        const T factor = scale[r][b];
+        CUBIST_INDEPENDENT
+        for (std::size_t p = 0; p < q8_block; ++p)
+          part[r][p] += factor * (static_cast<T>(row[p]) * x[at + p]);
+      }
+    }
+  }
+  for (std::size_t r = 0; r < count; ++r)
+  {
+    for (std::size_t half = q8_block / 2; half > 0; half /= 2)
+      for (std::size_t p = 0; p < half; ++p) part[r][p] += part[r][p + half];
+    y[j + r] = part[r][0];
+  }
+}
+
+/// Y = X W
+template <class T>
+[[gnu::always_inline]] inline void q8_multiply(MatrixView<const T> x, const StoredView& w,
+                                               MatrixView<T> y)
+{
+  constexpr std::size_t together = 4;
+  std::size_t j = 0;
+  for (; j + together <= w.n; j += together)
+    for (std::size_t i = 0; i < x.rows(); ++i) q8_products<together>(x.row(i), w, j, y.row(i));
+  for (; j < w.n; ++j)
+    for (std::size_t i = 0; i < x.rows(); ++i) q8_products<1>(x.row(i), w, j, y.row(i));
+}
+
+/// out(j, l) = the element of W's column first_row + j whose place in its row is begin + l
+/// @pre begin is a multiple of 32
+template <class T>
+[[gnu::always_inline]] inline void q8_widen(const StoredView& w, std::size_t first_row,
+                                            std::size_t begin, MatrixView<T> out)
+{
+  for (std::size_t j = 0; j < out.rows(); ++j)
+  {
+    const std::int8_t* const q = w.integers().row(first_row + j) + begin;
+    const half* const d = w.scales_of_blocks().row(first_row + j) + begin / q8_block;
+    for (std::size_t l = 0; l < out.cols(); l += q8_block)
+    {
+      const T factor = static_cast<float>(d[l / q8_block]);
+      T* const to = out.row(j) + l;
+      CUBIST_INDEPENDENT
+      for (std::size_t p = 0; p < q8_block; ++p) to[p] = factor * static_cast<T>(q[l + p]);
+    }
+  }
+}
+
+// A function of each kind for each instruction set.
+#define CUBIST_Q8_LOOPS(name, ...)                                                                 \
+  template <class T>                                                                               \
+  [[ gnu::noinline, gnu::flatten __VA_ARGS__ ]] void q8_multiply_##name(                           \
+      MatrixView<const T> x, const StoredView& w, MatrixView<T> y)                                 \
+  {                                                                                                \
+    q8_multiply(x, w, y);                                                                          \
+  }                                                                                                \
+  template <class T>                                                                               \
+  [[ gnu::noinline, gnu::flatten __VA_ARGS__ ]] void q8_widen_##name(                              \
+      const StoredView& w, std::size_t first_row, std::size_t begin, MatrixView<T> out)            \
+  {                                                                                                \
+    q8_widen(w, first_row, begin, out);                                                            \
+  }
+CUBIST_Q8_LOOPS(as_compiled)
+#ifdef CUBIST_X86_TARGETS
+CUBIST_Q8_LOOPS(avx2, , CUBIST_AVX2)
+CUBIST_Q8_LOOPS(avx512, , CUBIST_AVX512)
+#endif
+#undef CUBIST_Q8_LOOPS
+
+/// The loops as functions that are not inline, so that the compiled library can have them.
+template <class T>
+struct Q8Rows
+{
+  /// Y = X W, on a target that this processor supports.
+  /// @pre x has w.padded columns, which are 0 before w.first and from w.first + w.k on
+  static void multiply(Target target, MatrixView<const T> x, const StoredView& w, MatrixView<T> y);
+  /// out(j, l) = the element of W's column first_row + j whose place in its row is begin + l
+  /// @pre begin and out.cols() are multiples of 32
+  static void widen(Target target, const StoredView& w, std::size_t first_row, std::size_t begin,
+                    MatrixView<T> out);
+};
+
+template <class T>
+void Q8Rows<T>::multiply(Target target, MatrixView<const T> x, const StoredView& w, MatrixView<T> y)
+{
+#ifdef CUBIST_X86_TARGETS
+  if (target == Target::avx512) return q8_multiply_avx512(x, w, y);
+  if (target == Target::avx2) return q8_multiply_avx2(x, w, y);
+#else
+  static_cast<void>(target);
+#endif
+  q8_multiply_as_compiled(x, w, y);
+}
+
+template <class T>
+void Q8Rows<T>::widen(Target target, const StoredView& w, std::size_t first_row, std::size_t begin,
+                      MatrixView<T> out)
+{
+#ifdef CUBIST_X86_TARGETS
+  if (target == Target::avx512) return q8_widen_avx512(w, first_row, begin, out);
+  if (target == Target::avx2) return q8_widen_avx2(w, first_row, begin, out);
+#else
+  static_cast<void>(target);
+#endif
+  q8_widen_as_compiled(w, first_row, begin, out);
+}
+
+}  // namespace cubist::CUBIST_ABI::detail
+
+#if defined __clang__
+#pragma clang diagnostic pop
+#endif
