@@ -17,6 +17,7 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/philox.hpp"
+#include "cubist/gradients/parameter.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/matrix/global.hpp"
 #include "cubist/scheme/cube3d.hpp"
@@ -130,6 +131,18 @@ template <class T>
 MatrixView<T> view(Global<T>& m)
 {
   return {m.data(), {m.shape(0), m.shape(1)}};
+}
+
+/// Sets the value of a parameter, however it is stored.
+template <class T, class M>
+void set_value(const Parameter<T, M>& p, const Global<T>& value)
+{
+  if (!p.stored) return scatter(value, p.value);
+  p.stored->set({p.name, false, [&](const Block& block, MatrixView<T> to) {
+                   for (std::size_t i = 0; i < to.rows(); ++i)
+                     for (std::size_t j = 0; j < to.cols(); ++j)
+                       to(i, j) = value(block.rows.offset + i, block.cols.offset + j);
+                 }});
 }
 
 /// Uniform in [-bound, bound), in each component of a complex number; 16 bits are rounded floats.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,9 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/instances.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/stored_weights.hpp"
+#include "cubist/engine/stored_weight.hpp"
 #include "cubist/gradients/gradient_buckets.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 
@@ -70,10 +74,29 @@ struct Parameter
   /// null for other parameters.
   LoraLayer* lora = nullptr;
   std::size_t lora_weight = 0;
+  /// The value, if it is not stored as elements of T; `value` then has none.
+  std::optional<StoredValue<T>> stored = {};
+
+  /// The shape of the value.
+  [[nodiscard]] Shape shape() const { return stored ? stored->shape : value.shape; }
+  /// The bytes of the value.
+  [[nodiscard]] double bytes() const
+  {
+    return stored_bytes(stored ? stored->type : StoredWeights::scalar, shape(), sizeof(T));
+  }
 };
 
 namespace detail
 {
+
+/// @throws ArgumentError for a parameter whose value has no elements of T
+template <class P>
+void require_elements(const P& parameter, const char* call)
+{
+  require<ArgumentError>(!parameter.stored, "got ", call, " for a model whose ", parameter.name,
+                         " is stored in fewer bits, so its values are lost; make the model without "
+                         "`.weights`");
+}
 
 /// @throws ArgumentError for a layer that was made without gradients
 template <class Gradient>

@@ -138,6 +138,12 @@ class SafetensorsFile
     block.cols.offset += first;
     read_block<T>(file_, stored, block, x.mesh.engine(), x.valid());
   }
+  /// Reads any block of a matrix into an engine's memory.
+  template <Scalar T, Engine E>
+  void read(const StoredMatrix& stored, const Block& block, const E& engine, MatrixView<T> to) const
+  {
+    read_block<T>(file_, stored, block, engine, to);
+  }
 
   /// Whether two tensors agree in type, shape and every bit of part `part` of `parts` of their
   /// elements.

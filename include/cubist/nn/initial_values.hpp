@@ -78,21 +78,33 @@ template <RealScalar T>
   return static_cast<T>(x);
 }
 
-/// Sets a parameter of a layer of `in` features to its initial values.
+/// Sets a block of a parameter, which has `cols` columns, of a layer of `in` features to its
+/// initial values.
 /// @throws ArgumentError for a bound or a standard deviation that is negative or not finite
-template <class Matrix>
-void initialize(Matrix& parameter, const Initial& initial, const Philox& random, std::size_t in)
+template <class E, Scalar V>
+void initialize_block(const E& engine, MatrixView<V> to, const Block& block, std::size_t cols,
+                      const Initial& initial, const Philox& random, std::size_t in)
 {
-  using T = Accumulator<typename Matrix::Value>;
-  if (std::holds_alternative<Zeros>(initial))
-    return parameter.mesh().engine().fill(parameter.valid(), typename Matrix::Value{});
+  using T = Accumulator<V>;
+  if (std::holds_alternative<Zeros>(initial)) return engine.fill(to, V{});
   const auto* normal = std::get_if<Normal>(&initial);
   const auto scale = [&] {
     if (normal != nullptr) return scale_of_values<Real<T>>("standard deviation", normal->std);
     const double bound = 1 / std::sqrt(static_cast<double>(in));
     return scale_of_values<Real<T>>("bound", std::get<Uniform>(initial).bound.value_or(bound));
   };
-  parameter.generate(InitialValue<T>{random, normal != nullptr, scale(), parameter.cols()});
+  const InitialValue<T> value{random, normal != nullptr, scale(), cols};
+  engine.map_indexed(to,
+                     GlobalIndexed<InitialValue<T>>{value, block.rows.offset, block.cols.offset});
+}
+
+/// Sets a parameter of a layer of `in` features to its initial values.
+/// @throws ArgumentError for a bound or a standard deviation that is negative or not finite
+template <class Matrix>
+void initialize(Matrix& parameter, const Initial& initial, const Philox& random, std::size_t in)
+{
+  initialize_block(parameter.mesh().engine(), parameter.valid(), parameter.block(),
+                   parameter.cols(), initial, random, in);
 }
 
 }  // namespace detail

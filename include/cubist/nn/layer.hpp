@@ -135,7 +135,11 @@ void append_state_of(L& layer, State<typename L::Value, typename L::Mesh>& state
   if constexpr (requires { layer.append_state(state, prefix); })
     layer.append_state(state, prefix);
   else
-    for (const auto& p : parameters_of(layer, prefix)) state.matrices.push_back({p.name, p.value});
+    for (const auto& p : parameters_of(layer, prefix))
+    {
+      require_elements(p, "a checkpoint");
+      state.matrices.push_back({p.name, p.value});
+    }
 }
 
 }  // namespace detail

@@ -58,19 +58,20 @@ void copy_columns(const MergedColumns& columns, Output& merged, Output& y, bool 
 
 /// @param gradients  without them the weights of all outputs may be in one matrix
 template <class S, class B>
-Results run(const Mesh<S, B>& mesh, const Case& c, bool gradients)
+Results run(const Mesh<S, B>& mesh, const Case& c, bool gradients,
+            StoredWeights weights = StoredWeights::scalar)
 {
   using Layer = MergedLinear<S, B, double>;
   std::vector<MergedOutput> outputs;
   for (std::size_t i = 0; i < c.out.size(); ++i)
     outputs.push_back(
         {std::to_string(i), c.out[i], std::lcm(mesh.quantum(), units[i] * Layer::pieces(mesh))});
-  Layer layer{mesh, c.in, outputs, {.bias = c.bias, .gradients = gradients}};
+  Layer layer{mesh, c.in, outputs, {.bias = c.bias, .gradients = gradients, .weights = weights}};
   Parameters<double, typename Layer::Mesh> parameters;
   layer.append_parameters(parameters, "p.");
   std::uint64_t seed = 0;
   for (const auto& p : parameters)
-    scatter(integers<double>(p.value.shape.rows, p.value.shape.cols, ++seed), p.value);
+    set_value(p, integers<double>(p.shape().rows, p.shape().cols, ++seed));
 
   typename Layer::Input x{mesh, {c.rows, c.in}, {c.unit * mesh.quantum(), mesh.quantum()}};
   scatter(integers<double>(c.rows, c.in, 50), x);
@@ -108,6 +109,10 @@ void equals_oracle(const Place<S>& place)
     const auto got = on_root(place, [&](const auto& mesh) { return run<S>(mesh, c, true); });
     const auto inference = on_root(place, [&](const auto& mesh) { return run<S>(mesh, c, false); });
     CHECK(inference.y == got.y);
+    // 16 bits have these integers exactly.
+    const auto stored = on_root(
+        place, [&](const auto& mesh) { return run<S>(mesh, c, false, StoredWeights::half); });
+    CHECK(stored.y == got.y);
     CHECK(inference.w == got.w);
     const auto x = integers<double>(c.rows, c.in, 50);
     auto dx = generate<double>(c.rows, c.in, [](std::size_t, std::size_t) { return 0.0; });

@@ -13,23 +13,30 @@
 // dX is computed only where it is asked for: the first layer of a network does not need it. Where
 // products are local, the engine may add b as it writes Y (engine/epilogue.hpp).
 //
-// LoRA's thin matrices may be beside W: Y += s (X A) B (nn/dense/lora.hpp).
+// LoRA's thin matrices may be beside W: Y += s (X A) B (nn/dense/lora.hpp). A layer without
+// gradients may store W in fewer bits (core/stored_weights.hpp); its product is then the one of
+// matmul/stored_product.hpp.
 //
 // Words: those of the product, and 2(p-1)/p N' for db, with p ranks along the axes that cut M, and
 // N' columns on a rank.
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/philox.hpp"
 #include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/stored_weights.hpp"
 #include "cubist/engine/epilogue.hpp"
 #include "cubist/gradients/gradient_reducer.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/matmul/stored_product.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/initial_values.hpp"
@@ -58,6 +65,8 @@ struct LinearOptions
   /// Whether the layer has gradients. A layer without gradients has no memory for them and no
   /// backward.
   bool gradients = true;
+  /// How W is stored in a layer without gradients.
+  StoredWeights weights = StoredWeights::scalar;
 };
 
 namespace detail
@@ -69,6 +78,42 @@ namespace detail
   if (options.in_quantum == 0) options.in_quantum = mesh_quantum;
   if (options.out_quantum == 0) options.out_quantum = mesh_quantum;
   return options;
+}
+
+/// Whether W is stored in fewer bits.
+/// @throws ArgumentError for a layer with gradients
+[[nodiscard]] inline bool has_stored_weights(const LinearOptions& options)
+{
+  require<ArgumentError>(options.weights == StoredWeights::scalar || !options.gradients,
+                         "got weights to be stored as ", to_string(options.weights),
+                         " in a layer with gradients, whose steps would be lost in rounding; make "
+                         "the model with `.inference = true`, or leave `.weights` out");
+  return options.weights != StoredWeights::scalar;
+}
+
+/// A weight of a layer that is stored in fewer bits, or null for a layer whose weight is not.
+template <SchemeType S, class B, Scalar T>
+[[nodiscard]] auto stored_weight(const AxisMesh<typename S::Axes, B>& mesh,
+                                 const LinearOptions& options, Shape shape, Quanta quanta)
+{
+  std::shared_ptr<StoredProduct<T, AxisMesh<typename S::Axes, B>>> stored;
+  if (!has_stored_weights(options)) return stored;
+  require<ArgumentError>(RealScalar<T>, "got weights to be stored as ", to_string(options.weights),
+                         " for complex numbers, of which they have no parts; leave `.weights` out");
+  if constexpr (RealScalar<T>)
+    stored = make_stored_product<S, B, T>(mesh, options.weights, shape, quanta);
+  return stored;
+}
+
+/// What gives a weight of `cols` columns, in a layer of `in` features, its initial values.
+template <Scalar T, class E>
+[[nodiscard]] BlockSource<T> initial_blocks(const E& engine, std::size_t cols,
+                                            const Initial& initial, const Philox& random,
+                                            std::size_t in)
+{
+  return {"initial weights", false, [=](const Block& block, MatrixView<T> to) {
+            initialize_block(engine, to, block, cols, initial, random, in);
+          }};
 }
 
 }  // namespace detail
@@ -96,7 +141,9 @@ class Linear : public LoraLayer
         options_{detail::with_quanta(options, mesh.quantum())},
         in_{in},
         out_{out},
-        w_{mesh, {in, out}, {options_.in_quantum, options_.out_quantum}},
+        stored_{detail::stored_weight<S, B, T>(mesh, options_, {in, out},
+                                               {options_.in_quantum, options_.out_quantum})},
+        w_{mesh, stored_ ? Shape{} : Shape{in, out}, {options_.in_quantum, options_.out_quantum}},
         dw_{gradient_like(w_, options_.gradients)},
         b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}},
         db_{gradient_like(b_, options_.gradients)}
@@ -104,7 +151,12 @@ class Linear : public LoraLayer
     require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
                         " features, which has no weights; give it at least one of each");
     const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index); };
-    detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
+    if (!stored_)
+      detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
+    else if constexpr (RealScalar<T>)
+      stored_->set(0, stored_->columns().offset, stored_->columns().valid,
+                   detail::initial_blocks<T>(mesh.engine(), out, options.initial_weights,
+                                             draw(Draw::weight), in));
     if (options.bias)
       detail::initialize(b_, options.initial_bias, draw(Draw::bias), in);
     else
@@ -117,7 +169,7 @@ class Linear : public LoraLayer
   [[nodiscard]] std::size_t out() const { return out_; }
   /// The number of which the outputs are padded to a multiple.
   [[nodiscard]] std::size_t out_quantum() const { return options_.out_quantum; }
-  /// W (in, out).
+  /// W (in, out). If it is stored in fewer bits, this matrix has no elements.
   [[nodiscard]] Weight& weight() { return w_; }
   /// dW (in, out).
   [[nodiscard]] const Weight& weight_gradient() const { return dw_; }
@@ -144,11 +196,16 @@ class Linear : public LoraLayer
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y, Kept& kept,
                const Pass& pass = {}) const
   {
-    auto& p = product(x, kept);
-    if (options_.bias)
-      p.forward(x, w_, y, detail::Epilogue<T>{bias_row()});
+    const detail::Epilogue<T> bias{bias_row()};
+    if (stored_)
+    {
+      multiply_stored(x, y);
+      if (options_.bias) detail::apply(mesh_.engine(), bias, y.valid());
+    }
+    else if (options_.bias)
+      product(x, kept).forward(x, w_, y, bias);
     else
-      p.forward(x, w_, y);
+      product(x, kept).forward(x, w_, y);
     lora_.forward(x, pass, kept.lora, y.padded());
   }
   /// Z = X W + b, Y = f(Z)
@@ -158,10 +215,15 @@ class Linear : public LoraLayer
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, const F& f,
                DistMatrix<T, LY, Mesh>& y, Kept& kept, const Pass& pass = {}) const
   {
-    auto& p = product(x, kept);
     const detail::Epilogue<T, F> epilogue{bias_row(), f, y.valid()};
-    if (options_.bias && !lora_.is_on()) return p.forward(x, w_, z, epilogue);
-    p.forward(x, w_, z);
+    if (stored_)
+      multiply_stored(x, z);
+    else
+    {
+      auto& p = product(x, kept);
+      if (options_.bias && !lora_.is_on()) return p.forward(x, w_, z, epilogue);
+      p.forward(x, w_, z);
+    }
     lora_.forward(x, pass, kept.lora, z.padded());
     detail::apply(mesh_.engine(), epilogue, z.valid());  // b is -0, and z + -0 is z to the bit
   }
@@ -265,6 +327,11 @@ class Linear : public LoraLayer
     list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
     list.back().lora = this;
     lora_.append_parameters(list, prefix);
+    if constexpr (RealScalar<T>)
+      if (stored_)
+        list.back().stored = {{in_, out_}, options_.weights, [w = stored_](const auto& source) {
+                                w->set(0, w->columns().offset, w->columns().valid, source);
+                              }};
     if (!options_.bias) return;
     Parameter<T, Mesh> bias{prefix + "bias", b_.view(), db_.view()};
     // db remains, because an activation writes it in the pass that computes dY.
@@ -294,7 +361,18 @@ class Linear : public LoraLayer
   void unmerge_lora(std::size_t) override { lora_.unmerge(0, w_.view()); }
 
  private:
+  using Stored = StoredProduct<T, Mesh>;
+
   [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
+
+  template <class LX, class LY>
+  void multiply_stored(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y) const
+  {
+    detail::require_layout<LX, typename S::Input>();
+    detail::require_layout<LY, typename S::Output>();
+    require_like_output(y, "Y", x.rows());
+    stored_->forward(x.view(), y.view());
+  }
 
   /// The plan for X's rows; a new one when they change.
   template <class LX>
@@ -312,6 +390,7 @@ class Linear : public LoraLayer
   LinearOptions options_;
   std::size_t in_;
   std::size_t out_;
+  std::shared_ptr<Stored> stored_;  // W, if it is stored in fewer bits; then w_ has no elements
   Weight w_;
   Weight dw_;
   Bias b_;  // without a bias, -0

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@
 #include "cubist/gradients/gradient_reducer.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/matmul/stored_product.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/lora.hpp"
@@ -106,7 +108,9 @@ class MergedLinear : public LoraLayer
     if (options_.in_quantum == 0) options_.in_quantum = mesh.quantum();
     for (std::size_t i = 0; i < outputs.size(); ++i) add_output(outputs[i]);
     const std::size_t n = pieces_ * group_;
-    if (!options_.gradients && has_one_piece())
+    stored_ = detail::stored_weight<S, B, T>(mesh, options_, {in, n},
+                                             {options_.in_quantum, mesh.quantum()});
+    if (!stored_ && !options_.gradients && has_one_piece())
       w_.emplace(mesh, Shape{in, n}, Quanta{options_.in_quantum, mesh.quantum()});
     for (std::size_t i = 0; i < parts_.size(); ++i) initialize(i);
     b_.emplace(mesh, Shape{1, n}, Quanta{mesh.quantum(), mesh.quantum()}, WithoutElements{});
@@ -143,22 +147,27 @@ class MergedLinear : public LoraLayer
     auto& product = kept.product;
     auto& y = kept.y;
     const std::size_t n = pieces_ * group_;
-    const Weight& w = w_ ? *w_ : merged_weights(kept);
+    const Weight* const w = stored_ ? nullptr : w_ ? &*w_ : &merged_weights(kept);
     if (!y || y->rows() != x.rows() || y->quanta().rows != x.quanta().rows)
     {
       const ProductSize size{.m = x.rows(), .n = n, .k = in_};
-      product.emplace(mesh_, size, options_.gathered, options_.method,
-                      ProductQuanta{.m = x.quanta().rows, .n = 0, .k = options_.in_quantum});
+      if (w)
+        product.emplace(mesh_, size, options_.gathered, options_.method,
+                        ProductQuanta{.m = x.quanta().rows, .n = 0, .k = options_.in_quantum});
       y.emplace(mesh_, Shape{x.rows(), n}, Quanta{x.quanta().rows, mesh_.quantum()});
       kept.dy.reset();
     }
-    if (!options_.bias)
-      product->forward(x, w, *y);
-    else
+    if (options_.bias) copy_parts(&Part::b, fit_bias(kept.b), false);
+    const auto epilogue = [&] { return detail::Epilogue<T>{std::as_const(*kept.b).valid()}; };
+    if (stored_)
     {
-      copy_parts(&Part::b, fit_bias(kept.b), false);
-      product->forward(x, w, *y, detail::Epilogue<T>{std::as_const(*kept.b).valid()});
+      stored_->forward(x.view(), y->view());
+      if (options_.bias) detail::apply(mesh_.engine(), epilogue(), y->valid());
     }
+    else if (options_.bias)
+      product->forward(x, *w, *y, epilogue());
+    else
+      product->forward(x, *w, *y);
     lora_.forward(x, pass, kept.lora, y->padded());
     return *y;
   }
@@ -217,6 +226,14 @@ class MergedLinear : public LoraLayer
       list.back().value = weight_of(part);
       list.back().lora = this;
       list.back().lora_weight = i;
+      if constexpr (RealScalar<T>)
+        if (stored_)
+        {
+          list.back().stored = {part.w.shape(), options_.weights,
+                                [this, &part](const auto& source) { set_stored(part, source); }};
+          list.back().value.shape = {};
+          list.back().value.padded = {};
+        }
       if (options_.bias)
         list.push_back(freezable_parameter(prefix + part.name + ".bias", part.b, part.db,
                                            part.bias_is_frozen));
@@ -283,13 +300,26 @@ class MergedLinear : public LoraLayer
   {
     Part& part = parts_[i];
     const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index + i); };
+    if (options_.bias) detail::initialize(part.b, options_.initial_bias, draw(Draw::bias), in_);
+    if constexpr (RealScalar<T>)
+      if (stored_)
+        return set_stored(part, detail::initial_blocks<T>(mesh_.engine(), part.features,
+                                                          options_.initial_weights,
+                                                          draw(Draw::weight), in_));
     Weight drawn{mesh_, part.w.shape(), part.w.quanta()};
     detail::initialize(drawn, options_.initial_weights, draw(Draw::weight), in_);
     if (w_)
       mesh_.engine().copy(std::as_const(drawn).padded(), weight_of(part).padded);
     else
       part.w = std::move(drawn);
-    if (options_.bias) detail::initialize(part.b, options_.initial_bias, draw(Draw::bias), in_);
+  }
+  /// Sets the columns of W that are an output's.
+  void set_stored(const Part& part, const BlockSource<T>& source)
+  {
+    for_each_piece(part, stored_->columns(), {0, part.features, part.features},
+                   [&](std::size_t at, std::size_t first, std::size_t count) {
+                     stored_->set(at, first, count, source);
+                   });
   }
 
   /// Whether the block of W on each rank is one piece that contains a whole block of each W_i.
@@ -348,16 +378,16 @@ class MergedLinear : public LoraLayer
     {
       Matrix& mine = part.*of;
       if (mine.shape().size() == 0) continue;  // the gradient of a frozen parameter
-      const auto copy = [&](std::size_t in_all, std::size_t in_mine, std::size_t width) {
-        const Shape shape{mine.block().rows.valid, width};
-        const auto here = merged.valid().block(0, in_all, shape);
-        const auto there = mine.valid().block(0, in_mine, shape);
+      const Range cols = mine.block().cols;
+      for_each_piece(part, all.cols, cols, [&](std::size_t at, std::size_t begin, std::size_t n) {
+        const Shape shape{mine.block().rows.valid, n};
+        const auto here = merged.valid().block(0, at, shape);
+        const auto there = mine.valid().block(0, begin, shape);
         if (apart)
           mesh_.engine().copy(MatrixView<const T>{here}, there);
         else
           mesh_.engine().copy(MatrixView<const T>{there}, here);
-      };
-      for_each_piece(part, all.cols, mine.block().cols, copy);
+      });
     }
   }
 
@@ -368,7 +398,8 @@ class MergedLinear : public LoraLayer
   std::size_t group_ = 0;  // columns of a piece of all
   std::vector<Part> parts_;
   std::optional<Weight> w_;  // all of them, interleaved, if the parts have no elements
-  std::optional<Bias> b_;    // all of them, interleaved, without elements
+  std::shared_ptr<StoredProduct<T, Mesh>> stored_;  // the same, stored in fewer bits
+  std::optional<Bias> b_;                           // all of them, interleaved, without elements
   LoraMatrices<S, B, T> lora_;
 };
 

@@ -59,7 +59,11 @@ class Network
   /// The parameters' values, by their names, and the seed and step of the next dropout masks.
   virtual void append_state(State<T, Mesh>& state, const std::string& prefix = "")
   {
-    for (const auto& p : parameters()) state.matrices.push_back({prefix + p.name, p.value});
+    for (const auto& p : parameters())
+    {
+      require_elements(p, "a checkpoint");
+      state.matrices.push_back({prefix + p.name, p.value});
+    }
     state.numbers.push_back({prefix + "seed", &seed_, true});
     state.numbers.push_back({prefix + "forwards", &steps_});
   }

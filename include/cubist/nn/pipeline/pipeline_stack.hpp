@@ -57,7 +57,8 @@ parameter_of_stage(const M& mesh, const Parameter<T, StageMesh<M>>& of_stage, in
           of_stage.frozen,
           of_stage.freeze,
           of_stage.lora,
-          of_stage.lora_weight};
+          of_stage.lora_weight,
+          of_stage.stored};
 }
 
 /// Passes gradients of a stage's layers to the reducer of the whole network, which begins and

@@ -56,6 +56,7 @@ template <class T, class M>
   std::map<std::string, std::size_t> numbers;
   for (std::size_t i = 0; i < parameters.size(); ++i)
   {
+    require_elements(parameters[i], "save_weights");
     const auto place = tensor_place(config, parameters[i].name);
     const auto [at, is_new] = numbers.emplace(place.name, all.size());
     if (is_new) all.push_back({place, std::vector<std::size_t>(place.parts)});

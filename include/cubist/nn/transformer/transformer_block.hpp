@@ -40,6 +40,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/stored_weights.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/model/lora_options.hpp"
 #include "cubist/model/pipeline_options.hpp"
@@ -185,6 +186,9 @@ struct TransformerOptions
   /// Whether the model is only evaluated. It then has no memory for gradients, and activations for
   /// two blocks only.
   bool inference = false;
+  /// How a model that is only evaluated stores the weights of its linear layers. Embeddings, their
+  /// use for logits, norms and biases are always scalars.
+  StoredWeights weights = StoredWeights::scalar;
   /// Context parallelism: the number of ranks that share each sequence, a divisor of the parts into
   /// which the scheme's output cuts rows. With 1 a rank has whole sequences, or padding. 0 stands
   /// for 1 or, if there are fewer sequences than such parts, for the number that leaves the fewest
@@ -239,7 +243,8 @@ inline constexpr double weight_deviation = 0.02;
           .method = options.method,
           .initial_weights = Normal{deviation},
           .initial_bias = Zeros{},
-          .gradients = !options.inference};
+          .gradients = !options.inference,
+          .weights = options.weights};
 }
 
 /// The options of attention in block i, complete.

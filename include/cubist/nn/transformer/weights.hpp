@@ -75,7 +75,7 @@ template <class T, class P>
   const auto name = name_in(files, place.name, config.tied);
   const SafetensorsFile& file = files.file_of(name);
   const StoredMatrix m = file.template matrix<T>(name, place.transposed);
-  const Shape shape = parameter.value.shape;
+  const Shape shape = parameter.shape();
   const Shape wanted{shape.rows, shape.cols * place.parts};
   require<ShapeError>(m.shape == wanted, file.path(), " has ", name, " of ",
                       op_shape(place.transposed, m.shape), " where ",
@@ -108,12 +108,13 @@ inline void require_all_read(const SafetensorsFolder& files,
 }  // namespace detail
 
 /// Sets the parameters of a transformer from files of Hugging Face; F16, BF16, F32 and F64 are
-/// converted to T. LoRA's matrices stay as they are (nn/transformer/adapter.hpp). Every rank of the
-/// mesh calls it, and idle ranks may.
+/// converted to T, or to what the model stores (core/stored_weights.hpp). LoRA's matrices stay as
+/// they are (nn/transformer/adapter.hpp). Every rank of the mesh calls it, and idle ranks may.
 /// @param path the folder, or its one safetensors file
 /// @throws DataError for a tensor that is missing, of another type, or damaged, and for one that
 /// the transformer does not have; ShapeError for one of another shape. No parameter has changed
-/// then, unless a file was damaged or changed meanwhile.
+/// then, unless a file was damaged or changed meanwhile. NumericError for a weight that is a NaN or
+/// infinite where the model stores weights in fewer bits.
 template <class T, class M>
 void load_weights(const std::filesystem::path& path, const Parameters<T, M>& parameters,
                   const TransformerConfig& config)
@@ -136,7 +137,18 @@ void load_weights(const std::filesystem::path& path, const Parameters<T, M>& par
                               parameters.front().value.mesh);
   }
   for (std::size_t i = 0; i < weights.size(); ++i)
-    stored[i].file->read(stored[i].matrix, stored[i].first_column, weights[i].value);
+  {
+    const auto& from = stored[i];
+    const auto& p = weights[i];
+    if (!p.stored)
+      from.file->read(from.matrix, from.first_column, p.value);
+    else
+      p.stored->set({from.name + " in " + from.file->path(), from.matrix.transposed,
+                     [&](Block block, MatrixView<T> to) {
+                       block.cols.offset += from.first_column;
+                       from.file->read(from.matrix, block, p.value.mesh.engine(), to);
+                     }});
+  }
 }
 
 }  // namespace cubist::CUBIST_ABI

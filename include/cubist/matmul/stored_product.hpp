@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The product with a weight that is stored in fewer bits than the network's scalar, on any scheme:
+// Y = X W, without gradients.
+//
+//   X (M, K) S::Input    W (K, N) S::Weight, stored    Y (M, N) S::Output
+//
+// W stays where it is, whatever the scheme's own algorithm does, since X and Y are small where few
+// rows are multiplied. With the axes of W's rows and columns:
+//
+//   1. X to rows [kept] cols [W's rows], unless it is there
+//   2. each rank multiplies by its block of W, which is read once, as it is stored
+//   3. the parts of Y, rows [kept] cols [W's columns], are all-reduced along the axes of W's rows
+//   4. to Y's layout, unless it is that
+//
+// `kept` are the outermost axes of the rows of both X and Y that do not cut W, such as Data. Ranks
+// along other axes that do not cut W multiply the same.
+//
+// Words a rank: 2 (k-1)/k M'N' for k ranks along W's rows and blocks M' of rows [kept] and N' of
+// W's columns, as Megatron1D sends; and at most M'K' + M'N' where X and Y change their layouts.
+// Source: the stationary-B form of SUMMA: Schatz et al., "Parallel Matrix Multiplication: A
+// Systematic Journey", SIAM J. Sci. Comput. 38(6), 2016, section 4.
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cubist/algorithm/local_product.hpp"
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/core/stored_weights.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/shapes.hpp"
+#include "cubist/engine/stored_weight.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
+#include "cubist/matrix/layout.hpp"
+#include "cubist/matrix/redistribute.hpp"
+#include "cubist/mesh/mesh.hpp"
+#include "cubist/scheme/scheme.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+/// A stored weight of a layer, and the product with it.
+template <Scalar T, class M>
+class StoredProduct
+{
+ public:
+  /// Zeros, for a weight of this shape and these quanta.
+  /// @param block of this rank
+  StoredProduct(StoredWeights type, Shape shape, Quanta quanta, const Block& block)
+      : shape_{shape},
+        quanta_{quanta},
+        block_{block},
+        weight_{type, block.rows, shape.rows, block.cols.valid}
+  {
+  }
+  StoredProduct(const StoredProduct&) = delete;
+  StoredProduct& operator=(const StoredProduct&) = delete;
+  virtual ~StoredProduct() = default;
+
+  /// Y = X W. Every rank of the mesh calls it.
+  /// @throws ShapeError for matrices that do not fit
+  virtual void forward(const DistView<const T, M>& x, const DistView<T, M>& y) = 0;
+
+  /// The columns of W that this rank has.
+  [[nodiscard]] const Range& columns() const { return block_.cols; }
+  /// This rank's block.
+  [[nodiscard]] const StoredView& stored() const { return weight_.view(); }
+
+  /// Sets `count` columns of this rank's block, from column `at` on, to columns [first, …) of the
+  /// matrix that `source` reads, in pieces that are small beside the block.
+  /// @throws NumericError for elements that are not finite, and what `source` throws
+  void set(std::size_t at, std::size_t first, std::size_t count, const BlockSource<T>& source)
+  {
+    const Range rows = weight_.rows();
+    if (rows.size == 0 || count == 0) return;
+    constexpr std::size_t most = (std::size_t{1} << 20) / sizeof(T);  // elements of a piece
+    const std::size_t wide =
+        source.by_columns ? std::clamp<std::size_t>(most / rows.size, 1, count) : count;
+    const std::size_t high = source.by_columns ? rows.size : pad(most / count + 1, q8_block);
+    std::vector<T> elements;
+    for (std::size_t j = 0; j < count; j += wide)
+      for (std::size_t i = 0; i < rows.size; i += high)
+      {
+        const Shape piece{std::min(high, rows.size - i), std::min(wide, count - j)};
+        elements.resize(piece.size());
+        const MatrixView<T> read{elements.data(), piece};
+        source.read(
+            {{rows.offset + i, piece.rows, piece.rows}, {first + j, piece.cols, piece.cols}}, read);
+        weight_.set(rows.offset + i, at + j, MatrixView<const T>{read}, source.name);
+      }
+  }
+
+ protected:
+  Shape shape_;
+  Quanta quanta_;
+  Block block_;
+  StoredWeight weight_;
+};
+
+namespace detail
+{
+
+/// The first axes of a tuple that do not cut matrices of layout L.
+template <class L, class Tuple, class Found = Rows<>>
+struct FirstUncut
+{
+  using type = Found;
+};
+template <class L, class A, class... Rest, class... Found>
+requires(!L::template cuts<A>) struct FirstUncut<L, Axes<A, Rest...>, Rows<Found...>>
+    : FirstUncut<L, Axes<Rest...>, Rows<Found..., A>>
+{
+};
+
+template <class Tuple>
+struct AsCols;
+template <class... A>
+struct AsCols<Rows<A...>>
+{
+  using type = Cols<A...>;
+};
+
+template <SchemeType S, class B, RealScalar T>
+class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axes, B>>
+{
+  using M = AxisMesh<typename S::Axes, B>;
+  using W = typename S::Weight;
+  using Base = StoredProduct<T, M>;
+  using RowsOfBoth =
+      typename Split<typename S::Input::RowAxes, typename S::Output::RowAxes>::common;
+  using Kept = typename FirstUncut<W, RowsOfBoth>::type;
+  using Input = Layout<Kept, typename AsCols<typename W::RowAxes>::type>;
+  using Part = Layout<Kept, typename W::ColAxes>;
+  static constexpr bool sums = !std::is_same_v<typename W::RowAxes, Rows<>>;
+
+ public:
+  StationaryProduct(const M& mesh, StoredWeights type, Shape shape, Quanta quanta)
+      : Base{type, shape, quanta, block_of<W>(mesh, shape, quanta, mesh.rank())},
+        mesh_{mesh}
+  {
+  }
+
+  void forward(const DistView<const T, M>& x, const DistView<T, M>& y) override
+  {
+    require_shape({x.shape.cols, y.shape.cols}, {this->shape_.rows, this->shape_.cols});
+    require_shape({x.shape.rows, 1}, {y.shape.rows, 1});
+    if (!mesh_.active()) return;
+    MatrixView<const T> mine = x.valid();
+    if constexpr (!std::is_same_v<typename S::Input, Input>)
+    {
+      auto& arranged = fit_to(x_, x.shape, {x.quanta.rows, this->quanta_.rows});
+      redistribute(x, arranged.view());
+      mine = std::as_const(arranged).valid();
+    }
+    if constexpr (std::is_same_v<typename S::Output, Part>)
+      return multiply(mine, y.valid(), y.padded);
+    else
+    {
+      auto& part = fit_to(y_, y.shape, {y.quanta.rows, this->quanta_.cols});
+      multiply(mine, part.valid(), part.padded());
+      redistribute(std::as_const(part).view(), y);
+    }
+  }
+
+ private:
+  template <class L>
+  DistMatrix<T, L, M>& fit_to(std::optional<DistMatrix<T, L, M>>& kept, Shape shape,
+                              Quanta quanta) const
+  {
+    if (!kept || kept->shape() != shape || kept->quanta() != quanta)
+      kept.emplace(mesh_, shape, quanta);
+    return *kept;
+  }
+
+  void multiply(MatrixView<const T> x, MatrixView<T> y, MatrixView<T> padded) const
+  {
+    if constexpr (ReadsStoredWeights<typename M::Engine, T>)
+      mesh_.engine().multiply_stored(x, this->weight_.view(), y);
+    if constexpr (sums) along_axes(mesh_, typename W::RowAxes{}).all_reduce(padded.elements());
+  }
+
+  M mesh_;
+  std::optional<DistMatrix<T, Input, M>> x_;
+  std::optional<DistMatrix<T, Part, M>> y_;
+};
+
+}  // namespace detail
+
+/// A weight (in, out) of zeros that is stored in this way, and the product with it. Every rank of
+/// the mesh makes it.
+/// @throws ArgumentError for an engine that has no product with such a weight
+template <SchemeType S, class B, RealScalar T>
+[[nodiscard]] std::shared_ptr<StoredProduct<T, AxisMesh<typename S::Axes, B>>>
+make_stored_product(const AxisMesh<typename S::Axes, B>& mesh, StoredWeights type, Shape shape,
+                    Quanta quanta)
+{
+  require<ArgumentError>(detail::ReadsStoredWeights<typename B::Engine, T>,
+                         "got weights to be stored as ", to_string(type),
+                         " on an engine that multiplies by scalars only, such as a GPU's; leave "
+                         "`.weights` out, or compute on the host");
+  return std::make_shared<detail::StationaryProduct<S, B, T>>(mesh, type, shape, quanta);
+}
+
+}  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cubist/nn/transformer/generate.hpp"
+#include "cubist/nn/transformer/pipelined_transformer.hpp"
+#include "cubist/nn/transformer/save_weights.hpp"
+#include "cubist/nn/transformer/transformer.hpp"
+#include "cubist/nn/transformer/weights.hpp"
+#include "cubist/scheme/megatron1d.hpp"
+#include "cubist/scheme/pipeline.hpp"
+
+#include "catch.hpp"
+#include "folder.hpp"
+#include "nn.hpp"
+#include "ranks.hpp"
+#include "stored.hpp"
+#include "transformer_reference.hpp"
+
+// Transformers whose weights are stored in fewer bits, against transformers in double that have the
+// stored values.
+
+namespace cubist::test::stored_weights_test
+{
+
+namespace
+{
+
+constexpr StoredWeights all_types[] = {StoredWeights::q8, StoredWeights::bfloat16,
+                                       StoredWeights::half};
+
+struct Answer
+{
+  Global<double> logits;
+  double loss = 0;
+  std::vector<int> tokens;
+};
+
+template <class Model>
+Answer answer_of(Model& model, const ReferenceModel& reference)
+{
+  const auto ids = reference.reference.ids("ids");
+  const std::size_t length = reference.reference.shape("ids")[1];
+  Answer a;
+  a.logits = converted<double>(gather(model.predict(ids, length)));
+  a.loss = model.evaluate(ids, length);
+  a.tokens =
+      generate(model, reference.reference.ids("prompt"), 1, {.tokens = 6, .ignore_end = true});
+  return a;
+}
+
+/// What a model in double computes with the values that are stored.
+Answer expected_of(const ReferenceModel& reference, StoredWeights type)
+{
+  return on_root<Threads>(Place<Megatron1D>{1}, [&](const auto& mesh) {
+    Transformer<Megatron1D, Threads, double> model{mesh, reference.config, {.inference = true}};
+    const auto parameters = model.parameters();
+    load_weights(reference.folder, parameters, reference.config);
+    for (const auto& p : parameters)
+    {
+      const bool in_linear_layer = p.name.ends_with(".weight") && p.name.starts_with("layers.") &&
+                                   p.name.find("norm") == std::string::npos;
+      if (in_linear_layer) scatter(as_stored(gather(p.value), type), p.value);
+    }
+    return answer_of(model, reference);
+  });
+}
+
+/// The same with stored weights, on a mesh.
+template <class S>
+Answer stored_on(const Place<S>& place, const ReferenceModel& reference, StoredWeights type)
+{
+  return on_root(place, [&](const auto& mesh) {
+    TransformerOptions options{.inference = true, .weights = type};
+    Transformer<S, TestBackend, float> model{mesh, reference.config, options};
+    load_weights(reference.folder, model.parameters(), reference.config);
+    return answer_of(model, reference);
+  });
+}
+
+template <class S>
+void check(const Place<S>& place, const ReferenceModel& reference, StoredWeights type,
+           const Answer& expected)
+{
+  if (!fits(place)) return;
+  CAPTURE(place.name(), reference.folder, to_string(type));
+  const Answer got = stored_on(place, reference, type);
+  double largest = 0, worst = 0;
+  REQUIRE(got.logits.shape() == expected.logits.shape());
+  for (std::size_t i = 0; i < got.logits.size(); ++i)
+  {
+    largest = std::max(largest, std::abs(expected.logits.data()[i]));
+    worst = std::max(worst, std::abs(got.logits.data()[i] - expected.logits.data()[i]));
+  }
+  CHECK(worst <= 1e-5 * largest);
+  CHECK(std::abs(got.loss - expected.loss) <= 1e-5 * expected.loss);
+  CHECK(got.tokens == expected.tokens);
+}
+
+}  // namespace
+
+TEST_CASE("a model with stored weights computes what its stored values say, in every family")
+{
+  for (const auto& reference : reference_models())
+    for (const auto type : all_types)
+    {
+      const Answer expected = expected_of(reference, type);
+      check(Place<Megatron1D>{2, {.p = 2}}, reference, type, expected);
+    }
+}
+
+TEST_CASE("a model with stored weights is the same on every mesh, with idle ranks and in stages")
+{
+  for (const auto* reference : {&gpt2_tiny(), &llama_tiny()})
+  {
+    const Answer expected = expected_of(*reference, StoredWeights::q8);
+    // The models have fewer heads of keys and values than some of these have ranks.
+    for (const int p : {1, 3, 8})
+      check(Place<Megatron1D>{p, {.p = p}}, *reference, StoredWeights::q8, expected);
+    check(two_two_two, *reference, StoredWeights::q8, expected);
+    check(Place<Pipeline<Megatron1D>>{4, {.stages = 2, .scheme = {.p = 2}}}, *reference,
+          StoredWeights::q8, expected);
+  }
+}
+
+TEST_CASE("stored weights are neither trained nor saved, and refuse what is no number")
+{
+  const auto messages = on_root(Place<Megatron1D>{1}, [](const auto& mesh) {
+    using Model = Transformer<Megatron1D, TestBackend, float>;
+    const auto& config = llama_tiny().config;
+    const auto trained = message_of<ArgumentError>([&] {
+      Model{mesh, config, {.weights = StoredWeights::q8}};
+    });
+    Model model{mesh, config, {.inference = true, .weights = StoredWeights::q8}};
+    const auto parameters = model.parameters();
+    const Folder folder;
+    const auto saved =
+        message_of<ArgumentError>([&] { save_weights(folder.path(), parameters, config); });
+    const auto kept = message_of<ArgumentError>([&] { (void)state_of(model); });
+
+    Model whole{mesh, config, {.inference = true}};
+    const auto values = whole.parameters();
+    auto& damaged = *std::ranges::find(values, "layers.1.feed_forward.down.weight",
+                                       [](const auto& p) { return p.name; });
+    mesh.engine().fill(damaged.value.valid().block(3, 5, {1, 1}),
+                       std::numeric_limits<float>::quiet_NaN());
+    save_weights(folder.path(), values, config);
+    const auto loaded =
+        message_of<NumericError>([&] { load_weights(folder.path(), parameters, config); });
+    return std::vector<std::string>{trained, saved, kept, loaded};
+  });
+  CHECK(mentions(messages[0], "got weights to be stored as q8 in a layer with gradients",
+                 "`.inference = true`"));
+  CHECK(mentions(messages[1], "got save_weights for a model whose", "make the model without"));
+  CHECK(mentions(messages[2], "got a checkpoint for a model whose"));
+  CHECK(mentions(messages[3], "got model.layers.1.mlp.down_proj.weight in ",
+                 "input 3 and output 5 of a rank becomes nan"));
+}
+
+}  // namespace cubist::test::stored_weights_test
