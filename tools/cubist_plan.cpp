@@ -37,6 +37,7 @@ struct Options
 {
   std::vector<std::size_t> layers;
   std::string model;
+  std::string weights = "float";
   std::size_t tokens = 0;
   std::size_t sequence = 0;
   int ranks = 0;
@@ -374,7 +375,8 @@ void run(const CLI::App& app, const Options& options)
       .context_parallel = options.context_parallel ? 0U : 1U,
       .pipeline = options.pipeline && !options.model.empty(),
       .micro_batches = options.micro_batches,
-      .pieces = options.pieces};
+      .pieces = options.pieces,
+      .weights = cubist::stored_weights_of(options.weights)};
   if (!options.scheme.empty() && !is_in_stages(options))
     cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, []<class S>() {});
   auto all = network.plans(options.ranks, machine, requested);
@@ -415,6 +417,7 @@ void run(const CLI::App& app, const Options& options)
                         {"sharded", options.sharded},
                         {"recompute", options.recompute},
                         {"lora", options.lora},
+                        {"weights", options.weights},
                         {"machine", cubist::to_json(machine)},
                         {"plans", nlohmann::json::array()}};
     network.add_to(json, options);
@@ -505,6 +508,13 @@ try
       ->check(cubist::strict_options::positive)
       ->needs(model);
   auto* forward = app.add_flag("--forward", options.forward, "forward only, no training");
+  auto* weights = app.add_option("--weights", options.weights,
+                                 "how a model that is not trained stores the weights of its linear "
+                                 "layers")
+                      ->check(CLI::IsMember({"float", "bfloat16", "half", "q8"}))
+                      ->capture_default_str()
+                      ->needs(model)
+                      ->needs(forward);
   app.add_option("--optimizer", options.optimizer,
                  "whose state counts as memory; Muon's products count, too")
       ->check(CLI::IsMember({"adamw", "adam", "muon", "sgd", "none"}))
@@ -546,6 +556,7 @@ try
       "--simulate", options.simulate,
       "also run the program of the first five plans in simulated time, in float: the model, or an "
       "MLP with bias and GELU");
+  weights->excludes(simulate);
   app.add_option("--trace", options.trace,
                  "write a trace of the first plan's simulated step to this file, for "
                  "bench/scripts/draw_trace and ui.perfetto.dev")

@@ -82,6 +82,24 @@ TEST_CASE("With LoRA a step has fewer products, and gradients and moments of A a
   CHECK_THROWS_AS(plan_on<Megatron1D>({4}, step, 4, {}, options), ArgumentError);
 }
 
+TEST_CASE("A plan knows the bytes of weights that are stored in fewer bits")
+{
+  const auto step = short_gpt2(4);
+  auto forward = by_collectives;
+  forward.training = false;
+  for (const int ranks : {1, 4})
+  {
+    const auto parameters = [&](StoredWeights weights) {
+      forward.weights = weights;
+      return plan_on<Megatron1D>({ranks}, step, ranks, {}, forward).memory_parts.parameters;
+    };
+    const double all = parameters(StoredWeights::scalar);
+    const double linear = 2 * 12.0 * 768 * 768 / ranks;  // elements in linear layers
+    CHECK(all - parameters(StoredWeights::bfloat16) == Approx(2 * linear));
+    CHECK(all - parameters(StoredWeights::q8) == Approx((4 - 34.0 / 32) * linear));
+  }
+}
+
 TEST_CASE("On one rank a step takes six operations a weight and token, and those of attention")
 {
   const auto step = short_gpt2(4);

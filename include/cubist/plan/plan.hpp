@@ -19,6 +19,7 @@
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/stored_weights.hpp"
 #include "cubist/machine/machine.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/plan/direct_cost.hpp"
@@ -70,6 +71,9 @@ struct PlanOptions
   /// sequences, and up to 4 pieces.
   std::size_t micro_batches = 0;
   std::size_t pieces = 0;  ///< of blocks that each stage has
+  /// How a transformer that is not trained stores the weights of its linear layers, as in
+  /// TransformerOptions. They count in its memory; products take the time of scalars.
+  StoredWeights weights = StoredWeights::scalar;
 };
 
 /// What a step, or a part of it, costs a rank.

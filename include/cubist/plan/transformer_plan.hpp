@@ -201,8 +201,9 @@ class TransformerPlanner
     add_workspace(static_cast<double>(workspace));
     products_workspace_ += bytes(static_cast<double>(workspace));
     // W and dW are interleaved copies. A model for inference keeps only the interleaved W, if a
-    // rank has one piece of it.
-    if (p.is_merged() && (options_.training || cut.w.cols.parts() != parts_.head_pieces()))
+    // rank has one piece of it, or stores it in fewer bits.
+    if (p.is_merged() && !has_stored_weights() &&
+        (options_.training || cut.w.cols.parts() != parts_.head_pieces()))
     {
       const double elements = (trains_weights() ? 2 : 1) * size(cut.w);
       add_workspace(elements);
@@ -411,8 +412,19 @@ class TransformerPlanner
       auto one = p;
       one.size.n = output.n, one.quanta.n = output.quantum;
       const auto w = parts_.cut(one).w;
-      add_parameters(w.block, w.rows.parts() * w.cols.parts(), !is_direct());
+      if (!has_stored_weights())
+        add_parameters(w.block, w.rows.parts() * w.cols.parts(), !is_direct());
+      else
+      {
+        plan_.memory_parts.parameters +=
+            stored_bytes(options_.weights, w.block, options_.scalar_bytes);
+        parameters_ += size(w);
+      }
     }
+  }
+  [[nodiscard]] bool has_stored_weights() const
+  {
+    return options_.weights != StoredWeights::scalar && !options_.training;
   }
   /// A matrix that is stored transposed.
   void add_table(const CutMatrix& w)
