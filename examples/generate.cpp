@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Continues a prompt by a GPT-2 or Llama model in a folder of Hugging Face's files, on the scheme
 // and mesh of your choice. Ranks are MPI's under mpiexec or srun, else threads. A prompt is a list
-// of ids, or a text whose bytes are the ids (a model of examples/train_text).
+// of ids, or a text whose bytes are the ids (a model of examples/train_text). With --stdin, each
+// line of standard input is a prompt of ids; the ids that follow it are written as they come, one a
+// line, and an empty line after the last, so that any tokenizer can stand before and behind.
 
+#include <charconv>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <sys/resource.h>
 
 #include <cubist/cubist.hpp>
 #include <cubist/nn/transformer/generate.hpp>
@@ -32,13 +40,15 @@ struct Settings
   std::string model;
   std::vector<int> ids;
   std::string text;
+  bool from_stdin = false;
+  std::string weights = "float";
   std::string scheme = "summa25d";
   std::vector<int> mesh;
   std::string trace;
   cubist::GenerateOptions options;
 };
 
-/// Prints a prompt, and the tokens that follow it as they come.
+/// Prints a prompt, unless it came from standard input, and the tokens that follow it as they come.
 class Printer
 {
  public:
@@ -62,13 +72,15 @@ class Printer
  private:
   void print_prompt()
   {
-    if (std::exchange(has_begun_, true)) return;
+    if (std::exchange(has_begun_, true) || s_.from_stdin) return;
     if (!s_.text.empty()) std::printf("%s", s_.text.c_str());
     for (const int id : s_.ids) print(id);
   }
   void print(int token)
   {
-    if (s_.text.empty())
+    if (s_.from_stdin)
+      std::printf("%d\n", token);
+    else if (s_.text.empty())
       std::printf("%s%d", std::exchange(is_first_, false) ? "" : ",", token);
     else
       std::printf("%c", token);
@@ -90,18 +102,94 @@ std::vector<int> prompt_of(const Settings& s, const cubist::TransformerConfig& c
   return text::tokens_of(s.text);
 }
 
+/// The ids of a line, between spaces or commas.
+/// @throws cubist::ArgumentError for a line that has something else, or nothing
+std::vector<int> ids_of(const std::string& line)
+{
+  std::vector<int> ids;
+  for (const char *at = line.data(), *const end = at + line.size(); at < end;)
+  {
+    if (*at == ' ' || *at == ',' || *at == '\r')
+    {
+      ++at;
+      continue;
+    }
+    const auto [after, error] = std::from_chars(at, end, ids.emplace_back());
+    cubist::require<cubist::ArgumentError>(
+        error == std::errc{}, "got the prompt \"", line,
+        "\", which is no list of ids; write one prompt a line, its ids between spaces");
+    at = after;
+  }
+  cubist::require<cubist::ArgumentError>(
+      !ids.empty(),
+      "got a line without ids, so there is no prompt; write its ids, or end the input");
+  return ids;
+}
+
+/// The prompt of the next line of rank 0's standard input; nothing at its end.
+template <class Mesh>
+std::optional<std::vector<int>> next_prompt(const Mesh& mesh)
+{
+  std::vector<int> ids;
+  if (std::string line; mesh.rank() == 0 && std::getline(std::cin, line)) ids = ids_of(line);
+  std::uint64_t count = ids.size();
+  mesh.world().broadcast(std::span{&count, 1}, 0);
+  ids.resize(count);
+  if (count == 0) return {};
+  mesh.world().broadcast(std::span{ids}, 0);
+  return ids;
+}
+
+/// The most memory that this process has had, in MiB.
+double peak_memory()
+{
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+/// Continues one prompt, and says on standard error how long that took.
+template <class Model, class Mesh>
+void continue_prompt(Model& model, const Mesh& mesh, const std::vector<int>& prompt,
+                     const Settings& s)
+{
+  using Clock = std::chrono::steady_clock;
+  auto options = s.options;
+  Printer printer{s};
+  const auto begin = Clock::now();
+  auto first = begin, last = begin;
+  std::size_t tokens = 0;
+  options.on_token = [&](std::size_t, int token) {
+    last = Clock::now();
+    if (tokens++ == 0) first = last;
+    if (mesh.rank() == 0) printer.add(token);
+  };
+  (void)generate(model, prompt, 1, options);
+  double memory = peak_memory();
+  mesh.world().all_reduce(std::span{&memory, 1}, cubist::ReduceOp::max);
+  if (mesh.rank() != 0) return;
+  printer.finish();
+  std::fflush(stdout);
+  const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
+  std::fprintf(stderr, "%zu tokens after %zu: the first after %.3f s", tokens, prompt.size(),
+               seconds(first - begin));
+  if (tokens > 1)
+    std::fprintf(stderr, ", then %.2f a second",
+                 static_cast<double>(tokens - 1) / seconds(last - first));
+  const int together = examples::on_processes() ? 1 : mesh.size();  // ranks of a process
+  std::fprintf(stderr, "; at most %.0f MiB a rank\n", memory / together);
+}
+
 template <class Backend, class Scheme, class Mesh>
 void continue_on_mesh(const Mesh& mesh, const Settings& s)
 {
   const auto config = cubist::read_config(s.model);
   const auto prompt = prompt_of(s, config);
-  cubist::Transformer<Scheme, Backend, float> model{mesh, config, {.inference = true}};
+  cubist::Transformer<Scheme, Backend, float> model{
+      mesh, config, {.inference = true, .weights = cubist::stored_weights_of(s.weights)}};
   load_weights(s.model, model.parameters(), config);
-  auto options = s.options;
-  Printer printer{s};
-  if (mesh.rank() == 0) options.on_token = [&](std::size_t, int token) { printer.add(token); };
-  (void)generate(model, prompt, 1, options);
-  if (mesh.rank() == 0) printer.finish();
+  if (!s.from_stdin) return continue_prompt(model, mesh, prompt, s);
+  while (const auto next = next_prompt(mesh)) continue_prompt(model, mesh, *next, s);
 }
 
 /// On the mesh in `s.mesh`; else on all processes that mpiexec has started, or on one rank.
@@ -140,6 +228,11 @@ try
   auto* ids = app.add_option("--ids", s.ids, "the prompt's tokens")->delimiter(',');
   app.add_option("--text", s.text, "the prompt as a text, for a model whose tokens are bytes")
       ->excludes(ids);
+  app.add_flag("--stdin", s.from_stdin, "read prompts of ids from standard input, one a line")
+      ->excludes("--ids")
+      ->excludes("--text");
+  app.add_option("--weights", s.weights, "how the weights of linear layers are stored")
+      ->check(CLI::IsMember({"float", "bfloat16", "half", "q8"}));
   app.add_option("--tokens", s.options.tokens, "the number of tokens to add");
   app.add_option("--temperature", s.options.temperature,
                  "0 picks the most likely token; other values draw one");

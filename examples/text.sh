@@ -47,6 +47,10 @@ likely=(model --ids 65,110,100,32 --tokens 20)
 "$generate" "${likely[@]}" >ids
 grep -q '^And the LORD' text
 grep -Eq '^65,110,100,32(,[0-9]+){20}$' ids
+# From standard input, in fewer bits: an empty line ends each answer.
+printf '65 110 100 32\n65,110\n' | "$generate" model --stdin --tokens 20 --weights bfloat16 >lines 2>figures
+[[ $(grep -c '^$' lines) == 2 && $(grep -c '^[0-9]' lines) == 40 ]]
+grep -Eq '^20 tokens after 2: the first after [0-9.]+ s, then [0-9.]+ a second; at most [0-9]+ MiB a rank$' figures
 
 for cut in "8 summa25d 2,2,2" "6 grid3d 1,2,3" "3 megatron1d 3"; do
   read -r ranks scheme mesh <<<"$cut"
