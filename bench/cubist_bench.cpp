@@ -27,6 +27,7 @@
 #include "products/layers.hpp"
 #include "products/matmul.hpp"
 #include "products/scaling.hpp"
+#include "products/weights.hpp"
 #include "scalapack/pgemm.hpp"
 
 int main(int argc, char** argv)
@@ -49,6 +50,7 @@ int main(int argc, char** argv)
     bench::add_collectives(app, action);
     bench::add_calls(app, action);
     bench::add_elementwise(app, action);
+    bench::add_weights(app, action);
     bench::add_scaling(app, action);
     bench::add_planner(app, action);
     bench::add_layers(app, action);

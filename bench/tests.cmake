@@ -62,7 +62,7 @@ foreach(backend IN LISTS backends)
   bench_test(${backend} mlp-beside-torch mlp --tokens 24 --layers 16,33,8 --schemes summa2d --scalars float)
   bench_test(${backend} transformer transformer --sequences 3 --length 8 --layers 2 --width 16 --heads 4 --schemes summa2d,grid3d --ranks 4)
   bench_test(${backend} generate generate --prompt 3 --tokens 3 --layers 2 --width 16 --heads 4 --vocabulary 50 --schemes megatron1d,summa2d
-    --ranks 4)
+    --ranks 4 --weights float,q8)
   bench_test(${backend} planner planner --ranks 4 --shapes 24x16x20 --final-repeats 1)
   bench_test(${backend} collectives collectives --words 1,1000)
   bench_test(${backend} strong scaling --mode strong --shape 70x40x30)
@@ -86,6 +86,7 @@ bench_test(threads simulated-strong scaling --shape 70x40x30 --schemes summa2d,s
 bench_test(threads simulated-weak scaling --mode weak --grow all --shape 30x40x50 --method collectives
   --simulated "${nodes}" --rank-counts 1,4,16,64)
 bench_test(threads elementwise elementwise --rows 7 --cols 75)
+bench_test(threads weights weights --k 75 --n 33 --rows 1,17)
 bench_test(threads gram gram --ranks 4 --shapes 9x14,20x5)
 if(TARGET cubist_mpi)
   bench_test(mpi overlap matmul --sizes 40 --overlap both --schemes summa2d --mesh 4,1)

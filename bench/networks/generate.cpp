@@ -4,6 +4,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -20,6 +21,7 @@ namespace
 struct GenerateSettings : Options
 {
   GenerateTask task;
+  std::vector<std::string> weights{"float"};
   std::string torch = "auto";
 };
 
@@ -27,16 +29,16 @@ void print_generate_header(const Job& job, int repeats)
 {
   std::printf("Tokens a second of all sequences, with a cache; PyTorch's on all cores. The weights "
               "that are read\nfor a token, and a copy by all ranks that reads and writes as many "
-              "bytes.\n%s, %s; medians of %d\n%-9s %-24s %-7s %9s %9s %6s %9s %9s %6s\n",
-              job.backend(), job.blas().c_str(), repeats, "scheme", "mesh", "scalar", "cubist",
-              "PyTorch", "ratio", "GB/s", "copy GB/s", "ratio");
+              "bytes.\n%s, %s; medians of %d\n%-9s %-24s %-7s %-8s %9s %9s %6s %9s %9s %6s\n",
+              job.backend(), job.blas().c_str(), repeats, "scheme", "mesh", "scalar", "weights",
+              "cubist", "PyTorch", "ratio", "GB/s", "copy GB/s", "ratio");
 }
 
 void print_generate_row(const GenerateTask& task, const GenerateRow& row)
 {
   const auto sequences = static_cast<double>(task.sequences);
-  std::printf("%-9s %-24s %-7s %9.2f", row.scheme.c_str(), row.mesh.c_str(), task.on.scalar.c_str(),
-              sequences / row.token.median);
+  std::printf("%-9s %-24s %-7s %-8s %9.2f", row.scheme.c_str(), row.mesh.c_str(),
+              task.on.scalar.c_str(), task.weights.c_str(), sequences / row.token.median);
   if (row.torch.measured())
     std::printf(" %9.2f %6.2f", sequences / row.torch.times.median,
                 row.torch.times.median / row.token.median);
@@ -58,6 +60,7 @@ nlohmann::json generate_json(const Job& job, const GenerateTask& task, const Gen
           {"ranks", task.on.ranks},
           {"nodes", job.nodes},
           {"scalar", task.on.scalar},
+          {"weights", task.weights},
           {"repeats", task.on.repeats},
           {"warm_up", task.on.warm_up},
           {"sequences", task.sequences},
@@ -86,16 +89,18 @@ void run_generate(const Job& job, const GenerateSettings& options)
   auto result = describe(job, "generate");
   bool torch = true;
   for (const auto& setting : settings_of(job, options))
-  {
-    auto task = options.task;
-    task.on = setting;
-    task.torch = options.torch == "auto";
-    const auto row = generate_on(job, task);
-    if (!row) continue;
-    if (table) print_generate_row(task, *row);
-    result["rows"].push_back(generate_json(job, task, *row));
-    torch = row->torch.measured();
-  }
+    for (const auto& weights : options.weights)
+    {
+      auto task = options.task;
+      task.on = setting;
+      task.weights = weights;
+      task.torch = options.torch == "auto";
+      const auto row = generate_on(job, task);
+      if (!row) continue;
+      if (table) print_generate_row(task, *row);
+      result["rows"].push_back(generate_json(job, task, *row));
+      torch = row->torch.measured();
+    }
   if (table && !torch && options.torch == "auto")
     std::printf("PyTorch is not installed (Debian: python3-torch), so there is nothing to compare "
                 "with.\n");
@@ -132,6 +137,12 @@ void add_generate(CLI::App& app, Action& action)
   add("--width", options->task.width);
   add("--heads", options->task.heads);
   add("--vocabulary", options->task.vocabulary);
+  command
+      ->add_option("--weights", options->weights,
+                   "how linear layers store weights, one after another")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"float", "bfloat16", "half", "q8"}))
+      ->capture_default_str();
   command->add_option("--torch", options->torch, "auto: also measure PyTorch if it is installed")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();

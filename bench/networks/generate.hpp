@@ -30,7 +30,8 @@ struct GenerateTask
   std::size_t width = 768;
   std::size_t heads = 12;
   std::size_t vocabulary = 50'257;
-  bool torch = false;  // whether to measure PyTorch's, where it is installed
+  std::string weights = "float";  // how linear layers store them
+  bool torch = false;             // whether to measure PyTorch's, where it is installed
 };
 
 struct GenerateRow

@@ -23,13 +23,12 @@ namespace bench
 {
 
 /// The bytes of the weights that a token needs: of the positions it reads one row.
-template <class T, class Parameters>
+template <class Parameters>
 double bytes_for_a_token(const Parameters& parameters)
 {
   double bytes = 0;
   for (const auto& p : parameters)
-    if (p.name != "positions.weight")
-      bytes += static_cast<double>(p.value.shape.size() * sizeof(T));
+    if (p.name != "positions.weight") bytes += p.bytes();
   return bytes;
 }
 
@@ -52,7 +51,10 @@ std::optional<GenerateRow> measure_tokens(const GenerateTask& task)
          .width = task.width,
          .layers = task.layers,
          .heads = task.heads},
-        {.seed = 42, .method = task.on.method, .inference = true}};
+        {.seed = 42,
+         .method = task.on.method,
+         .inference = true,
+         .weights = cubist::stored_weights_of(task.weights)}};
     std::vector<int> ids;
     for (std::size_t i = 0; i < task.sequences * task.prompt; ++i)
       ids.push_back(static_cast<int>((i * i + 7 * i) % task.vocabulary));
@@ -67,7 +69,7 @@ std::optional<GenerateRow> measure_tokens(const GenerateTask& task)
           if (known++ == 0) begin = end;
         }};
     GenerateRow result{.scheme = S::name, .mesh = S::Axes::to_string(mesh.extents())};
-    result.weight_bytes = bytes_for_a_token<T>(model.parameters());
+    result.weight_bytes = bytes_for_a_token(model.parameters());
     const auto copied = static_cast<std::size_t>(result.weight_bytes) / 2 / sizeof(T) /
                             static_cast<std::size_t>(world.size()) +
                         1;
