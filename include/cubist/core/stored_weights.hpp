@@ -23,6 +23,11 @@
 namespace cubist::CUBIST_ABI
 {
 
+#ifndef __clang__
+// g++ says so of enumerators that are named like types, although a program must write their scope.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 /// How the weights of linear layers are stored.
 enum class StoredWeights : std::uint8_t
 {
@@ -31,6 +36,9 @@ enum class StoredWeights : std::uint8_t
   half,      ///< in 16 bits, rounded
   q8         ///< in 8 bits, with a scale for each 32
 };
+#ifndef __clang__
+#pragma GCC diagnostic pop
+#endif
 
 /// The elements of a block of StoredWeights::q8.
 inline constexpr std::size_t q8_block = 32;

@@ -26,6 +26,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "cubist/core/block.hpp"
@@ -34,6 +35,7 @@
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/host/element_loop.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
+#include "cubist/engine/host/stored_rows.hpp"
 #include "cubist/engine/widened.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -126,6 +128,13 @@ void FewRowsGemm<T, W>::add(T alpha, MatrixView<const T> a, MatrixView<const W> 
 {
   constexpr std::size_t streams = 8;
   const std::size_t step = b.rows() / streams;
+  if constexpr (ShortReal<W> && std::is_same_v<T, float>)
+    if (add_rows<streams>(best_target(), alpha, a, b, step, c))
+    {
+      for (std::size_t k = streams * step; k < b.rows(); ++k)
+        add(alpha, a, b, c, k, 0, std::index_sequence<0>{});
+      return;
+    }
   for (std::size_t k = 0; k < step; ++k)
     add(alpha, a, b, c, k, step, std::make_index_sequence<streams>{});
   for (std::size_t k = streams * step; k < b.rows(); ++k)
@@ -136,6 +145,8 @@ template <class T, class W>
 void FewRowsGemm<T, W>::multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const W> b,
                                             T beta, MatrixView<T> c)
 {
+  if constexpr (ShortReal<W> && std::is_same_v<T, float>)
+    if (multiply_rows(best_target(), alpha, a, StoredRows<W>{b}, beta, c)) return;
   constexpr std::size_t cached = 32 * 1024;  // bytes of B, which each row of A reads
   constexpr std::size_t most = 64;           // rows of B
   const std::size_t rows =

@@ -6,17 +6,20 @@
 //
 //   Y (m, n) = X (m, padded) W,    W's column j is row j in memory (engine/stored_weight.hpp)
 //
-// Four rows of W at a time are read once for all rows of X. Each scalar product is summed in 32
-// parts, part p over the elements p, p + 32, …, and pairs of parts half of all parts apart are
-// added until one is left. So a result depends on its two rows only.
+// Rows of float are multiplied by stored_rows.hpp where it has the instructions. Otherwise four
+// rows of W at a time are read once for all rows of X. Each scalar product is summed in 32 parts,
+// part p over the elements p, p + 32, …, and pairs of parts half of all parts apart are added until
+// one is left. So a result depends on its two rows only.
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/engine/host/stored_rows.hpp"
 #include "cubist/engine/host/targets.hpp"
 #include "cubist/engine/stored_weight.hpp"
 
@@ -142,6 +145,10 @@ struct Q8Rows
 template <class T>
 void Q8Rows<T>::multiply(Target target, MatrixView<const T> x, const StoredView& w, MatrixView<T> y)
 {
+  if constexpr (std::is_same_v<T, float>)
+    if (multiply_rows(target, 1, x, StoredRows<std::int8_t>{w.integers(), w.scales_of_blocks()}, 0,
+                      y))
+      return;
 #ifdef CUBIST_X86_TARGETS
   if (target == Target::avx512) return q8_multiply_avx512(x, w, y);
   if (target == Target::avx2) return q8_multiply_avx2(x, w, y);

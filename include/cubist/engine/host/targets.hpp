@@ -18,6 +18,7 @@
 // Without optimization nothing is inlined into the loops, and other instruction sets are useless.
 #if defined __x86_64__ && defined __OPTIMIZE__ && (defined __GNUC__ || defined __clang__)
 #define CUBIST_X86_TARGETS
+#include <cpuid.h>
 #endif
 
 #if defined __clang__
@@ -27,8 +28,8 @@
 #define CUBIST_INDEPENDENT _Pragma("GCC ivdep")
 #define CUBIST_WIDE ",prefer-vector-width=512"
 #endif
-#define CUBIST_AVX2 gnu::target("avx2,fma")
-#define CUBIST_AVX512 gnu::target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl" CUBIST_WIDE)
+#define CUBIST_AVX2 gnu::target("avx2,fma,f16c")
+#define CUBIST_AVX512 gnu::target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl" CUBIST_WIDE)
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -44,7 +45,9 @@ enum class Target
 [[nodiscard]] inline bool supports(Target target)
 {
 #ifdef CUBIST_X86_TARGETS
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  unsigned a = 0, b = 0, c = 0, d = 0;  // clang 14 knows no f16c in __builtin_cpu_supports
+  const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  const bool avx2 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (target == Target::avx2) return avx2;
   if (target == Target::avx512)
     return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Products of rows of float and rows of 16-bit or 8-bit elements, by the instructions for
+// these types that compilers do not find in loops.
+//
+//   Y (m, n) = alpha X (m, k) B^T + beta Y,    B (n, k)
+//   C (m, n) += alpha A (m, k) B,              B (k, n), of 16-bit elements
+//
+// A few rows of B are read at once, and converted once for up to four rows of X or A. A scalar
+// product is summed in as many parts as a register has elements, so it depends on its two rows
+// only.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/core/stored_weights.hpp"
+#include "cubist/engine/host/targets.hpp"
+
+#ifdef CUBIST_X86_TARGETS
+#include <immintrin.h>
+#endif
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// Rows of B. If W is an integer, each block of 32 elements has a scale.
+template <class W>
+struct StoredRows
+{
+  MatrixView<const W> elements;
+  MatrixView<const half> scales = {};
+
+  static constexpr bool has_scales = std::is_same_v<W, std::int8_t>;
+};
+
+#ifdef CUBIST_X86_TARGETS
+
+/// Registers of AVX-512.
+struct WideRegisters
+{
+  using Vector = __m512;
+  static constexpr std::size_t lanes = 16;
+  static constexpr std::size_t together[] = {4, 4};  // rows of B, for one row of X and for four
+  // g++ 12 warns of its own intrinsics without masks, whose results begin as `__m512 __Y = __Y`.
+  static constexpr __mmask16 all_lanes = 0xFFFF;
+
+#define CUBIST_ON_REGISTERS gnu::always_inline, CUBIST_AVX512
+  [[CUBIST_ON_REGISTERS]] static Vector zero() { return _mm512_setzero_ps(); }
+  [[CUBIST_ON_REGISTERS]] static Vector load(const float* p) { return _mm512_loadu_ps(p); }
+  [[CUBIST_ON_REGISTERS]] static Vector load(const bfloat16* p)
+  {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return _mm512_castsi512_ps(
+        _mm512_maskz_slli_epi32(all_lanes, _mm512_maskz_cvtepu16_epi32(all_lanes, bits), 16));
+  }
+  [[CUBIST_ON_REGISTERS]] static Vector load(const half* p)
+  {
+    return _mm512_maskz_cvtph_ps(all_lanes,
+                                 _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  [[CUBIST_ON_REGISTERS]] static Vector load(const std::int8_t* p)
+  {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm512_maskz_cvtepi32_ps(all_lanes, _mm512_maskz_cvtepi8_epi32(all_lanes, bytes));
+  }
+  [[CUBIST_ON_REGISTERS]] static void store(float* p, Vector v) { _mm512_storeu_ps(p, v); }
+  [[CUBIST_ON_REGISTERS]] static Vector all(float x) { return _mm512_set1_ps(x); }
+  [[CUBIST_ON_REGISTERS]] static Vector product(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
+  [[CUBIST_ON_REGISTERS]] static Vector add_product(Vector a, Vector b, Vector sum)
+  {
+    return _mm512_fmadd_ps(a, b, sum);
+  }
+#undef CUBIST_ON_REGISTERS
+};
+
+/// Registers of AVX2.
+struct NarrowRegisters
+{
+  using Vector = __m256;
+  static constexpr std::size_t lanes = 8;
+  static constexpr std::size_t together[] = {4, 2};
+
+#define CUBIST_ON_REGISTERS gnu::always_inline, CUBIST_AVX2
+  [[CUBIST_ON_REGISTERS]] static Vector zero() { return _mm256_setzero_ps(); }
+  [[CUBIST_ON_REGISTERS]] static Vector load(const float* p) { return _mm256_loadu_ps(p); }
+  [[CUBIST_ON_REGISTERS]] static Vector load(const bfloat16* p)
+  {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+  [[CUBIST_ON_REGISTERS]] static Vector load(const half* p)
+  {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  [[CUBIST_ON_REGISTERS]] static Vector load(const std::int8_t* p)
+  {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+  }
+  [[CUBIST_ON_REGISTERS]] static void store(float* p, Vector v) { _mm256_storeu_ps(p, v); }
+  [[CUBIST_ON_REGISTERS]] static Vector all(float x) { return _mm256_set1_ps(x); }
+  [[CUBIST_ON_REGISTERS]] static Vector product(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+  [[CUBIST_ON_REGISTERS]] static Vector add_product(Vector a, Vector b, Vector sum)
+  {
+    return _mm256_fmadd_ps(a, b, sum);
+  }
+#undef CUBIST_ON_REGISTERS
+};
+
+// Functions that are compiled for one instruction set; their attribute cannot be a template's
+// argument.
+//   stored_products   sums[r][c] = scalar product of row i + r of x and row j + c of b, over whole
+//                     blocks of 32
+//   stored_sums       to[r][l] += factors[r][0] from[0][l] + factors[r][1] from[1][l] + … for l in
+//                     [0, n)
+//   widen_row         to[l] = from[l] for l in [0, n)
+#define CUBIST_STORED_ROWS(Set, target)                                                            \
+  template <std::size_t rows, std::size_t count, class W>                                          \
+  [[gnu::noinline, target]] void stored_products(Set, MatrixView<const float> x, std::size_t i,    \
+                                                 const StoredRows<W>& b, std::size_t j,            \
+                                                 std::array<std::array<float, count>, rows>& sums) \
+  {                                                                                                \
+    using Vector = typename Set::Vector;                                                           \
+    constexpr std::size_t some = 64; /* blocks whose scales are converted at once */               \
+    alignas(64) float scale[count][some];                                                          \
+    Vector sum[rows][count];                                                                       \
+    for (auto& of_row : sum)                                                                       \
+      for (auto& s : of_row) s = Set::zero();                                                      \
+    const std::size_t blocks = x.cols() / q8_block;                                                \
+    for (std::size_t first = 0; first < blocks; first += some)                                     \
+    {                                                                                              \
+      const std::size_t end = std::min(first + some, blocks);                                      \
+      if constexpr (StoredRows<W>::has_scales)                                                     \
+        for (std::size_t c = 0; c < count; ++c)                                                    \
+          widen_row(Set{}, b.scales.row(j + c) + first, end - first, scale[c]);                    \
+      for (std::size_t block = first; block < end; ++block)                                        \
+        for (std::size_t c = 0; c < count; ++c)                                                    \
+        {                                                                                          \
+          const W* const from = b.elements.row(j + c) + block * q8_block;                          \
+          __builtin_prefetch(reinterpret_cast<const char*>(from) + 2048);                          \
+          for (std::size_t l = 0; l < q8_block; l += Set::lanes)                                   \
+          {                                                                                        \
+            Vector w = Set::load(from + l);                                                        \
+            if constexpr (StoredRows<W>::has_scales)                                               \
+              w = Set::product(w, Set::all(scale[c][block - first]));                              \
+            for (std::size_t r = 0; r < rows; ++r)                                                 \
+              sum[r][c] =                                                                          \
+                  Set::add_product(w, Set::load(x.row(i + r) + block * q8_block + l), sum[r][c]);  \
+          }                                                                                        \
+        }                                                                                          \
+    }                                                                                              \
+    for (std::size_t r = 0; r < rows; ++r)                                                         \
+      for (std::size_t c = 0; c < count; ++c)                                                      \
+      {                                                                                            \
+        alignas(64) std::array<float, Set::lanes> part;                                            \
+        Set::store(part.data(), sum[r][c]);                                                        \
+        for (std::size_t half = Set::lanes / 2; half > 0; half /= 2)                               \
+          for (std::size_t p = 0; p < half; ++p) part[p] += part[p + half];                        \
+        sums[r][c] = part[0];                                                                      \
+      }                                                                                            \
+  }                                                                                                \
+  template <std::size_t rows, std::size_t count, class W>                                          \
+  [[gnu::noinline, target]] void stored_sums(                                                      \
+      Set, const std::array<std::array<float, count>, rows>& factors,                              \
+      const std::array<const W*, count>& from, std::size_t n, const std::array<float*, rows>& to)  \
+  {                                                                                                \
+    using Vector = typename Set::Vector;                                                           \
+    std::size_t l = 0;                                                                             \
+    for (; l + Set::lanes <= n; l += Set::lanes)                                                   \
+    {                                                                                              \
+      Vector sum[rows];                                                                            \
+      for (std::size_t r = 0; r < rows; ++r) sum[r] = Set::load(to[r] + l);                        \
+      for (std::size_t c = 0; c < count; ++c)                                                      \
+      {                                                                                            \
+        __builtin_prefetch(reinterpret_cast<const char*>(from[c] + l) + 2048);                     \
+        const Vector w = Set::load(from[c] + l);                                                   \
+        for (std::size_t r = 0; r < rows; ++r)                                                     \
+          sum[r] = Set::add_product(w, Set::all(factors[r][c]), sum[r]);                           \
+      }                                                                                            \
+      for (std::size_t r = 0; r < rows; ++r) Set::store(to[r] + l, sum[r]);                        \
+    }                                                                                              \
+    for (; l < n; ++l)                                                                             \
+      for (std::size_t r = 0; r < rows; ++r)                                                       \
+        for (std::size_t c = 0; c < count; ++c)                                                    \
+          to[r][l] += factors[r][c] * static_cast<float>(from[c][l]);                              \
+  }                                                                                                \
+  template <class W>                                                                               \
+  [[gnu::noinline, target]] void widen_row(Set, const W* from, std::size_t n, float* to)           \
+  {                                                                                                \
+    std::size_t l = 0;                                                                             \
+    for (; l + Set::lanes <= n; l += Set::lanes) Set::store(to + l, Set::load(from + l));          \
+    for (; l < n; ++l) to[l] = from[l];                                                            \
+  }
+CUBIST_STORED_ROWS(WideRegisters, CUBIST_AVX512)
+CUBIST_STORED_ROWS(NarrowRegisters, CUBIST_AVX2)
+#undef CUBIST_STORED_ROWS
+
+/// The products of `rows` rows of X from row i on, and `count` rows of B from row j on.
+template <class Set, std::size_t rows, std::size_t count, class W>
+void multiply_group(float alpha, MatrixView<const float> x, std::size_t i, const StoredRows<W>& b,
+                    std::size_t j, float beta, MatrixView<float> y)
+{
+  std::array<std::array<float, count>, rows> sums;
+  stored_products<rows, count>(Set{}, x, i, b, j, sums);
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t c = 0; c < count; ++c)
+    {
+      float sum = sums[r][c];
+      if constexpr (!StoredRows<W>::has_scales)
+        for (std::size_t l = x.cols() / q8_block * q8_block; l < x.cols(); ++l)
+          sum += x(i + r, l) * static_cast<float>(b.elements(j + c, l));
+      float& to = y(i + r, j + c);
+      to = beta == 0 ? alpha * sum : alpha * sum + beta * to;
+    }
+}
+
+/// The products of all rows of X and `count` rows of B.
+template <class Set, std::size_t count_of_one, std::size_t count, class W>
+void multiply_columns(float alpha, MatrixView<const float> x, const StoredRows<W>& b, std::size_t j,
+                      float beta, MatrixView<float> y)
+{
+  std::size_t i = 0;
+  for (; i + 4 <= x.rows(); i += 4)
+    for (std::size_t c = 0; c < count_of_one; c += count)
+      multiply_group<Set, 4, count>(alpha, x, i, b, j + c, beta, y);
+  for (; i < x.rows(); ++i) multiply_group<Set, 1, count_of_one>(alpha, x, i, b, j, beta, y);
+}
+
+template <class Set, class W>
+void multiply_rows_by(float alpha, MatrixView<const float> x, const StoredRows<W>& b, float beta,
+                      MatrixView<float> y)
+{
+  constexpr std::size_t wide = Set::together[0];
+  std::size_t j = 0;
+  for (; j + wide <= y.cols(); j += wide)
+    multiply_columns<Set, wide, Set::together[1]>(alpha, x, b, j, beta, y);
+  for (; j < y.cols(); ++j) multiply_columns<Set, 1, 1>(alpha, x, b, j, beta, y);
+}
+
+/// C += alpha A B for `rows` rows of A and C from row i on, and rows k + l step of B.
+template <class Set, std::size_t rows, std::size_t streams, class W>
+void add_group(float alpha, MatrixView<const float> a, MatrixView<const W> b, std::size_t step,
+               std::size_t k, std::size_t i, MatrixView<float> c)
+{
+  std::array<std::array<float, streams>, rows> factors;
+  std::array<const W*, streams> from;
+  std::array<float*, rows> to;
+  for (std::size_t l = 0; l < streams; ++l) from[l] = b.row(k + l * step);
+  for (std::size_t r = 0; r < rows; ++r)
+  {
+    for (std::size_t l = 0; l < streams; ++l) factors[r][l] = alpha * a(i + r, k + l * step);
+    to[r] = c.row(i + r);
+  }
+  stored_sums<rows, streams>(Set{}, factors, from, c.cols(), to);
+}
+
+template <class Set, std::size_t streams, class W>
+void add_rows_by(float alpha, MatrixView<const float> a, MatrixView<const W> b, std::size_t step,
+                 MatrixView<float> c)
+{
+  for (std::size_t k = 0; k < step; ++k)
+  {
+    std::size_t i = 0;
+    for (; i + 4 <= c.rows(); i += 4) add_group<Set, 4, streams>(alpha, a, b, step, k, i, c);
+    for (; i < c.rows(); ++i) add_group<Set, 1, streams>(alpha, a, b, step, k, i, c);
+  }
+}
+
+#endif
+
+/// Y = alpha X B^T + beta Y; Y is not read when beta is 0. Returns false, and computes nothing, on
+/// a target without instructions for it.
+/// @pre if B has scales, X has whole blocks of columns
+template <class W>
+[[nodiscard]] bool multiply_rows([[maybe_unused]] Target target, [[maybe_unused]] float alpha,
+                                 [[maybe_unused]] MatrixView<const float> x,
+                                 [[maybe_unused]] const StoredRows<W>& b,
+                                 [[maybe_unused]] float beta, [[maybe_unused]] MatrixView<float> y)
+{
+#ifdef CUBIST_X86_TARGETS
+  if (target == Target::avx512) return multiply_rows_by<WideRegisters>(alpha, x, b, beta, y), true;
+  if (target == Target::avx2) return multiply_rows_by<NarrowRegisters>(alpha, x, b, beta, y), true;
+#endif
+  return false;
+}
+
+/// C += alpha A B for the first streams x step rows of B, of which rows `step` apart are read at a
+/// time. Returns false, and computes nothing, on a target without instructions for it.
+template <std::size_t streams, ShortReal W>
+[[nodiscard]] bool add_rows([[maybe_unused]] Target target, [[maybe_unused]] float alpha,
+                            [[maybe_unused]] MatrixView<const float> a,
+                            [[maybe_unused]] MatrixView<const W> b,
+                            [[maybe_unused]] std::size_t step, [[maybe_unused]] MatrixView<float> c)
+{
+#ifdef CUBIST_X86_TARGETS
+  if (target == Target::avx512)
+    return add_rows_by<WideRegisters, streams>(alpha, a, b, step, c), true;
+  if (target == Target::avx2)
+    return add_rows_by<NarrowRegisters, streams>(alpha, a, b, step, c), true;
+#endif
+  return false;
+}
+
+}  // namespace cubist::CUBIST_ABI::detail

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "cubist/engine/host/stored_rows.hpp"
+
+#include "catch.hpp"
+
+namespace engine_host_stored_rows_test
+{
+
+using namespace cubist;
+using detail::Target;
+
+namespace
+{
+
+constexpr Target targets[] = {Target::as_compiled, Target::avx2, Target::avx512};
+
+/// Small integers, of which all sums and products are exact.
+template <class T>
+std::vector<T> integers(std::size_t n, std::size_t seed)
+{
+  std::vector<T> all;
+  for (std::size_t i = 0; i < n; ++i)
+  {
+    const auto x = static_cast<float>((seed + 7 * i + i * i) % 9) - 4;
+    if constexpr (std::is_same_v<T, std::int8_t>)
+      all.push_back(static_cast<T>(x));
+    else
+      all.push_back(T{x});
+  }
+  return all;
+}
+
+/// y = 2 x b^T - y, by its definition.
+template <class W>
+void checks_products()
+{
+  for (const Target target : targets)
+    for (const std::size_t m : {1U, 3U, 6U})
+      for (const std::size_t n : {1U, 4U, 7U})
+        for (const std::size_t k : {32U, 75U, 2080U})
+        {
+          if (!detail::supports(target)) continue;
+          constexpr bool scaled = detail::StoredRows<W>::has_scales;
+          if (scaled && k % 32 != 0) continue;
+          CAPTURE(static_cast<int>(target), m, n, k);
+          const auto x = integers<float>(m * k, 1), before = integers<float>(m * n, 2);
+          const auto b = integers<W>(n * k, 3);
+          const auto scales = integers<half>(n * (k / 32), 4);
+          auto y = before;
+          const bool done = detail::multiply_rows(
+              target, 2, MatrixView<const float>{x.data(), {m, k}},
+              detail::StoredRows<W>{MatrixView<const W>{b.data(), {n, k}},
+                                    MatrixView<const half>{scales.data(), {n, k / 32}}},
+              -1, MatrixView<float>{y.data(), {m, n}});
+          REQUIRE(done == (target != Target::as_compiled));
+          for (std::size_t i = 0; i < m && done; ++i)
+            for (std::size_t j = 0; j < n; ++j)
+            {
+              float sum = 0;
+              for (std::size_t l = 0; l < k; ++l)
+                sum += x[i * k + l] * static_cast<float>(b[j * k + l]) *
+                       (scaled ? static_cast<float>(scales[j * (k / 32) + l / 32]) : 1);
+              REQUIRE(y[i * n + j] == 2 * sum - before[i * n + j]);
+            }
+        }
+}
+
+}  // namespace
+
+TEST_CASE("rows of 16-bit and 8-bit elements are multiplied exactly, on every instruction set")
+{
+  checks_products<bfloat16>();
+  checks_products<half>();
+  checks_products<std::int8_t>();
+}
+
+TEMPLATE_TEST_CASE("rows of 16-bit elements are added exactly, on every instruction set", "",
+                   bfloat16, half)
+{
+  for (const Target target : targets)
+    for (const std::size_t m : {1U, 5U})
+      for (const std::size_t n : {3U, 16U, 85U})
+      {
+        if (!detail::supports(target)) continue;
+        CAPTURE(static_cast<int>(target), m, n);
+        constexpr std::size_t k = 13;  // of which 3 x 4 rows are added
+        const auto a = integers<float>(m * k, 1), before = integers<float>(m * n, 2);
+        const auto b = integers<TestType>(k * n, 3);
+        auto c = before;
+        const bool done = detail::add_rows<4>(target, 2, MatrixView<const float>{a.data(), {m, k}},
+                                              MatrixView<const TestType>{b.data(), {k, n}}, 3,
+                                              MatrixView<float>{c.data(), {m, n}});
+        REQUIRE(done == (target != Target::as_compiled));
+        for (std::size_t i = 0; i < m && done; ++i)
+          for (std::size_t j = 0; j < n; ++j)
+          {
+            float sum = before[i * n + j];
+            for (std::size_t l = 0; l < 12; ++l)
+              sum += 2 * a[i * k + l] * static_cast<float>(b[l * n + j]);
+            REQUIRE(c[i * n + j] == sum);
+          }
+      }
+}
+
+TEST_CASE("a row that is not read, and a NaN, are treated as in float")
+{
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> x(2 * 32, 1), y(2, nan);
+  x[32 + 5] = nan;
+  const std::vector<bfloat16> b(32, bfloat16{2.0F});
+  const detail::StoredRows<bfloat16> rows{MatrixView<const bfloat16>{b.data(), {1, 32}}};
+  for (const Target target : {Target::avx2, Target::avx512})
+  {
+    if (!detail::supports(target)) continue;
+    REQUIRE(detail::multiply_rows(target, 1, MatrixView<const float>{x.data(), {2, 32}}, rows, 0,
+                                  MatrixView<float>{y.data(), {2, 1}}));
+    CHECK(y[0] == 64);  // beta is 0
+    CHECK(std::isnan(y[1]));
+  }
+}
+
+}  // namespace engine_host_stored_rows_test
