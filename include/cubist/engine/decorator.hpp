@@ -108,6 +108,27 @@ template <class T>
           true,
           bytes_of(x) + w.bytes() + bytes_of(y)};
 }
+template <class T>
+[[nodiscard]] EngineCall product_call(const char* function, const TriangularOperand& how, T,
+                                      MatrixView<const T> a, MatrixView<T> b)
+{
+  return {{function, b.rows(), b.cols(), a.rows()},
+          true,
+          how.op != Op::none,
+          false,
+          bytes_of(a) / 2 + 2 * bytes_of(b)};
+}
+template <class T>
+[[nodiscard]] EngineCall product_call(const char* function, const SymmetricOperand&, T,
+                                      MatrixView<const T> a, MatrixView<const T> b, T,
+                                      MatrixView<T> c)
+{
+  return {{function, c.rows(), c.cols(), a.rows()},
+          true,
+          false,
+          false,
+          bytes_of(a) / 2 + bytes_of(b) + bytes_of(c)};
+}
 template <class... Rest>
 [[nodiscard]] EngineCall product_call(const char* function, const AttentionShape& s, const Rest&...)
 {
@@ -225,6 +246,9 @@ class EngineDecorator : public E
   CUBIST_DECORATED(gemm_batch, detail::product_call)
   CUBIST_DECORATED(syrk, detail::product_call)
   CUBIST_DECORATED(multiply_stored, detail::product_call)
+  CUBIST_DECORATED(trmm, detail::product_call)
+  CUBIST_DECORATED(trsm, detail::product_call)
+  CUBIST_DECORATED(symm, detail::product_call)
   CUBIST_DECORATED(fused_affine, detail::affine_call)
   CUBIST_DECORATED(fused_attention, detail::product_call)
   CUBIST_DECORATED(fused_attention_gradients, detail::product_call)

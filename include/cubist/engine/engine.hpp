@@ -23,6 +23,8 @@
 //   ReadsStoredWeights a product with a weight of 16 or 8   matmul/stored_product.hpp refuses to
 //                      bits an element, which it reads as    store weights in this way
 //                      it is stored
+//   SolvesTriangles    products with triangular and          foreign/triangular.hpp does not
+//                      symmetric matrices                    compile
 //   FusesAffine        a bias and a function in a product    engine/epilogue.hpp computes a product
 //                                                            and a pass
 //   FusesAttention     attention without a matrix of scores  nn/attention/local_attention.hpp
@@ -91,6 +93,44 @@ enum class Triangle : std::uint8_t
 {
   lower,  ///< (i, j) for j <= i
   upper   ///< (i, j) for j >= i
+};
+
+/// The side of a product on which a triangular or symmetric matrix is.
+enum class Side : std::uint8_t
+{
+  left,  ///< A B
+  right  ///< B A
+};
+
+/// The diagonal of a triangular matrix.
+enum class Diagonal : std::uint8_t
+{
+  stored,  ///< is read
+  unit     ///< is all ones, and not read
+};
+
+/// What the triangle of a square matrix that is not stored has at (i, j).
+enum class Symmetry : std::uint8_t
+{
+  symmetric,  ///< A(j, i)
+  hermitian   ///< the conjugate of A(j, i); imaginary parts on the diagonal count as 0
+};
+
+/// How a triangular matrix A is a factor: op(A) B, or B op(A). Only its triangle is read.
+struct TriangularOperand
+{
+  Side side = Side::left;
+  Triangle triangle = Triangle::lower;  ///< the triangle of A, not of op(A)
+  Op op = Op::none;
+  Diagonal diagonal = Diagonal::stored;
+};
+
+/// How a symmetric or Hermitian matrix A is a factor: A B, or B A. Only one triangle is read.
+struct SymmetricOperand
+{
+  Side side = Side::left;
+  Triangle triangle = Triangle::lower;
+  Symmetry symmetry = Symmetry::symmetric;
 };
 
 /// Rows that are summed, in an engine's memory: row targets[l] of the result is the sum of the rows
@@ -184,6 +224,20 @@ template <class E, class T>
 concept ReadsStoredWeights = requires(const E& e, MatrixView<const T> in, const StoredView& w,
                                       MatrixView<T> out) {
   e.multiply_stored(in, w, out);
+};
+
+/// Engines that multiply by a matrix A of which one triangle is read, for elements T, as BLAS does:
+///
+///   trmm   b = alpha op(A) b, or alpha b op(A), for a triangular A
+///   trsm   the same with the inverse of op(A)
+///   symm   out = alpha A in + beta out, or alpha in A + beta out, for a symmetric or Hermitian A
+template <class E, class T>
+concept SolvesTriangles = requires(const E& e, T alpha, MatrixView<const T> in, MatrixView<T> out,
+                                   const TriangularOperand& triangular,
+                                   const SymmetricOperand& symmetric) {
+  e.trmm(triangular, alpha, in, out);
+  e.trsm(triangular, alpha, in, out);
+  e.symm(symmetric, alpha, in, in, alpha, out);
 };
 
 /// Engines whose library adds a bias to a product, and applies a function to it, as it is written.
@@ -301,6 +355,7 @@ inline constexpr std::array optional_parts{
     OptionalPart{"MultipliesBatches", MultipliesBatches<E, T>},
     OptionalPart{"ComputesTriangles", ComputesTriangles<E, T>},
     OptionalPart{"ReadsStoredWeights", ReadsStoredWeights<E, T>},
+    OptionalPart{"SolvesTriangles", SolvesTriangles<E, T>},
     OptionalPart{"FusesAffine", FusesAffine<E, T>},
     OptionalPart{"FusesAttention", FusesAttention<E, T>},
     OptionalPart{"PassesRows", PassesRows<E>},

@@ -35,6 +35,16 @@ namespace cubist::CUBIST_ABI
   return {.m = c.rows, .n = c.cols, .k = x.cols};
 }
 
+/// For a product of A, of which one triangle is read, with a matrix of shape `b`.
+/// @throws ShapeError unless A is square and as large as that side of the other matrix
+inline void require_square_factor(Side side, Shape a, Shape b)
+{
+  const std::size_t n = side == Side::left ? b.rows : b.cols;
+  require<ShapeError>(a.rows == n && a.cols == n, "got a matrix of ", a, " on the ",
+                      side == Side::left ? "left" : "right", " of one of ", b,
+                      ", so the sizes do not fit; pass a square matrix with ", n, " rows");
+}
+
 namespace detail
 {
 

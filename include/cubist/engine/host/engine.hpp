@@ -36,6 +36,7 @@
 #include "cubist/engine/host/index_loop.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
 #include "cubist/engine/host/row_sums.hpp"
+#include "cubist/engine/host/triangular_blas.hpp"
 #include "cubist/engine/shapes.hpp"
 #include "cubist/engine/stored_weight.hpp"
 #include "cubist/engine/widened.hpp"
@@ -59,38 +60,20 @@ template <std::floating_point T>
 void cblas_syrk(Triangle triangle, Op op, int n, int k, T alpha, const T* a, int ld_a, T beta, T* c,
                 int ld_c)
 {
-  const auto uplo = triangle == Triangle::lower ? CblasLower : CblasUpper;
-  const auto trans = op == Op::none ? CblasNoTrans : CblasTrans;
-  if constexpr (std::same_as<T, float>)
-    cblas_ssyrk(CblasRowMajor, uplo, trans, n, k, alpha, a, ld_a, beta, c, ld_c);
-  else
-    cblas_dsyrk(CblasRowMajor, uplo, trans, n, k, alpha, a, ld_a, beta, c, ld_c);
+  auto* const syrk = cblas_routine<T>(cblas_ssyrk, cblas_dsyrk, cblas_csyrk, cblas_zsyrk);
+  syrk(CblasRowMajor, cblas_triangle(triangle), cblas_op<T>(op), n, k, alpha, a, ld_a, beta, c,
+       ld_c);
 }
 
 template <Scalar T>
 void cblas_gemm(Op op_a, Op op_b, int m, int n, int k, T alpha, const T* a, int ld_a, const T* b,
                 int ld_b, T beta, T* c, int ld_c)
 {
-  const auto cblas_op = [](Op op) {
-    if (op == Op::none) return CblasNoTrans;
-    return op == Op::adjoint && ComplexScalar<T> ? CblasConjTrans : CblasTrans;
-  };
-  const auto call = [&](auto gemm, auto scalar) {
-    using R = Real<T>;
-    gemm(CblasRowMajor, cblas_op(op_a), cblas_op(op_b), m, n, k, scalar(alpha),
-         reinterpret_cast<const R*>(a), ld_a, reinterpret_cast<const R*>(b), ld_b, scalar(beta),
-         reinterpret_cast<R*>(c), ld_c);
-  };
-  const auto by_value = [](const T& x) { return x; };
-  const auto by_address = [](const T& x) { return reinterpret_cast<const Real<T>*>(&x); };
-  if constexpr (std::same_as<T, float>)
-    call(cblas_sgemm, by_value);
-  else if constexpr (std::same_as<T, double>)
-    call(cblas_dgemm, by_value);
-  else if constexpr (std::same_as<T, std::complex<float>>)
-    call(cblas_cgemm, by_address);
-  else
-    call(cblas_zgemm, by_address);
+  using R = Real<T>;
+  auto* const gemm = cblas_routine<T>(cblas_sgemm, cblas_dgemm, cblas_cgemm, cblas_zgemm);
+  gemm(CblasRowMajor, cblas_op<T>(op_a), cblas_op<T>(op_b), m, n, k, cblas_factor(alpha),
+       reinterpret_cast<const R*>(a), ld_a, reinterpret_cast<const R*>(b), ld_b, cblas_factor(beta),
+       reinterpret_cast<R*>(c), ld_c);
 }
 
 }  // namespace detail
@@ -179,6 +162,37 @@ class HostEngine
   void multiply_stored(MatrixView<const T> x, const StoredView& w, MatrixView<T> y) const
   {
     detail::multiply_stored(*this, x, w, y);
+  }
+
+  /// B = alpha op(A) B, or B = alpha B op(A), for a triangular matrix A.
+  /// @throws ShapeError unless the shapes fit and are below 2^31
+  template <Scalar T>
+  requires(!ShortReal<T>) void trmm(const TriangularOperand& how, T alpha, MatrixView<const T> a,
+                                    MatrixView<T> b) const
+  {
+    triangular(false, how, alpha, a, b);
+  }
+  /// The same with the inverse of op(A).
+  template <Scalar T>
+  requires(!ShortReal<T>) void trsm(const TriangularOperand& how, T alpha, MatrixView<const T> a,
+                                    MatrixView<T> b) const
+  {
+    triangular(true, how, alpha, a, b);
+  }
+  /// C = alpha A B + beta C, or C = alpha B A + beta C, for a symmetric or Hermitian matrix A.
+  /// @throws ShapeError unless the shapes fit and are below 2^31
+  template <Scalar T>
+  requires(!ShortReal<T>) void symm(const SymmetricOperand& how, T alpha, MatrixView<const T> a,
+                                    MatrixView<const T> b, T beta, MatrixView<T> c) const
+  {
+    require_square_factor(how.side, a.shape(), c.shape());
+    require_shape(b.shape(), c.shape());
+    if (c.size() == 0) return;
+    using detail::blas_int;
+    const detail::GemmSemaphore semaphore;
+    detail::cblas_symmetric<T>(how, blas_int(c.rows()), blas_int(c.cols()), alpha, a.data(),
+                               blas_int(a.ld()), b.data(), blas_int(b.ld()), beta, c.data(),
+                               blas_int(c.ld()));
   }
 
   template <Element T>
@@ -320,6 +334,18 @@ class HostEngine
   }
 
  private:
+  template <Scalar T>
+  void triangular(bool solves, const TriangularOperand& how, T alpha, MatrixView<const T> a,
+                  MatrixView<T> b) const
+  {
+    require_square_factor(how.side, a.shape(), b.shape());
+    if (b.size() == 0) return;
+    using detail::blas_int;
+    const detail::GemmSemaphore semaphore;
+    detail::cblas_triangular<T>(solves, how, blas_int(b.rows()), blas_int(b.cols()), alpha,
+                                a.data(), blas_int(a.ld()), b.data(), blas_int(b.ld()));
+  }
+
   /// Calls add(row) with a row of zeros, in which it sums.
   template <class T, class F>
   void sum_up(MatrixView<T> sums, F add) const
