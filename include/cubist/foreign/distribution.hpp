@@ -167,7 +167,7 @@ class Distribution
   Distribution(Shape shape, const ProcessGrid& grid, StorageOrder order,
                std::vector<detail::IndexSet> rows, std::vector<detail::IndexSet> cols)
       : cyclic_{std::make_shared<const Cyclic>(
-            Cyclic{grid, order, std::move(rows), std::move(cols)})},
+            Cyclic{grid, order, std::move(rows), std::move(cols), {}})},
         window_{shape}
   {
   }
@@ -237,7 +237,7 @@ class Distribution
   /// Ranks from this number on hold no element.
   [[nodiscard]] int ranks() const
   {
-    if (cyclic_) return cyclic_->grid.size();
+    if (cyclic_) return cyclic_->ranks();
     return list_->empty() ? 0 : list_->back().rank + 1;
   }
   /// The number of elements of the whole matrix that a rank stores, including those outside of the
@@ -261,9 +261,10 @@ class Distribution
   {
     if (!cyclic_) return rectangle(rank, index).shape;
     const ProcessGrid& grid = cyclic_->grid;
-    if (rank >= grid.size()) return {};
-    return {detail::set_of(cyclic_->rows, grid.row(rank)).stored(),
-            detail::set_of(cyclic_->cols, grid.col(rank)).stored()};
+    const int process = cyclic_->process(rank);
+    if (process < 0) return {};
+    return {detail::set_of(cyclic_->rows, grid.row(process)).stored(),
+            detail::set_of(cyclic_->cols, grid.col(process)).stored()};
   }
   /// The shape of what a local array has of the sub-matrix.
   /// @pre index < local_arrays(rank)
@@ -279,9 +280,10 @@ class Distribution
       return held(IndexSet::interval(r.i, r.shape.rows), IndexSet::interval(r.j, r.shape.cols));
     }
     const ProcessGrid& grid = cyclic_->grid;
-    if (rank >= grid.size()) return {};
-    return held(detail::set_of(cyclic_->rows, grid.row(rank)),
-                detail::set_of(cyclic_->cols, grid.col(rank)));
+    const int process = cyclic_->process(rank);
+    if (process < 0) return {};
+    return held(detail::set_of(cyclic_->rows, grid.row(process)),
+                detail::set_of(cyclic_->cols, grid.col(process)));
   }
   /// The order of elements in a local array.
   /// @pre index < local_arrays(rank)
@@ -309,6 +311,28 @@ class Distribution
     part.j_ += j;
     part.window_ = shape;
     return part;
+  }
+
+  /// The same block-cyclic matrix on other ranks: rank r holds what process `processes[r]` of the
+  /// grid does, counted as if it were the rank; nothing if that is -1.
+  /// @throws ArgumentError unless each process of the grid is one rank
+  /// @pre is_block_cyclic()
+  [[nodiscard]] Distribution on_ranks(std::vector<int> processes) const
+  {
+    const int size = cyclic_->grid.size();
+    std::vector<int> found(static_cast<std::size_t>(size));
+    for (const int p : processes)
+      if (p >= 0 && p < size) ++found[static_cast<std::size_t>(p)];
+    for (int p = 0; p < size; ++p)
+      require<ArgumentError>(found[static_cast<std::size_t>(p)] == 1, "got ",
+                             found[static_cast<std::size_t>(p)], " ranks for process ", p,
+                             " of a grid, so elements would have no place, or two; give each "
+                             "process to one rank");
+    Distribution d{*this};
+    Cyclic cyclic{*cyclic_};
+    cyclic.processes = std::move(processes);
+    d.cyclic_ = std::make_shared<const Cyclic>(std::move(cyclic));
+    return d;
   }
 
   /// Whether the same ranks hold the same elements by the same formula or list.
@@ -370,13 +394,15 @@ class Distribution
     patches.row_sets = detail::windows(cyclic_->rows, i_, window_.rows);
     patches.col_sets = detail::windows(cyclic_->cols, j_, window_.cols);
     patches.groups.resize(patches.row_sets.size() * patches.col_sets.size());
-    for (int rank = 0; rank < grid.size(); ++rank)
+    for (int rank = 0; rank < cyclic_->ranks(); ++rank)
     {
-      const std::size_t p = patches.row_sets.size() == 1 ? 0 : std::size_t(grid.row(rank));
-      const std::size_t q = patches.col_sets.size() == 1 ? 0 : std::size_t(grid.col(rank));
+      patches.first.push_back(patches.all.size());
+      const int process = cyclic_->process(rank);
+      if (process < 0) continue;
+      const std::size_t p = patches.row_sets.size() == 1 ? 0 : std::size_t(grid.row(process));
+      const std::size_t q = patches.col_sets.size() == 1 ? 0 : std::size_t(grid.col(process));
       const std::size_t group = p * patches.col_sets.size() + q;
       patches.groups[group].push_back(patches.all.size());
-      patches.first.push_back(patches.all.size());
       patches.all.push_back({rank, p, q, 0, group, cyclic_->order == StorageOrder::row_major});
     }
     patches.first.push_back(patches.all.size());
@@ -421,6 +447,17 @@ class Distribution
     StorageOrder order;
     std::vector<detail::IndexSet> rows;
     std::vector<detail::IndexSet> cols;
+    std::vector<int> processes;  // of each rank, or -1; empty if rank p is process p
+
+    [[nodiscard]] int ranks() const
+    {
+      return processes.empty() ? grid.size() : static_cast<int>(processes.size());
+    }
+    [[nodiscard]] int process(int rank) const
+    {
+      if (rank >= ranks()) return -1;
+      return processes.empty() ? rank : processes[static_cast<std::size_t>(rank)];
+    }
     friend bool operator==(const Cyclic&, const Cyclic&) = default;
   };
 

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Products with a matrix of which one triangle is read, and rank-k updates of one triangle, of
+// distributed matrices of any layouts, as ScaLAPACK's p?symm, p?hemm, p?trmm, p?trsm, p?syrk and
+// p?herk compute them:
+//
+//   symm    C (M, N) = alpha A B + beta C, or alpha B A + beta C     A symmetric or Hermitian
+//   trmm    B (M, N) = alpha op(A) B, or alpha B op(A)               A triangular
+//   trsm    B (M, N) = alpha op(A)^-1 B, or alpha B op(A)^-1         A triangular
+//   syrk    a triangle of C (N, N) = alpha op(A) op(A)^T + beta C, or with the adjoint
+//
+// The triangle is cut in two halves again and again, down to blocks of the diagonal:
+//
+//        | A1     |      trsm, A on the left:  1. B1 = A1^-1 B1     trmm:  1. B2 = A2 B2
+//    A = |        |                            2. B2 -= A21 B1             2. B2 += A21 B1
+//        | A21 A2 |                            3. B2 = A2^-1 B2            3. B1 = A1 B1
+//
+// Steps 1 and 3 cut again; step 2 is a product of rectangles. Where op(A) is an upper triangle, or
+// A is on the right, the halves change places. symm adds A21 B1 to C2 and A21^T B2 to C1; syrk
+// computes C21 from both halves of A. So every stored element of A is multiplied as often as it
+// counts, and nothing is multiplied by a zero.
+//
+// A block of the diagonal is solved or multiplied by BLAS: each rank gets the block's triangle, and
+// an equal part of the columns of B (rows, if A is on the right), which are independent. For syrk
+// it gets an equal part of the columns of op(A), and the parts of C are summed.
+//
+// Elements sent, for L cuts in halves: those of the products, which are 2^(l-1) of A / 2^l by B /
+// 2^l for l = 1 ... L, so A is sent half and B L / 2 times as often as in one product of the
+// matrices; and on each rank, for the blocks, M^2 / 2^(L+1) of A and 2 M N / P of B.
+//
+// Source: Elmroth, Gustavson, Jonsson, Kågström, "Recursive blocked algorithms and hybrid data
+// structures for dense matrix library software", SIAM Review 46 (2004), section 3.
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cubist/comm/communicator.hpp"
+#include "cubist/comm/reduction.hpp"
+#include "cubist/core/block.hpp"
+#include "cubist/core/error.hpp"
+#include "cubist/core/matrix_view.hpp"
+#include "cubist/core/scalar.hpp"
+#include "cubist/engine/engine.hpp"
+#include "cubist/engine/shapes.hpp"
+#include "cubist/foreign/add.hpp"
+#include "cubist/foreign/block_cyclic.hpp"
+#include "cubist/foreign/convert.hpp"
+#include "cubist/foreign/copy_blocks.hpp"
+#include "cubist/foreign/distribution.hpp"
+#include "cubist/foreign/foreign_matrix.hpp"
+#include "cubist/foreign/index_set.hpp"
+#include "cubist/foreign/matrix_part.hpp"
+#include "cubist/foreign/redistribute.hpp"
+#include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/scheme/mesh.hpp"
+
+namespace cubist::CUBIST_ABI
+{
+
+namespace detail
+{
+
+[[nodiscard]] constexpr MatrixPart part_of(Triangle t)
+{
+  return t == Triangle::lower ? MatrixPart::lower : MatrixPart::upper;
+}
+
+/// The transpose that completes a symmetric or Hermitian matrix.
+[[nodiscard]] constexpr Op mirror_of(Symmetry s)
+{
+  return s == Symmetry::hermitian ? Op::adjoint : Op::transpose;
+}
+
+/// A matrix in two halves.
+/// @tparam X has shape() and submatrix(i, j, shape)
+template <class X>
+struct Halves
+{
+  X first;
+  X second;
+
+  /// @param side left: rows [0, h) and the rest, right: columns
+  Halves(const X& x, Side side, std::size_t h)
+      : first{side == Side::left ? x.submatrix(0, 0, {h, x.shape().cols})
+                                 : x.submatrix(0, 0, {x.shape().rows, h})},
+        second{side == Side::left ? x.submatrix(h, 0, {x.shape().rows - h, x.shape().cols})
+                                  : x.submatrix(0, h, {x.shape().rows, x.shape().cols - h})}
+  {
+  }
+};
+
+/// The blocks of a triangle: two of the diagonal, and the one between them.
+template <class X>
+struct TriangleBlocks
+{
+  X first;
+  X second;
+  X between;
+
+  TriangleBlocks(const X& x, Triangle t, std::size_t h)
+      : first{x.submatrix(0, 0, {h, h})},
+        second{x.submatrix(h, h, {x.shape().rows - h, x.shape().rows - h})},
+        between{t == Triangle::lower ? x.submatrix(h, 0, {x.shape().rows - h, h})
+                                     : x.submatrix(0, h, {h, x.shape().rows - h})}
+  {
+  }
+};
+
+/// Whether op(A)^-1 B begins with the first half of B.
+[[nodiscard]] constexpr bool solves_first_half_first(const TriangularOperand& how)
+{
+  const bool is_lower = (how.triangle == Triangle::lower) == (how.op == Op::none);
+  return is_lower == (how.side == Side::left);
+}
+
+// The cuts in halves. `Steps` has
+//
+//   cut(n)                                   the rows of the first half of a triangle of n rows, or
+//                                            0 if it is one block
+//   multiply(op_a, op_b, alpha, a, b, beta, c)
+//   trsm, trmm, symm, syrk                   of one block, with the arguments below
+
+/// C = alpha op(A) B + beta C, or with A on the right.
+template <class Steps, class T, class A, class B, class C>
+void multiply_from(Steps& steps, Side side, Op op, T alpha, const A& a, const B& b, T beta,
+                   const C& c)
+{
+  if (side == Side::left)
+    steps.multiply(op, Op::none, alpha, a, b, beta, c);
+  else
+    steps.multiply(Op::none, op, alpha, b, a, beta, c);
+}
+
+template <class Steps, class T, class A, class B>
+void trsm_by_halves(Steps& steps, const TriangularOperand& how, T alpha, const A& a, const B& b)
+{
+  const std::size_t h = steps.cut(a.shape().rows);
+  if (h == 0) return steps.trsm(how, alpha, a, b);
+  const TriangleBlocks<A> blocks{a, how.triangle, h};
+  const Halves<B> halves{b, how.side, h};
+  const bool in_order = solves_first_half_first(how);
+  const B& known = in_order ? halves.first : halves.second;
+  const B& rest = in_order ? halves.second : halves.first;
+  trsm_by_halves(steps, how, alpha, in_order ? blocks.first : blocks.second, known);
+  multiply_from(steps, how.side, how.op, T{-1}, blocks.between, known, alpha, rest);
+  trsm_by_halves(steps, how, T{1}, in_order ? blocks.second : blocks.first, rest);
+}
+
+template <class Steps, class T, class A, class B>
+void trmm_by_halves(Steps& steps, const TriangularOperand& how, T alpha, const A& a, const B& b)
+{
+  const std::size_t h = steps.cut(a.shape().rows);
+  if (h == 0) return steps.trmm(how, alpha, a, b);
+  const TriangleBlocks<A> blocks{a, how.triangle, h};
+  const Halves<B> halves{b, how.side, h};
+  const bool in_order = !solves_first_half_first(how);
+  const B& sum = in_order ? halves.first : halves.second;
+  const B& rest = in_order ? halves.second : halves.first;
+  trmm_by_halves(steps, how, alpha, in_order ? blocks.first : blocks.second, sum);
+  multiply_from(steps, how.side, how.op, alpha, blocks.between, rest, T{1}, sum);
+  trmm_by_halves(steps, how, alpha, in_order ? blocks.second : blocks.first, rest);
+}
+
+template <class Steps, class T, class A, class B, class C>
+void symm_by_halves(Steps& steps, const SymmetricOperand& how, T alpha, const A& a, const B& b,
+                    T beta, const C& c)
+{
+  const std::size_t h = steps.cut(a.shape().rows);
+  if (h == 0) return steps.symm(how, alpha, a, b, beta, c);
+  const TriangleBlocks<A> blocks{a, how.triangle, h};
+  const Halves<B> in{b, how.side, h};
+  const Halves<C> out{c, how.side, h};
+  symm_by_halves(steps, how, alpha, blocks.first, in.first, beta, out.first);
+  symm_by_halves(steps, how, alpha, blocks.second, in.second, beta, out.second);
+  // The block multiplies the first half of B as it is stored if it is A21 on the left of B, or A12
+  // on its right.
+  const bool is_stored = (how.triangle == Triangle::lower) == (how.side == Side::left);
+  const Op mirror = mirror_of(how.symmetry);
+  multiply_from(steps, how.side, is_stored ? Op::none : mirror, alpha, blocks.between, in.first,
+                T{1}, out.second);
+  multiply_from(steps, how.side, is_stored ? mirror : Op::none, alpha, blocks.between, in.second,
+                T{1}, out.first);
+}
+
+template <class Steps, class T, class A, class C>
+void syrk_by_halves(Steps& steps, Triangle triangle, Op op, Symmetry symmetry, T alpha, const A& a,
+                    T beta, const C& c)
+{
+  const std::size_t h = steps.cut(c.shape().rows);
+  if (h == 0) return steps.syrk(triangle, op, symmetry, alpha, a, beta, c);
+  const TriangleBlocks<C> blocks{c, triangle, h};
+  const Halves<A> halves{a, op == Op::none ? Side::left : Side::right, h};
+  syrk_by_halves(steps, triangle, op, symmetry, alpha, halves.first, beta, blocks.first);
+  syrk_by_halves(steps, triangle, op, symmetry, alpha, halves.second, beta, blocks.second);
+  const bool is_lower = triangle == Triangle::lower;
+  const Op mirror = mirror_of(symmetry);
+  steps.multiply(op == Op::none ? Op::none : mirror, op == Op::none ? mirror : Op::none, alpha,
+                 is_lower ? halves.second : halves.first, is_lower ? halves.first : halves.second,
+                 beta, blocks.between);
+}
+
+/// A matrix in new memory, stored by rows.
+template <Scalar T>
+class TemporaryMatrix
+{
+ public:
+  /// The whole matrix on each rank.
+  template <Communicator C>
+  [[nodiscard]] static TemporaryMatrix replicated(const C& world, Shape shape)
+  {
+    return {world,
+            {.shape = shape,
+             .block = {std::max<std::size_t>(shape.rows, 1), std::max<std::size_t>(shape.cols, 1)},
+             .grid = {1, world.size()},
+             .col_source = -1,
+             .order = StorageOrder::row_major}};
+  }
+  /// A block of columns on each rank, or of rows.
+  template <Communicator C>
+  [[nodiscard]] static TemporaryMatrix cut(const C& world, Shape shape, bool by_columns)
+  {
+    const int n = world.size();
+    return {world, one_block_a_rank(shape, by_columns ? ProcessGrid{1, n} : ProcessGrid{n, 1})};
+  }
+
+  [[nodiscard]] const ForeignMatrix<T>& matrix() const { return matrix_; }
+  /// The elements of this rank.
+  [[nodiscard]] MatrixView<T> local() { return {memory_.data(), shape_}; }
+  [[nodiscard]] std::vector<T>& memory() { return memory_; }
+
+ private:
+  template <Communicator C>
+  TemporaryMatrix(const C& world, const BlockCyclic& layout)
+      : shape_{Distribution{layout}.local_shape(world.rank())},
+        memory_(shape_.size()),
+        matrix_{world, layout, memory_.data(), std::max<std::size_t>(shape_.cols, 1)}
+  {
+  }
+
+  Shape shape_;
+  std::vector<T> memory_;
+  ForeignMatrix<T> matrix_;
+};
+
+/// One block of the diagonal, and the matrix that it multiplies, on all ranks of `world`.
+template <Communicator C, Scalar T>
+struct SharedOutBlock
+{
+  TemporaryMatrix<T> a;  // the triangle, on each rank
+  TemporaryMatrix<T> b;  // a part of it on each rank
+
+  SharedOutBlock(C& world, Side side, Triangle triangle, const ForeignMatrix<const T>& from_a,
+                 const ForeignMatrix<const T>& from_b)
+      : a{TemporaryMatrix<T>::replicated(world, from_a.shape())},
+        b{TemporaryMatrix<T>::cut(world, from_b.shape(), side == Side::left)}
+  {
+    cubist::add(world, from_a, a.matrix(), ConversionOptions<T>{}, part_of(triangle));
+    cubist::redistribute(world, from_b, b.matrix());
+  }
+};
+
+/// B = alpha op(A)^-1 B, or the product.
+template <class E, Communicator C, Scalar T>
+void multiply_block(const E& engine, C& world, bool solves, const TriangularOperand& how, T alpha,
+                    const ForeignMatrix<const T>& a, const ForeignMatrix<T>& b)
+{
+  SharedOutBlock<C, T> block{world, how.side, how.triangle, a, b};
+  const MatrixView<const T> triangle{block.a.local()};
+  if (solves)
+    engine.trsm(how, alpha, triangle, block.b.local());
+  else
+    engine.trmm(how, alpha, triangle, block.b.local());
+  cubist::redistribute(world, block.b.matrix(), b);
+}
+
+template <class E, Communicator C, Scalar T>
+void symm_block(const E& engine, C& world, const SymmetricOperand& how, T alpha,
+                const ForeignMatrix<const T>& a, const ForeignMatrix<const T>& b, T beta,
+                const ForeignMatrix<T>& c)
+{
+  SharedOutBlock<C, T> block{world, how.side, how.triangle, a, b};
+  auto out = TemporaryMatrix<T>::cut(world, c.shape(), how.side == Side::left);
+  engine.symm(how, alpha, MatrixView<const T>{block.a.local()},
+              MatrixView<const T>{block.b.local()}, T{}, out.local());
+  cubist::redistribute(world, out.matrix(), c, {Op::none, T{1}, beta});
+}
+
+template <class E, Communicator C, Scalar T>
+void syrk_block(const E& engine, C& world, Triangle triangle, Op op, Symmetry symmetry, T alpha,
+                const ForeignMatrix<const T>& a, T beta, const ForeignMatrix<T>& c)
+{
+  auto mine = TemporaryMatrix<T>::cut(world, a.shape(), op == Op::none);
+  cubist::redistribute(world, a, mine.matrix());
+  auto sum = TemporaryMatrix<T>::replicated(world, c.shape());
+  const Op mirror = mirror_of(symmetry);
+  const MatrixView<const T> in{mine.local()};
+  engine.gemm(op == Op::none ? Op::none : mirror, op == Op::none ? mirror : Op::none, alpha, in, in,
+              T{}, sum.local());
+  world.all_reduce(sum.memory());
+  cubist::add(world, sum.matrix(), c, {Op::none, T{1}, beta}, part_of(triangle));
+}
+
+/// Sets the imaginary parts of this rank's elements (i, i) to 0.
+template <class T>
+void make_diagonal_real(const ForeignMatrix<T>& m)
+{
+  if constexpr (ComplexScalar<T>)
+  {
+    const Patches patches = m.distribution().patches();
+    for (std::size_t k = patches.begin(m.rank()); k < patches.end(m.rank()); ++k)
+    {
+      const Patch& p = patches.all[k];
+      const LocalArray<T>& a = m.arrays()[p.array];
+      const auto one =
+          p.row_major ? std::pair{a.ld, std::size_t{1}} : std::pair{std::size_t{1}, a.ld};
+      for_each_common_run(patches.rows(p), patches.cols(p),
+                          [&](std::size_t, std::size_t size, std::size_t row, std::size_t col) {
+                            for (std::size_t i = 0; i < size; ++i)
+                              a.data[(row + i) * one.first + (col + i) * one.second].imag(0);
+                          });
+    }
+  }
+}
+
+/// The steps of products on the mesh of a scheme.
+template <SchemeType S, class B, Scalar T>
+class MeshSteps
+{
+  using M = Mesh<S, B>;
+  using Engine = typename M::Engine;
+  using Matmul = DistMatMul<S, B, T>;
+  using In = ForeignMatrix<const T>;
+  using Out = ForeignMatrix<T>;
+  static_assert(in_host_memory<Engine> && SolvesTriangles<Engine, T>,
+                "triangles of foreign matrices are solved in host memory; use a backend whose "
+                "engine has BLAS's trmm, trsm and symm");
+
+ public:
+  /// @param n rows of the triangle
+  MeshSteps(const M& mesh, std::size_t n)
+      : mesh_{mesh},
+        block_{std::max<std::size_t>(ceil_div(n, most_blocks), least_block)}
+  {
+  }
+
+  [[nodiscard]] std::size_t cut(std::size_t n) const { return n <= block_ ? 0 : n / 2; }
+
+  void multiply(Op op_a, Op op_b, T alpha, const In& a, const In& b, T beta, const Out& c)
+  {
+    const auto [m, n] = c.shape();
+    const ProductSize size{m, n, op_shape(op_a, a.shape()).cols};
+    typename Matmul::Input x{mesh_, {m, size.k}};
+    typename Matmul::Weight w{mesh_, {size.k, n}};
+    typename Matmul::Output y{mesh_, {m, n}};
+    cubist::redistribute(a, x, ConversionOptions<T>{op_a});
+    cubist::redistribute(b, w, ConversionOptions<T>{op_b});
+    if (mesh_.active()) Matmul{mesh_, size}.forward(x, w, y);
+    cubist::redistribute(std::as_const(y), c, {Op::none, alpha, beta});
+  }
+  void trsm(const TriangularOperand& how, T alpha, const In& a, const Out& b)
+  {
+    multiply_block(mesh_.engine(), mesh_.parent(), true, how, alpha, a, b);
+  }
+  void trmm(const TriangularOperand& how, T alpha, const In& a, const Out& b)
+  {
+    multiply_block(mesh_.engine(), mesh_.parent(), false, how, alpha, a, b);
+  }
+  void symm(const SymmetricOperand& how, T alpha, const In& a, const In& b, T beta, const Out& c)
+  {
+    symm_block(mesh_.engine(), mesh_.parent(), how, alpha, a, b, beta, c);
+  }
+  void syrk(Triangle triangle, Op op, Symmetry symmetry, T alpha, const In& a, T beta, const Out& c)
+  {
+    syrk_block(mesh_.engine(), mesh_.parent(), triangle, op, symmetry, alpha, a, beta, c);
+  }
+
+ private:
+  static constexpr std::size_t most_blocks = 8;
+  static constexpr std::size_t least_block = 16;
+
+  const M& mesh_;
+  std::size_t block_;
+};
+
+/// B = alpha B, for what this rank has of it; for alpha 0 it is overwritten.
+template <Scalar T>
+void scale(T alpha, const ForeignMatrix<T>& b, MatrixPart part = MatrixPart::all)
+{
+  scale_own(b, part, Combine<T>{T{}, false, alpha});
+}
+
+}  // namespace detail
+
+/// C = alpha A B + beta C, or C = alpha B A + beta C, where A is symmetric or Hermitian, with the
+/// products of a scheme on the mesh. Matrices may lie in any way on the ranks of the mesh's parent,
+/// all of which call it. The other triangle of A is not read; C is not read if beta is 0, nor A
+/// and B if alpha is.
+/// @pre C shares no memory with A or B
+/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
+/// ranks
+template <SchemeType S, class B, Scalar T>
+void symm(const Mesh<S, B>& mesh, const SymmetricOperand& how, std::type_identity_t<T> alpha,
+          const ForeignMatrix<const std::type_identity_t<T>>& a,
+          const ForeignMatrix<const std::type_identity_t<T>>& b, std::type_identity_t<T> beta,
+          const ForeignMatrix<T>& c)
+{
+  require_square_factor(how.side, a.shape(), c.shape());
+  require_shape(b.shape(), c.shape());
+  if (c.shape().size() == 0) return;
+  if (alpha == T{}) return detail::scale(beta, c);
+  detail::MeshSteps<S, B, T> steps{mesh, a.shape().rows};
+  detail::symm_by_halves(steps, how, alpha, a, b, beta, c);
+}
+
+/// B = alpha op(A) B, or B = alpha B op(A), where A is triangular; as above.
+/// @pre B shares no memory with A
+/// @throws as above
+template <SchemeType S, class B, Scalar T>
+void trmm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identity_t<T> alpha,
+          const ForeignMatrix<const std::type_identity_t<T>>& a, const ForeignMatrix<T>& b)
+{
+  require_square_factor(how.side, a.shape(), b.shape());
+  if (b.shape().size() == 0) return;
+  if (alpha == T{}) return detail::scale(T{}, b);
+  detail::MeshSteps<S, B, T> steps{mesh, a.shape().rows};
+  detail::trmm_by_halves(steps, how, alpha, a, b);
+}
+
+/// Solves op(A) X = alpha B, or X op(A) = alpha B, where A is triangular; B becomes X. As above.
+/// @pre B shares no memory with A
+/// @throws as above
+template <SchemeType S, class B, Scalar T>
+void trsm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identity_t<T> alpha,
+          const ForeignMatrix<const std::type_identity_t<T>>& a, const ForeignMatrix<T>& b)
+{
+  require_square_factor(how.side, a.shape(), b.shape());
+  if (b.shape().size() == 0) return;
+  if (alpha == T{}) return detail::scale(T{}, b);
+  detail::MeshSteps<S, B, T> steps{mesh, a.shape().rows};
+  detail::trsm_by_halves(steps, how, alpha, a, b);
+}
+
+/// A triangle of C (N, N) = alpha A A^T + beta C for A (N, K), or alpha A^T A + beta C for A (K, N)
+/// if op is not Op::none. With Symmetry::hermitian the adjoint stands for the transpose, and the
+/// diagonal of C becomes real. The other triangle of C is neither read nor written. As above.
+/// @pre C shares no memory with A; for a Hermitian C, alpha and beta are real
+/// @throws as above
+template <SchemeType S, class B, Scalar T>
+void syrk(const Mesh<S, B>& mesh, Triangle triangle, Op op, Symmetry symmetry,
+          std::type_identity_t<T> alpha, const ForeignMatrix<const std::type_identity_t<T>>& a,
+          std::type_identity_t<T> beta, const ForeignMatrix<T>& c)
+{
+  const std::size_t k = syrk_size(op, a.shape(), c.shape()).k;
+  if (alpha == T{} || k == 0)
+    detail::scale(beta, c, detail::part_of(triangle));
+  else if (c.shape().size() > 0)
+  {
+    detail::MeshSteps<S, B, T> steps{mesh, c.shape().rows};
+    detail::syrk_by_halves(steps, triangle, op, symmetry, alpha, a, beta, c);
+  }
+  if (symmetry == Symmetry::hermitian) detail::make_diagonal_real(c);
+}
+
+}  // namespace cubist::CUBIST_ABI
