@@ -59,20 +59,27 @@ struct LocalPart
   return {rows.first_position(), cols.first_position(), {rows.size(), cols.size()}};
 }
 
+/// The indices of a set, in their order.
+[[nodiscard]] inline std::vector<std::size_t> indices(const IndexSet& set)
+{
+  std::vector<std::size_t> all;
+  IndexRun run;
+  for (std::size_t at = 0; set.next(at, run); at = run.end)
+    for (std::size_t i = run.begin; i < run.end; ++i) all.push_back(i);
+  return all;
+}
+
 /// The rows and columns of the sub-matrix that a part of the local array has, which count from 0.
 [[nodiscard]] inline std::pair<std::vector<std::size_t>, std::vector<std::size_t>>
 indices_of(const SubMatrixPlace& x, Shape shape, const LocalPart& part, int rank)
 {
-  const auto indices = [](const IndexSet& set, std::size_t first, std::size_t count) {
-    std::vector<std::size_t> all;
-    IndexRun run;
-    for (std::size_t at = 0; set.next(at, run); at = run.end)
-      for (std::size_t k = 0; k < run.end - run.begin; ++k)
-        if (run.position + k >= first && all.size() < count) all.push_back(run.begin + k);
-    return all;
+  const auto some = [](const IndexSet& set, std::size_t first, std::size_t count) {
+    const auto all = indices(set);
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first - set.first_position());
+    return std::vector<std::size_t>(begin, begin + static_cast<std::ptrdiff_t>(count));
   };
   const auto [rows, cols] = local_sets(x, shape, rank);
-  return {indices(rows, part.row, part.shape.rows), indices(cols, part.col, part.shape.cols)};
+  return {some(rows, part.row, part.shape.rows), some(cols, part.col, part.shape.cols)};
 }
 
 /// @param uses whether the elements are read or written
@@ -105,14 +112,15 @@ void require_block_cyclic(const char* name, const BlockCyclicMatrix<T>& x, Shape
 
 /// @throws ArgumentError, on this rank alone, if `overlaps(part)`, which is asked where C and A
 /// have elements in common in the same array, says that C would overwrite elements of A
-template <class T, class F>
-void require_apart(const char* name, const BlockCyclicMatrix<const T>& a, Shape of_a,
-                   const BlockCyclicMatrix<T>& c, Shape of_c, int rank, F overlaps)
+/// @param written the name of C
+template <class T, class U, class F>
+void require_apart(const char* name, const BlockCyclicMatrix<T>& a, Shape of_a, const char* written,
+                   const BlockCyclicMatrix<U>& c, Shape of_c, int rank, F overlaps)
 {
   if (a.data != c.data || a.ld != c.ld) return;
   const auto part = common_part(local_part(a.place, of_a, rank), local_part(c.place, of_c, rank));
-  require<ArgumentError>(part.shape.size() == 0 || !overlaps(part), "got a C that has elements of ",
-                         name,
+  require<ArgumentError>(part.shape.size() == 0 || !overlaps(part), "got a ", written,
+                         " that has elements of ", name,
                          ", which would change while they are read; use another array, or "
                          "sub-matrices without an element in common");
 }
@@ -122,7 +130,22 @@ template <class T>
 void require_apart(const char* name, const BlockCyclicMatrix<const T>& a, Shape of_a,
                    const BlockCyclicMatrix<T>& c, Shape of_c, int rank)
 {
-  require_apart(name, a, of_a, c, of_c, rank, [](const LocalPart&) { return true; });
+  require_apart(name, a, of_a, "C", c, of_c, rank, [](const LocalPart&) { return true; });
+}
+
+/// For a product that accesses one triangle of A, which has n rows, or of C. The elements of the
+/// other triangle may be in both.
+/// @param t the matrix of which a triangle is accessed, A or C  @param other the other one
+template <class T, class U>
+void require_apart_from_triangle(const char* name, Triangle triangle, const BlockCyclicMatrix<T>& t,
+                                 std::size_t n, const char* written,
+                                 const BlockCyclicMatrix<U>& other, Shape of_other, int rank)
+{
+  require_apart(name, t, {n, n}, written, other, of_other, rank, [&](const LocalPart& part) {
+    const auto [rows, cols] = indices_of(t.place, {n, n}, part, rank);
+    // The corner that is farthest inside of the triangle.
+    return triangle == Triangle::lower ? rows.back() >= cols.front() : rows.front() <= cols.back();
+  });
 }
 
 /// For a sum, which reads an element of A for one element of C. The two may be the same element,
@@ -154,7 +177,7 @@ void require_apart_in_sum(Op op, MatrixPart which, const BlockCyclicMatrix<const
       }
     return false;
   };
-  require_apart("A", a, op_shape(op, of_c), c, of_c, rank, overlaps);
+  require_apart("A", a, op_shape(op, of_c), "C", c, of_c, rank, overlaps);
 }
 
 /// C = beta C

@@ -49,6 +49,26 @@ namespace detail
   return machine;
 }
 
+/// Whether the ranks compute in shared memory.
+/// @throws ArgumentError for Method::direct without shared memory
+[[nodiscard]] inline bool shares_memory(PblasSession& session, const PgemmOptions& options)
+{
+  const bool shares = session.world().exposes();
+  require<ArgumentError>(shares || options.method != Method::direct,
+                         "got Method::direct for a product of ranks that cannot read each other's "
+                         "memory; use Method::automatic");
+  return shares && options.method != Method::collectives;
+}
+
+/// The most bytes of workspace that so many ranks keep.
+/// @param fraction of the matrices, unless the options say another one
+[[nodiscard]] inline std::size_t most_kept(PblasSession& session, const PgemmOptions& options,
+                                           double fraction, int of_ranks)
+{
+  const double all = options.kept.value_or(fraction) * double(session.products().operand_bytes());
+  return static_cast<std::size_t>(std::min(all * of_ranks / session.world().size(), 1e18));
+}
+
 /// Adds how much workspace is kept to a report.
 inline void report_kept(PgemmReport& report, std::size_t bytes)
 {
@@ -62,26 +82,17 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
                  const PgemmOptions& options, PgemmReport& report)
 {
   auto& world = session.world();
-  const bool shares = world.exposes();
-  require<ArgumentError>(shares || options.method != Method::direct,
-                         "got Method::direct for a product of ranks that cannot read each other's "
-                         "memory; use Method::automatic");
   require<ArgumentError>(!options.kept || *options.kept >= 0, "got ", options.kept.value_or(0),
                          " as the fraction of workspace that is kept, which is no amount of "
                          "memory; use 0 to keep nothing");
-  // In bytes, of one rank or of so many.
-  const auto most_kept = [&](double fraction, int of_ranks) {
-    const double all = options.kept.value_or(fraction) * double(session.products().operand_bytes());
-    return static_cast<std::size_t>(std::min(all * of_ranks / world.size(), 1e18));
-  };
-  if (shares && options.method != Method::collectives)
+  if (shares_memory(session, options))
   {
     auto& product = session.products().template find<SharedProduct<T>>(call, [&] {
       return std::make_unique<SharedProduct<T>>(call, world.rank(), world.size(), world.cores(),
                                                 options.shared_bytes);
     });
-    product.run(world, session.shared(), most_kept(1, world.size()), session.threads(), alpha, a, b,
-                beta, c, report);
+    product.run(world, session.shared(), most_kept(session, options, 1, world.size()),
+                session.threads(), alpha, a, b, beta, c, report);
     report.chosen = product.text();
     return report_kept(report, session.shared().kept());
   }
@@ -102,7 +113,7 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
   product.run(world, alpha, a, b, beta, c, report);
   report.chosen = product.text();
   const double fraction = session.products().repeats() ? 3 : 0.5;
-  report_kept(report, session.products().keep(most_kept(fraction, 1)));
+  report_kept(report, session.products().keep(most_kept(session, options, fraction, 1)));
 }
 
 }  // namespace detail

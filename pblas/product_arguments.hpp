@@ -8,6 +8,7 @@
 #include <cubist/core/block.hpp>
 #include <cubist/engine/engine.hpp>
 #include <cubist/foreign/block_cyclic.hpp>
+#include <cubist/foreign/matrix_part.hpp>
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -21,6 +22,8 @@ struct ProductArguments
   SubMatrixPlace a;
   SubMatrixPlace b;
   SubMatrixPlace c;
+  /// What is computed of C; with a triangle op(B) is the transpose or adjoint of op(A).
+  MatrixPart part = MatrixPart::all;
 
   /// The elements of the sub-matrices A, B and C.
   [[nodiscard]] constexpr std::size_t elements() const

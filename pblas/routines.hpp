@@ -13,7 +13,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <exception>
+#include <initializer_list>
 #include <string>
+#include <type_traits>
 
 #include <cubist/core/scalar.hpp>
 
@@ -22,11 +24,14 @@
 #include "local_part.hpp"
 #include "padd.hpp"
 #include "pgemm.hpp"
+#include "redistribution.hpp"
+#include "triangular.hpp"
 
 namespace cubist_pblas
 {
 
 using cubist::Op;
+using cubist::Symmetry;
 using cubist::detail::ArgumentCheck;
 using cubist::detail::ArrayDescriptor;
 using cubist::detail::ContextGrid;
@@ -64,6 +69,11 @@ inline char upper_case(const char* text)
 }
 inline constexpr const char* ops = "NTC";
 inline Op op_of(char c) { return c == 'N' ? Op::none : c == 'C' ? Op::adjoint : Op::transpose; }
+inline cubist::Side side_of(char c) { return c == 'R' ? cubist::Side::right : cubist::Side::left; }
+inline cubist::Triangle triangle_of(char c)
+{
+  return c == 'U' ? cubist::Triangle::upper : cubist::Triangle::lower;
+}
 inline cubist::Shape shape_of(int m, int n)
 {
   return {static_cast<std::size_t>(m), static_cast<std::size_t>(n)};
@@ -217,6 +227,151 @@ void tradd(const char* routine, const char* uplo, const char* trans, const int* 
   Sum<T>{routine, op, m, n, 3, 9}.add(checks, grid, uplo, alpha, a, beta, c);
 }
 
+/// Checks the letters of an argument list, which come first in it, until one is wrong.
+struct LetterCheck
+{
+  const char* value;
+  const char* allowed;
+  const char* name;
+};
+inline void check_letters(ArgumentCheck& checks, std::initializer_list<LetterCheck> letters)
+{
+  int position = 1;
+  for (const auto& [value, allowed, name] : letters)
+    if (checks.info() == 0) checks.check_letter(upper_case(value), allowed, name, position++);
+}
+
+/// The text of a call for CUBIST_PBLAS=verbose.
+inline std::string text_of(std::initializer_list<const char*> letters,
+                           std::initializer_list<int> sizes)
+{
+  std::string text;
+  if (!is_verbose()) return text;
+  for (const char* const letter : letters) text += upper_case(letter);
+  for (const int size : sizes)
+    text += (text.back() >= '0' && text.back() <= '9' ? " x " : " ") + std::to_string(size);
+  return text;
+}
+
+template <class T>
+void symm(const char* routine, Symmetry symmetry, const char* side, const char* uplo, const int* m,
+          const int* n, const T* alpha, const MatrixArgument<const T>& a,
+          const MatrixArgument<const T>& b, const T* beta, const MatrixArgument<T>& c)
+{
+  const ContextGrid grid = grid_of(a.descriptor.context);
+  const bool is_left = upper_case(side) == 'L';
+  const cubist::detail::SizeArgument rows{*m, 3};
+  const cubist::detail::SizeArgument cols{*n, 4};
+  ArgumentCheck checks{grid, 9};
+  if (grid.rows != -1)
+  {
+    check_letters(checks, {{side, "LR", "SIDE"}, {uplo, "UL", "UPLO"}});
+    const auto& of_a = is_left ? rows : cols;
+    checks.check(of_a, of_a, a.row, a.col, a.descriptor, 9, "A");
+    checks.check(rows, cols, b.row, b.col, b.descriptor, 13, "B");
+    checks.check(rows, cols, c.row, c.col, c.descriptor, 18, "C");
+  }
+  if (checks.info() != 0) return report(grid.context, routine, checks);
+  if (*m == 0 || *n == 0) return;
+  const std::string what = text_of({side, uplo}, {*m, *n});
+  if (*alpha == T{}) return scale(routine, what, *beta, c, grid, shape_of(*m, *n));
+  compute(grid, routine, what, [&](cubist::PgemmReport& report) {
+    cubist::psymm<T>(communicator_of(grid.context),
+                     {side_of(upper_case(side)), triangle_of(upper_case(uplo)), symmetry},
+                     shape_of(*m, *n), *alpha, a.on(grid), b.on(grid), *beta, c.on(grid),
+                     {.kept = kept_fraction(), .report = &report});
+  });
+}
+
+/// p?trmm, or p?trsm if `solves`.
+template <class T>
+void triangular(const char* routine, bool solves, const char* side, const char* uplo,
+                const char* trans, const char* diag, const int* m, const int* n, const T* alpha,
+                const MatrixArgument<const T>& a, const MatrixArgument<T>& b)
+{
+  const ContextGrid grid = grid_of(a.descriptor.context);
+  const cubist::detail::SizeArgument rows{*m, 5};
+  const cubist::detail::SizeArgument cols{*n, 6};
+  ArgumentCheck checks{grid, 11};
+  if (grid.rows != -1)
+  {
+    check_letters(
+        checks,
+        {{side, "LR", "SIDE"}, {uplo, "UL", "UPLO"}, {trans, ops, "TRANS"}, {diag, "NU", "DIAG"}});
+    const auto& of_a = upper_case(side) == 'L' ? rows : cols;
+    checks.check(of_a, of_a, a.row, a.col, a.descriptor, 11, "A");
+    checks.check(rows, cols, b.row, b.col, b.descriptor, 15, "B");
+  }
+  if (checks.info() != 0) return report(grid.context, routine, checks);
+  if (*m == 0 || *n == 0) return;
+  const std::string what = text_of({side, uplo, trans, diag}, {*m, *n});
+  if (*alpha == T{}) return scale(routine, what, T{}, b, grid, shape_of(*m, *n));
+  compute(grid, routine, what, [&](cubist::PgemmReport& report) {
+    const cubist::TriangularOperand how{
+        side_of(upper_case(side)), triangle_of(upper_case(uplo)), op_of(upper_case(trans)),
+        upper_case(diag) == 'U' ? cubist::Diagonal::unit : cubist::Diagonal::stored};
+    const auto call = solves ? &cubist::ptrsm<T> : &cubist::ptrmm<T>;
+    call(communicator_of(grid.context), how, shape_of(*m, *n), *alpha, a.on(grid), b.on(grid),
+         {.kept = kept_fraction(), .report = &report});
+  });
+}
+
+/// p?syrk, or p?herk, whose factors are real.
+/// @param allowed letters of TRANS
+template <class T, class R>
+void syrk(const char* routine, Symmetry symmetry, const char* allowed, const char* uplo,
+          const char* trans, const int* n, const int* k, const R* alpha,
+          const MatrixArgument<const T>& a, const R* beta, const MatrixArgument<T>& c)
+{
+  const ContextGrid grid = grid_of(a.descriptor.context);
+  const cubist::detail::SizeArgument rows{*n, 3};
+  const cubist::detail::SizeArgument depth{*k, 4};
+  const bool is_plain = upper_case(trans) == 'N';
+  ArgumentCheck checks{grid, 9};
+  if (grid.rows != -1)
+  {
+    check_letters(checks, {{uplo, "UL", "UPLO"}, {trans, allowed, "TRANS"}});
+    checks.check(is_plain ? rows : depth, is_plain ? depth : rows, a.row, a.col, a.descriptor, 9,
+                 "A");
+    checks.check(rows, rows, c.row, c.col, c.descriptor, 14, "C");
+  }
+  if (checks.info() != 0) return report(grid.context, routine, checks);
+  if (*n == 0 || ((*alpha == R{} || *k == 0) && *beta == R{1})) return;
+  compute(grid, routine, text_of({uplo, trans}, {*n, *k}), [&](cubist::PgemmReport& report) {
+    cubist::psyrk<T>(communicator_of(grid.context), triangle_of(upper_case(uplo)),
+                     is_plain ? Op::none : Op::transpose, symmetry, shape_of(*n, *k), T{*alpha},
+                     a.on(grid), T{*beta}, c.on(grid),
+                     {.kept = kept_fraction(), .report = &report});
+    if (report.chosen.empty()) report.chosen = "only scales C";
+  });
+}
+
+/// p?gemr2d, or p?trmr2d with a trapezoid.
+/// @param E the type of the elements in the program, as large as T, of which they are bits here
+template <class T, class E>
+void gemr2d(const char* routine, const char* uplo, const char* diag, const int* m, const int* n,
+            const MatrixArgument<const E>& a, const MatrixArgument<E>& b, int context)
+{
+  static_assert(sizeof(T) == sizeof(E));
+  const ContextGrid grid = grid_of(context);
+  if (grid.row < 0 || *m <= 0 || *n <= 0) return;
+  std::string what = std::to_string(*m) + " x " + std::to_string(*n);
+  if (uplo != nullptr) what = text_of({uplo, diag}, {*m, *n});
+  compute(grid, routine, what, [&](cubist::PgemmReport&) {
+    const auto on_grid = [](const auto& x, auto* data) {
+      return cubist::detail::GridMatrix<std::remove_pointer_t<decltype(data)>>{
+          data, x.row, x.col, x.descriptor, grid_of(x.descriptor.context)};
+    };
+    const auto part = uplo == nullptr           ? cubist::MatrixPart::all
+                      : upper_case(uplo) == 'U' ? cubist::MatrixPart::upper
+                                                : cubist::MatrixPart::lower;
+    cubist::detail::redistribute_between<T>(communicator_of(context), shape_of(*m, *n), part,
+                                            diag != nullptr && upper_case(diag) == 'U',
+                                            on_grid(a, reinterpret_cast<const T*>(a.array)),
+                                            on_grid(b, reinterpret_cast<T*>(b.array)));
+  });
+}
+
 /// ScaLAPACK's own routine.
 template <class F>
 class OwnRoutine
@@ -232,7 +387,11 @@ class OwnRoutine
   /// @param meets whether the processes of the context exchange anything in the call
   [[nodiscard]] F* of_call(const int* descriptor, bool meets)
   {
-    if (meets ? all_compute(descriptor[1], name_) : !is_off()) return nullptr;
+    return on_context(descriptor[1], meets);
+  }
+  [[nodiscard]] F* on_context(int context, bool meets)
+  {
+    if (meets ? all_compute(context, name_) : !is_off()) return nullptr;
     if (found_ == nullptr) found_ = reinterpret_cast<F*>(next_routine(name_));
     return found_;
   }
@@ -251,7 +410,7 @@ template <class T, class... Sizes>
 
 }  // namespace cubist_pblas
 
-// cubist::pgemm and cubist::padd for C++ programs.
+// The functions of foreign/pgemm.hpp for C++ programs.
 #define CUBIST_PBLAS_FUNCTIONS(T)                                                                  \
   template void cubist::pgemm<T>(                                                                  \
       const boost::mpi::communicator&, cubist::Op, cubist::Op, cubist::ProductSize, T,             \
@@ -259,7 +418,23 @@ template <class T, class... Sizes>
       const cubist::BlockCyclicMatrix<T>&, const cubist::PgemmOptions&);                           \
   template void cubist::padd<T>(const boost::mpi::communicator&, cubist::Op, cubist::Shape, T,     \
                                 const cubist::BlockCyclicMatrix<const T>&, T,                      \
-                                const cubist::BlockCyclicMatrix<T>&, cubist::MatrixPart);
+                                const cubist::BlockCyclicMatrix<T>&, cubist::MatrixPart);          \
+  template void cubist::psymm<T>(                                                                  \
+      const boost::mpi::communicator&, const cubist::SymmetricOperand&, cubist::Shape, T,          \
+      const cubist::BlockCyclicMatrix<const T>&, const cubist::BlockCyclicMatrix<const T>&, T,     \
+      const cubist::BlockCyclicMatrix<T>&, const cubist::PgemmOptions&);                           \
+  template void cubist::ptrmm<T>(                                                                  \
+      const boost::mpi::communicator&, const cubist::TriangularOperand&, cubist::Shape, T,         \
+      const cubist::BlockCyclicMatrix<const T>&, const cubist::BlockCyclicMatrix<T>&,              \
+      const cubist::PgemmOptions&);                                                                \
+  template void cubist::ptrsm<T>(                                                                  \
+      const boost::mpi::communicator&, const cubist::TriangularOperand&, cubist::Shape, T,         \
+      const cubist::BlockCyclicMatrix<const T>&, const cubist::BlockCyclicMatrix<T>&,              \
+      const cubist::PgemmOptions&);                                                                \
+  template void cubist::psyrk<T>(                                                                  \
+      const boost::mpi::communicator&, cubist::Triangle, cubist::Op, cubist::Symmetry,             \
+      cubist::Shape, T, const cubist::BlockCyclicMatrix<const T>&, T,                              \
+      const cubist::BlockCyclicMatrix<T>&, const cubist::PgemmOptions&);
 
 // The symbols of a routine under the names that Fortran compilers give it. `lower` and `upper` are
 // its name.
@@ -337,3 +512,86 @@ template <class T, class... Sizes>
                      (const char*, const char*, const int*, const int*, const T*, const T*,        \
                       const int*, const int*, const int*, const T*, T*, const int*, const int*,    \
                       const int*))
+
+// p?symm and p?hemm
+#define CUBIST_PBLAS_SYMM(T, lower, upper, symmetry)                                               \
+  [[gnu::visibility("default")]] void lower##_(                                                    \
+      const char* side, const char* uplo, const int* m, const int* n, const T* alpha,              \
+      CUBIST_PBLAS_MATRIX(const T, a), CUBIST_PBLAS_MATRIX(const T, b), const T* beta,             \
+      CUBIST_PBLAS_MATRIX(T, c))                                                                   \
+  {                                                                                                \
+    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
+    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
+      return own(side, uplo, m, n, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c, ic, jc,     \
+                 descc);                                                                           \
+    cubist_pblas::symm<T>(#upper, cubist::Symmetry::symmetry, side, uplo, m, n, alpha,             \
+                          {a, ia, ja, desca}, {b, ib, jb, descb}, beta, {c, ic, jc, descc});       \
+  }                                                                                                \
+  CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
+                     (const char*, const char*, const int*, const int*, const T*, const T*,        \
+                      const int*, const int*, const int*, const T*, const int*, const int*,        \
+                      const int*, const T*, T*, const int*, const int*, const int*))
+
+// p?trmm and p?trsm
+#define CUBIST_PBLAS_TRIANGULAR(T, lower, upper, solves)                                           \
+  [[gnu::visibility("default")]] void lower##_(                                                    \
+      const char* side, const char* uplo, const char* trans, const char* diag, const int* m,       \
+      const int* n, const T* alpha, CUBIST_PBLAS_MATRIX(const T, a), CUBIST_PBLAS_MATRIX(T, b))    \
+  {                                                                                                \
+    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
+    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
+      return own(side, uplo, trans, diag, m, n, alpha, a, ia, ja, desca, b, ib, jb, descb);        \
+    cubist_pblas::triangular<T>(#upper, solves, side, uplo, trans, diag, m, n, alpha,              \
+                                {a, ia, ja, desca}, {b, ib, jb, descb});                           \
+  }                                                                                                \
+  CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
+                     (const char*, const char*, const char*, const char*, const int*, const int*,  \
+                      const T*, const T*, const int*, const int*, const int*, T*, const int*,      \
+                      const int*, const int*))
+
+// p?syrk and p?herk; R is the type of their factors
+#define CUBIST_PBLAS_SYRK(T, R, lower, upper, symmetry, allowed)                                   \
+  [[gnu::visibility("default")]] void lower##_(                                                    \
+      const char* uplo, const char* trans, const int* n, const int* k, const R* alpha,             \
+      CUBIST_PBLAS_MATRIX(const T, a), const R* beta, CUBIST_PBLAS_MATRIX(T, c))                   \
+  {                                                                                                \
+    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
+    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, n, k)))                \
+      return own(uplo, trans, n, k, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);              \
+    cubist_pblas::syrk<T, R>(#upper, cubist::Symmetry::symmetry, allowed, uplo, trans, n, k,       \
+                             alpha, {a, ia, ja, desca}, beta, {c, ic, jc, descc});                 \
+  }                                                                                                \
+  CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
+                     (const char*, const char*, const int*, const int*, const R*, const T*,        \
+                      const int*, const int*, const int*, const R*, T*, const int*, const int*,    \
+                      const int*))
+
+// p?gemr2d and p?trmr2d; T is a scalar that is as large as E, the type of the elements
+#define CUBIST_PBLAS_GEMR2D(T, E, lower, upper)                                                    \
+  [[gnu::visibility("default")]] void lower##_(const int* m, const int* n,                         \
+                                               CUBIST_PBLAS_MATRIX(const E, a),                    \
+                                               CUBIST_PBLAS_MATRIX(E, b), const int* context)      \
+  {                                                                                                \
+    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
+    if (auto* const own = routine.on_context(*context, *m > 0 && *n > 0))                          \
+      return own(m, n, a, ia, ja, desca, b, ib, jb, descb, context);                               \
+    cubist_pblas::gemr2d<T, E>(#upper, nullptr, nullptr, m, n, {a, ia, ja, desca},                 \
+                               {b, ib, jb, descb}, *context);                                      \
+  }                                                                                                \
+  CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
+                     (const int*, const int*, const E*, const int*, const int*, const int*, E*,    \
+                      const int*, const int*, const int*, const int*))
+#define CUBIST_PBLAS_TRMR2D(T, E, lower, upper)                                                    \
+  [[gnu::visibility("default")]] void lower##_(const char* uplo, const char* diag, const int* m,   \
+                                               const int* n, CUBIST_PBLAS_MATRIX(const E, a),      \
+                                               CUBIST_PBLAS_MATRIX(E, b), const int* context)      \
+  {                                                                                                \
+    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
+    if (auto* const own = routine.on_context(*context, *m > 0 && *n > 0))                          \
+      return own(uplo, diag, m, n, a, ia, ja, desca, b, ib, jb, descb, context);                   \
+    cubist_pblas::gemr2d<T, E>(#upper, uplo, diag, m, n, {a, ia, ja, desca}, {b, ib, jb, descb},   \
+                               *context);                                                          \
+  }                                                                                                \
+  CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
+                     (const char*, const char*, const int*, const int*, const E*, const int*,      \
+                      const int*, const int*, E*, const int*, const int*, const int*, const int*))

@@ -17,6 +17,11 @@
 // memory, and afterwards adds up its elements of C. The way with the least predicted time is
 // chosen.
 //
+// Of a triangle of C, as syrk computes it, a rank multiplies the rectangles that are inside of it,
+// which halving its part of C finds; blocks that the diagonal cuts are multiplied whole, and what
+// is inside is added. Equal parts are those of K then, because those of M and N would be unequal
+// work.
+//
 // If the panels would be larger than a limit, K is cut into slabs, which are multiplied one after
 // the other.
 //
@@ -44,6 +49,7 @@
 #include <cubist/foreign/copy_blocks.hpp>
 #include <cubist/foreign/foreign_matrix.hpp>
 #include <cubist/foreign/index_set.hpp>
+#include <cubist/foreign/matrix_part.hpp>
 #include <cubist/foreign/pgemm.hpp>
 #include <cubist/machine/gemm_rates.hpp>
 #include <cubist/memory/leading_dimension.hpp>
@@ -120,6 +126,7 @@ class SharedProduct final : public PlannedProduct
       : op_a_{call.op_a},
         op_b_{call.op_b},
         size_{call.size},
+        part_{call.part},
         rank_{rank}
   {
     const auto& grid = call.c.layout.grid;
@@ -132,9 +139,15 @@ class SharedProduct final : public PlannedProduct
     const std::size_t deepest = std::max(least_depth, limit / sizeof(T) / per_index);
     depth_ = ceil_div(size_.k, ceil_div(size_.k, deepest));
 
+    // A panel of op(A)^T is one of op(A) if the rows and columns of C are in the same groups.
+    const bool is_a_twice = part_ != MatrixPart::all && row_groups_ == col_groups_;
     a_ = place_panels(op_a_ == Op::none, row_groups_);
-    b_ = place_panels(op_b_ != Op::none, col_groups_);
-    for (std::size_t k = 0; k < size_.k; k += depth_) slabs_.push_back(make_slab(call, k));
+    b_ = is_a_twice ? a_ : place_panels(op_b_ != Op::none, col_groups_);
+    for (std::size_t k = 0; k < size_.k; k += depth_)
+    {
+      slabs_.push_back(make_slab(call, k));
+      if (is_a_twice) slabs_.back().b = {};
+    }
 
     if (cut_)
     {
@@ -142,6 +155,7 @@ class SharedProduct final : public PlannedProduct
       c_.panel = c_.ld * largest(col_groups_);
       c_.offset = elements_;
       elements_ += c_.panel * cut_->workers();
+      find_indices(row_groups_[0], col_groups_[0]);
     }
     if (rank >= grid.size()) return;
     const auto [rows, cols] = local_sets(call.c, {size_.m, size_.n}, rank);
@@ -154,6 +168,7 @@ class SharedProduct final : public PlannedProduct
     own_ = {row_groups_.size() == 1 ? 0 : static_cast<std::size_t>(grid.row(rank)),
             col_groups_.size() == 1 ? 0 : static_cast<std::size_t>(grid.col(rank)),
             {rows.size(), cols.size()}};
+    find_indices(rows, cols);
     own_row_ = rows.first_position();
     own_col_ = cols.first_position();
   }
@@ -246,6 +261,7 @@ class SharedProduct final : public PlannedProduct
       for (const WorkCut& cut : work_cuts(static_cast<std::size_t>(workers)))
       {
         if (cut.m > size_.m || cut.n > size_.n || cut.k > size_.k) continue;
+        if (part_ != MatrixPart::all && cut.m * cut.n > 1) continue;
         const double time = time_of(cut, ranks, cores);
         if (time >= least) continue;
         least = time;
@@ -269,8 +285,9 @@ class SharedProduct final : public PlannedProduct
       {
         const ProductSize size{i.size(), j.size(), size_.k};
         if (size.m == 0 || size.n == 0) continue;
-        longest = std::max(longest, product_time(size));
-        total += product_time(size);
+        const double time = product_time(size) * share(i, j);
+        longest = std::max(longest, time);
+        total += time;
       }
     total *= double(holders) / double(rows.size() * cols.size());  // replicas compute it, too
     return std::max(longest, total / std::min(holders, cores));
@@ -284,8 +301,22 @@ class SharedProduct final : public PlannedProduct
                            ceil_div(size_.k, cut.k)};
     const double turns = std::max(1.0, double(cut.workers()) / cores);
     const double copies = (cut.k > 1 ? 4 : 3) * times_.copy;
-    return turns * (product_time(part) + copies * double(part.m * part.n)) +
+    const double computed = part_ == MatrixPart::all ? 1 : 0.5;
+    return turns * (computed * product_time(part) + copies * double(part.m * part.n)) +
            GemmRates{}.window * ranks;
+  }
+
+  /// The fraction of the elements in some rows and columns of C that is computed, about.
+  [[nodiscard]] double share(const IndexSet& rows, const IndexSet& cols) const
+  {
+    if (part_ == MatrixPart::all) return 1;
+    double lower = 0;
+    IndexRun run;
+    for (std::size_t at = 0; rows.next(at, run); at = run.end)
+      lower +=
+          double(run.end - run.begin) * double(cols.count_below((run.begin + run.end + 1) / 2));
+    lower /= double(rows.size()) * double(cols.size());
+    return part_ == MatrixPart::lower ? lower : 1 - lower;
   }
 
   /// The predicted time of a product on one core.
@@ -326,19 +357,80 @@ class SharedProduct final : public PlannedProduct
             blocks(call.b, op_b_ != Op::none, col_groups_, size_.n, b_)};
   }
 
+  /// Keeps the indices of the rows and columns that this rank computes a part of.
+  void find_indices(const IndexSet& rows, const IndexSet& cols)
+  {
+    if (part_ == MatrixPart::all) return;
+    rows_ = indices(rows);
+    cols_ = indices(cols);
+  }
+
   /// C^T (columns of group j, rows of group i) = alpha op(B)^T op(A)^T + beta C^T, summed over some
   /// indices of the slab. Column-major arrays are row-major ones of the transpose.
   void multiply(std::size_t i, std::size_t j, Depths k, const T* shared, T alpha, T beta,
                 MatrixView<T> c) const
   {
-    const auto stored = [&](const Panels& p, std::size_t group, std::size_t size,
-                            bool groups_in_columns) -> MatrixView<const T> {
-      const T* const data = shared + p.offset + group * p.panel;
-      if (groups_in_columns) return {data + k.begin * p.ld, k.size, size, p.ld};
-      return {data + k.begin, size, k.size, p.ld};
+    const auto block = [&](std::size_t row, std::size_t col, T factor, MatrixView<T> out) {
+      const auto stored = [&](const Panels& p, std::size_t group, std::size_t first,
+                              std::size_t size, bool groups_in_columns) -> MatrixView<const T> {
+        const T* const data = shared + p.offset + group * p.panel;
+        if (groups_in_columns) return {data + first + k.begin * p.ld, k.size, size, p.ld};
+        return {data + k.begin + first * p.ld, size, k.size, p.ld};
+      };
+      HostEngine{}.gemm(op_b_, op_a_, alpha, stored(b_, j, col, out.rows(), op_b_ != Op::none),
+                        stored(a_, i, row, out.cols(), op_a_ == Op::none), factor, out);
     };
-    HostEngine{}.gemm(op_b_, op_a_, alpha, stored(b_, j, c.rows(), op_b_ != Op::none),
-                      stored(a_, i, c.cols(), op_a_ == Op::none), beta, c);
+    if (part_ == MatrixPart::all) return block(0, 0, beta, c);
+    multiply_inside(0, 0, beta, c, block);
+  }
+
+  /// Multiplies what is inside of the part, by halves.
+  /// @param row  @param col where the view begins in the rows and columns of this rank
+  template <class Block>
+  void multiply_inside(std::size_t row, std::size_t col, T beta, MatrixView<T> c,
+                       const Block& block) const
+  {
+    if (c.size() == 0) return;
+    constexpr std::size_t smallest = 64;
+    const std::size_t rows = c.cols();
+    const std::size_t cols = c.rows();
+    const bool is_lower = part_ == MatrixPart::lower;
+    const std::size_t top = rows_[row];
+    const std::size_t bottom = rows_[row + rows - 1];
+    const std::size_t left = cols_[col];
+    const std::size_t right = cols_[col + cols - 1];
+    if (is_lower ? bottom < left : top > right) return;
+    if (is_lower ? top >= right : bottom <= left) return block(row, col, beta, c);
+    if (rows > smallest && rows >= cols)
+    {
+      const std::size_t h = pad(rows / 2, smallest);
+      multiply_inside(row, col, beta, c.block(0, 0, {cols, h}), block);
+      multiply_inside(row + h, col, beta, c.block(0, h, {cols, rows - h}), block);
+      return;
+    }
+    if (cols > smallest)
+    {
+      const std::size_t h = pad(cols / 2, smallest);
+      multiply_inside(row, col, beta, c.block(0, 0, {h, rows}), block);
+      multiply_inside(row, col + h, beta, c.block(h, 0, {cols - h, rows}), block);
+      return;
+    }
+    std::array<T, smallest * smallest> values;
+    const MatrixView<T> whole{values.data(), c.shape()};
+    block(row, col, T{}, whole);
+    const Combine<T> combine{T{1}, false, beta};
+    const auto first = rows_.begin() + static_cast<std::ptrdiff_t>(row);
+    const auto last = first + static_cast<std::ptrdiff_t>(rows);
+    for (std::size_t j = 0; j < cols; ++j)
+    {
+      const std::size_t of_column = cols_[col + j];
+      const auto cut = is_lower ? std::lower_bound(first, last, of_column)
+                                : std::upper_bound(first, last, of_column);
+      const auto before = static_cast<std::size_t>(cut - first);
+      const std::size_t begin = is_lower ? before : 0;
+      copy_rows(whole.row(j) + begin, 0, c.row(j) + begin, 0, 1, is_lower ? rows - before : before,
+                combine);
+    }
   }
 
   /// This rank's part of a cut, in shared memory.
@@ -358,9 +450,13 @@ class SharedProduct final : public PlannedProduct
   void add_up(const T* parts, T alpha, T beta, LocalArray<T> c) const
   {
     const Combine<T> combine{alpha, false, beta};
-    if (cut_->k == 1) return c_blocks_.copy(parts, c_.ld, c.data, c.ld, combine);
+    if (cut_->k == 1 && part_ == MatrixPart::all)
+      return c_blocks_.copy(parts, c_.ld, c.data, c.ld, combine);
     c_blocks_.for_each_in_lines([&](std::size_t from, std::size_t to, const CommonRun& run) {
-      add_up(parts + from * c_.ld + run.source, c.data + to * c.ld + run.target, run.size, combine);
+      // C is not cut in rows and columns where only a part is computed, so these are its indices.
+      const ColumnRange in = columns_in(transposed(part_), from, run.source, run.size);
+      add_up(parts + from * c_.ld + in.begin,
+             c.data + to * c.ld + run.target + in.begin - run.source, in.end - in.begin, combine);
     });
   }
   void add_up(const T* part, T* out, std::size_t n, const Combine<T>& combine) const
@@ -385,6 +481,7 @@ class SharedProduct final : public PlannedProduct
   Op op_a_;
   Op op_b_;
   ProductSize size_;
+  MatrixPart part_;
   int rank_;
   std::optional<WorkCut> cut_;
   IndexGroups row_groups_;
@@ -397,6 +494,8 @@ class SharedProduct final : public PlannedProduct
   std::size_t elements_ = 0;  // elements in shared memory
   CommonBlocks c_blocks_;     // of all m x n parts of a cut
   Rectangle own_;             // without a cut: the groups of this rank's part of C, and its shape
+  std::vector<std::size_t> rows_;  // of what this rank computes, if it is a part
+  std::vector<std::size_t> cols_;
   std::size_t own_row_ = 0;
   std::size_t own_col_ = 0;
 };

@@ -217,14 +217,16 @@ struct Dimension
 template <class T>
 struct Matrix
 {
-  Matrix(Random& random, const Grid& g, int m, int n, bool may_replicate, int seed)
+  /// @param plain whether it has a descriptor of 9 entries
+  Matrix(Random& random, const Grid& g, int m, int n, bool may_replicate, int seed,
+         bool plain = false)
       : grid{g},
         i{1 + random.between(0, 9) * random.between(0, 1)},
         j{1 + random.between(0, 9) * random.between(0, 1)}
   {
     const int sizes[] = {1, 2, 3, 5, 8, 16, 32, 64, 67};
     const auto block = [&] { return sizes[random.between(0, 8)]; };
-    const bool short_descriptor = random.one_in(3);
+    const bool short_descriptor = random.one_in(3) || plain;
     const auto dimension = [&](int size, int parts) {
       const int b = block();
       const int first = short_descriptor || random.one_in(3) ? b : block();
@@ -265,11 +267,21 @@ struct Matrix
   /// NaNs in the sub-matrix of m x n.
   void poison(int m, int n)
   {
-    const auto nan = std::numeric_limits<double>::quiet_NaN();
-    for_each([&](int a, int b, T& x) {
-      if (a >= i - 1 && a < i - 1 + m && b >= j - 1 && b < j - 1 + n)
-        x = T{static_cast<decltype(std::abs(x))>(nan)};
+    for_each_inside([&](int a, int b, T& x) {
+      if (a < m && b < n) x = nan();
     });
+  }
+  /// Calls f(i, j, element), with the indices in the sub-matrix, which count from 0.
+  template <class F>
+  void for_each_inside(F f)
+  {
+    for_each([&](int a, int b, T& x) {
+      if (a >= i - 1 && b >= j - 1) f(a - (i - 1), b - (j - 1), x);
+    });
+  }
+  [[nodiscard]] static T nan()
+  {
+    return T{static_cast<decltype(std::abs(T{}))>(std::numeric_limits<double>::quiet_NaN())};
   }
 
   const Grid& grid;
@@ -323,6 +335,25 @@ template <class T>
 using Tradd =
     Routine<const char*, const char*, const int*, const int*, const T*, const T*, const int*,
             const int*, const int*, const T*, T*, const int*, const int*, const int*>;
+
+template <class T>
+using Symm = Routine<const char*, const char*, const int*, const int*, const T*, const T*,
+                     const int*, const int*, const int*, const T*, const int*, const int*,
+                     const int*, const T*, T*, const int*, const int*, const int*>;
+template <class T>
+using Triangular =
+    Routine<const char*, const char*, const char*, const char*, const int*, const int*, const T*,
+            const T*, const int*, const int*, const int*, T*, const int*, const int*, const int*>;
+template <class T, class R>
+using Syrk =
+    Routine<const char*, const char*, const int*, const int*, const R*, const T*, const int*,
+            const int*, const int*, const R*, T*, const int*, const int*, const int*>;
+template <class T>
+using Gemr2d = Routine<const int*, const int*, const T*, const int*, const int*, const int*, T*,
+                       const int*, const int*, const int*, const int*>;
+template <class T>
+using Trmr2d = Routine<const char*, const char*, const int*, const int*, const T*, const int*,
+                       const int*, const int*, T*, const int*, const int*, const int*, const int*>;
 
 const char* const ops[] = {"N", "T", "C", "n", "t", "c"};
 bool transposes(const char* op) { return *op != 'N' && *op != 'n'; }
@@ -401,6 +432,161 @@ void compare_sums(Random& random, const Grid& grid, int cases)
       if (which == 0) call(trans[of_trans]);
       if (which == 1) call(geadd, op);
       if (which == 2) call(tradd, uplo, op);
+    });
+  }
+}
+
+/// Whether an element of a triangle is on that side of the diagonal, or on it.
+bool is_in(const char* uplo, int i, int j) { return *uplo == 'U' ? i <= j : i >= j; }
+
+/// Products with a symmetric or Hermitian matrix, with NaNs in the triangle that is not stored.
+template <class T>
+void compare_symmetric(Random& random, const Grid& grid, int cases)
+{
+  const std::string p = std::string{"p"} + Letter<T>::value;
+  std::vector<Symm<T>> routines{Symm<T>{p + "symm"}};
+  if constexpr (is_complex<T>) routines.emplace_back(p + "hemm");
+  for (int run = 0; run < cases; ++run)
+  {
+    const int most = random.one_in(4) ? 150 : 40;
+    const int m = random.between(0, most);
+    const int n = random.between(0, most);
+    const char* const side = random.one_in(2) ? "L" : "r";
+    const char* const uplo = random.one_in(2) ? "U" : "L";
+    const int of_a = *side == 'L' ? m : n;
+    const auto which = static_cast<std::size_t>(random.between(0, 1)) % routines.size();
+    context_text = text_of(which == 0 ? "symm" : "hemm", grid, {m, n, 0}) + ", " + side + uplo;
+    Matrix<T> a{random, grid, of_a, of_a, true, 1};
+    Matrix<T> b{random, grid, m, n, true, 2};
+    Matrix<T> c{random, grid, m, n, true, 3};
+    const T alpha = factor<T>(random);
+    const T beta = factor<T>(random);
+    a.for_each_inside([&](int i, int j, T& x) {
+      if (i < of_a && j < of_a && !is_in(uplo, i, j)) x = Matrix<T>::nan();
+    });
+    if (beta == T{}) c.poison(m, n);
+    if (alpha == T{}) b.poison(b.rows.size, b.cols.size);
+    compare<T>("the products with a symmetric matrix are equal", c, [&](bool ours, T* out) {
+      const auto call = [&](auto... x) {
+        ours ? routines[which].ours(x...) : routines[which].reference(x...);
+      };
+      call(side, uplo, &m, &n, &alpha, static_cast<const T*>(a.array.data()), &a.i, &a.j,
+           a.descriptor.data(), static_cast<const T*>(b.array.data()), &b.i, &b.j,
+           b.descriptor.data(), &beta, out, &c.i, &c.j, c.descriptor.data());
+    });
+  }
+}
+
+/// Products with a triangular matrix and solutions. A solution of integers is one of integers if
+/// the diagonal has roots of 1; it is small if each row or column has one other element.
+template <class T>
+void compare_triangular(Random& random, const Grid& grid, int cases)
+{
+  const std::string p = std::string{"p"} + Letter<T>::value;
+  const Triangular<T> trmm{p + "trmm"};
+  const Triangular<T> trsm{p + "trsm"};
+  for (int run = 0; run < cases; ++run)
+  {
+    const int most = random.one_in(4) ? 150 : 40;
+    const int m = random.between(0, most);
+    const int n = random.between(0, most);
+    const bool solves = random.one_in(2);
+    const char* const side = random.one_in(2) ? "l" : "R";
+    const char* const uplo = random.one_in(2) ? "U" : "L";
+    const char* const op = ops[random.between(0, 5)];
+    const char* const diag = random.one_in(2) ? "U" : "n";
+    const int of_a = *side == 'l' ? m : n;
+    context_text =
+        text_of(solves ? "trsm" : "trmm", grid, {m, n, 0}) + ", " + side + uplo + op + diag;
+    Matrix<T> a{random, grid, of_a, of_a, true, 1};
+    Matrix<T> b{random, grid, m, n, true, 2};
+    const T alpha = factor<T>(random);
+    a.for_each_inside([&](int i, int j, T& x) {
+      if (i >= of_a || j >= of_a) return;
+      const int far = std::max(i, j);
+      if (!is_in(uplo, i, j) || (i == j && *diag == 'U'))
+        x = Matrix<T>::nan();
+      else if (i == j)
+        x = i % 3 == 0 ? number<T>(is_complex<T> ? 0 : 1, 1) : number<T>(-1, 0);
+      else if (solves)
+        x = std::min(i, j) == 7 * far % far ? number<T>(far % 2 == 0 ? 1 : -1, 0) : T{};
+    });
+    if (alpha == T{}) b.poison(m, n);
+    compare<T>("the products with a triangle are equal", b, [&](bool ours, T* out) {
+      const auto& routine = solves ? trsm : trmm;
+      const auto call = [&](auto... x) { ours ? routine.ours(x...) : routine.reference(x...); };
+      call(side, uplo, op, diag, &m, &n, &alpha, static_cast<const T*>(a.array.data()), &a.i, &a.j,
+           a.descriptor.data(), out, &b.i, &b.j, b.descriptor.data());
+    });
+  }
+}
+
+/// @tparam R the factors' type
+template <class T, class R>
+void compare_updates(Random& random, const Grid& grid, int cases, const char* name)
+{
+  const Syrk<T, R> syrk{std::string{"p"} + Letter<T>::value + name};
+  const bool is_hermitian = *name == 'h';
+  for (int run = 0; run < cases; ++run)
+  {
+    const int n = random.between(0, random.one_in(4) ? 150 : 40);
+    const int k = random.one_in(6) ? 500 : random.between(0, 40);
+    const char* const uplo = random.one_in(2) ? "U" : "L";
+    const char* const op = random.one_in(2) ? "n" : is_hermitian ? "C" : "T";
+    context_text = text_of(name, grid, {n, k, 0}) + ", " + uplo + op;
+    Matrix<T> a{random, grid, *op == 'n' ? n : k, *op == 'n' ? k : n, true, 1};
+    Matrix<T> c{random, grid, n, n, true, 3};
+    const R alpha = factor<R>(random);
+    const R beta = factor<R>(random);
+    c.for_each_inside([&](int i, int j, T& x) {
+      const bool is_read = i >= n || j >= n || (is_in(uplo, i, j) && beta != R{});
+      if (!is_read) x = Matrix<T>::nan();
+    });
+    compare<T>("the triangles of updates are equal", c, [&](bool ours, T* out) {
+      const auto call = [&](auto... x) { ours ? syrk.ours(x...) : syrk.reference(x...); };
+      call(uplo, op, &n, &k, &alpha, static_cast<const T*>(a.array.data()), &a.i, &a.j,
+           a.descriptor.data(), &beta, out, &c.i, &c.j, c.descriptor.data());
+    });
+  }
+}
+
+/// Copies from one grid to another one, where either may lack processes.
+template <class T>
+void compare_redistributions(Random& random, const Grid& all, int cases, const char* letter)
+{
+  const std::string p = std::string{"p"} + letter;
+  const Gemr2d<T> gemr2d{p + "gemr2d"};
+  const Trmr2d<T> trmr2d{p + "trmr2d"};
+  const int processes = all.rows * all.cols;
+  for (int run = 0; run < cases; ++run)
+  {
+    const auto grid = [&]() -> std::array<int, 2> {
+      const int rows = random.between(1, processes);
+      return {rows, random.between(1, processes / rows)};
+    };
+    const auto of_a = grid();
+    const auto of_b = grid();
+    const Grid grid_a{random.one_in(2) ? "R" : "C", of_a[0], of_a[1]};
+    const Grid grid_b{random.one_in(2) ? "R" : "C", of_b[0], of_b[1]};
+    const int m = random.between(0, 70);
+    const int n = random.between(0, 70);
+    const bool is_whole = random.one_in(2);
+    const char* const uplo = random.one_in(2) ? "U" : "L";
+    const char* const diag = random.one_in(2) ? "U" : "N";
+    context_text = text_of(is_whole ? "gemr2d" : "trmr2d", grid_a, {m, n, 0}) + " to " +
+                   std::to_string(of_b[0]) + " x " + std::to_string(of_b[1]) + ", " + uplo + diag;
+    Matrix<T> a{random, grid_a, m, n, false, 1, true};
+    Matrix<T> b{random, grid_b, m, n, false, 2, true};
+    compare<T>("the copies are equal", b, [&](bool ours, T* out) {
+      const auto call = [&](const auto& routine, auto... first) {
+        const auto both = [&](auto... x) { ours ? routine.ours(x...) : routine.reference(x...); };
+        both(first..., &m, &n, static_cast<const T*>(a.array.data()), &a.i, &a.j,
+             a.descriptor.data(), out, &b.i, &b.j, b.descriptor.data(), &all.context);
+      };
+      if (is_whole)
+        call(gemr2d);
+      else
+        call(trmr2d, uplo, diag);
     });
   }
 }
@@ -589,6 +775,120 @@ void compare_codes(Random& random, const Grid& grid)
   }
 }
 
+/// The arguments of a routine with triangles, any of which may be wrong.
+struct Faulty
+{
+  std::vector<std::string> letters;
+  std::vector<int> sizes;
+  std::vector<int> indices;
+  std::vector<std::array<int, 11>> descriptors;
+};
+
+/// Compares the reports of both libraries for each wrong argument, and for several at once.
+/// @param right arguments with letters and sizes  @param call call(ours, arguments, in, out)
+template <class F>
+void compare_reports(Random& random, const Grid& grid, const char* name, Faulty right,
+                     std::size_t matrices, F call)
+{
+  right.indices.assign(2 * matrices, 1);
+  right.descriptors.assign(matrices, {2, grid.context, 8, 8, 2, 2, 2, 2, 0, 0, 8});
+  const auto expect = [&](const Faulty& x, bool is_wrong) {
+    const std::vector<double> in(64, 1);
+    std::vector<double> out(64, 7);
+    const auto report = [&](bool ours) {
+      reported = 0;
+      warnings.clear();
+      call(ours, x, in.data(), out.data());
+      return Report{reported, warnings};
+    };
+    const Report ours = report(true);
+    const Report reference = report(false);
+    context_text = std::string{name} + ", code " + std::to_string(reference.code);
+    check(ours.code == reference.code, "the library reports " + std::to_string(ours.code));
+    check(!is_wrong || ours.code != 0, "a wrong argument has a code");
+    check(same_texts(ours, reference), "both print the same");
+    check(std::all_of(out.begin(), out.end(), [](double y) { return y == 7; }),
+          "a refused call changes nothing");
+  };
+  const auto wrong = [&](auto change) {
+    Faulty x = right;
+    change(x);
+    expect(x, true);
+  };
+  for (std::size_t k = 0; k < right.letters.size(); ++k)
+    wrong([&](auto& x) { x.letters[k] = "Q"; });
+  for (std::size_t k = 0; k < right.sizes.size(); ++k) wrong([&](auto& x) { x.sizes[k] = -1; });
+  for (std::size_t k = 0; k < right.indices.size(); ++k)
+    for (const int value : {0, 6}) wrong([&](auto& x) { x.indices[k] = value; });
+  const int entries[] = {3, INT_MAX, 0, 0, 0, 0, 0, 0, -2, -2, 0};
+  for (std::size_t k = 0; k < matrices; ++k)
+    for (std::size_t entry = 0; entry < 11; ++entry)
+      wrong([&](auto& x) {
+        x.descriptors[k][entry] = entries[entry];
+        if (k == 0 && entry == 1)
+          for (auto& d : x.descriptors) d[1] = INT_MAX;
+      });
+  for (int run = 0; run < 60; ++run)
+  {
+    Faulty x = right;
+    x.descriptors[0][0] = 7;  // whatever else is wrong, no library may begin
+    for (int i = random.between(1, 3); i > 0; --i)
+    {
+      const auto any = [&](auto& list) -> auto&
+      {
+        return list[static_cast<std::size_t>(random.between(0, static_cast<int>(list.size()) - 1))];
+      };
+      const int value = random.between(-3, 9);
+      const int kind = random.between(0, 4);
+      if (kind == 0) any(x.letters) = random.one_in(2) ? "T" : "U";
+      if (kind == 1) any(x.sizes) = value;
+      if (kind == 2) any(x.indices) = value;
+      if (kind > 2) any(x.descriptors)[static_cast<std::size_t>(random.between(2, 10))] = value;
+    }
+    expect(x, true);
+  }
+}
+
+void compare_reports_of_triangles(Random& random, const Grid& grid)
+{
+  const double one = 1;
+  const Symm<double> symm{"pdsymm"};
+  compare_reports(random, grid, "pdsymm", {{"L", "U"}, {4, 4}, {}, {}}, 3,
+                  [&](bool ours, const Faulty& x, const double* in, double* out) {
+                    const auto call = [&](auto... all) {
+                      ours ? symm.ours(all...) : symm.reference(all...);
+                    };
+                    call(x.letters[0].c_str(), x.letters[1].c_str(), &x.sizes[0], &x.sizes[1], &one,
+                         in, &x.indices[0], &x.indices[1], x.descriptors[0].data(), in,
+                         &x.indices[2], &x.indices[3], x.descriptors[1].data(), &one, out,
+                         &x.indices[4], &x.indices[5], x.descriptors[2].data());
+                  });
+  for (const char* const name : {"pdtrmm", "pdtrsm"})
+  {
+    const Triangular<double> triangular{name};
+    compare_reports(random, grid, name, {{"R", "L", "N", "U"}, {4, 4}, {}, {}}, 2,
+                    [&](bool ours, const Faulty& x, const double* in, double* out) {
+                      const auto call = [&](auto... all) {
+                        ours ? triangular.ours(all...) : triangular.reference(all...);
+                      };
+                      call(x.letters[0].c_str(), x.letters[1].c_str(), x.letters[2].c_str(),
+                           x.letters[3].c_str(), &x.sizes[0], &x.sizes[1], &one, in, &x.indices[0],
+                           &x.indices[1], x.descriptors[0].data(), out, &x.indices[2],
+                           &x.indices[3], x.descriptors[1].data());
+                    });
+  }
+  const Syrk<double, double> syrk{"pdsyrk"};
+  compare_reports(random, grid, "pdsyrk", {{"U", "T"}, {4, 4}, {}, {}}, 2,
+                  [&](bool ours, const Faulty& x, const double* in, double* out) {
+                    const auto call = [&](auto... all) {
+                      ours ? syrk.ours(all...) : syrk.reference(all...);
+                    };
+                    call(x.letters[0].c_str(), x.letters[1].c_str(), &x.sizes[0], &x.sizes[1], &one,
+                         in, &x.indices[0], &x.indices[1], x.descriptors[0].data(), &one, out,
+                         &x.indices[2], &x.indices[3], x.descriptors[1].data());
+                  });
+}
+
 /// A solver of ScaLAPACK calls pdgemm inside.
 void solve(const Grid& grid)
 {
@@ -648,6 +948,11 @@ void compare_all(Random& random, const Grid& grid, int cases)
   compare_products<T>(random, grid, cases);
   compare_sums<T>(random, grid, cases);
   compare_sums_in_place<T>(random, grid, cases);
+  compare_symmetric<T>(random, grid, cases);
+  compare_triangular<T>(random, grid, cases);
+  compare_updates<T, T>(random, grid, cases, "syrk");
+  if constexpr (is_complex<T>)
+    compare_updates<T, typename T::value_type>(random, grid, cases, "herk");
 }
 
 }  // namespace
@@ -676,8 +981,17 @@ int main(int argc, char** argv)
       compare_all<std::complex<float>>(random, grid, cases);
       compare_all<std::complex<double>>(random, grid, cases);
       compare_codes(random, grid);
+      compare_reports_of_triangles(random, grid);
       solve(grid);
     }
+  }
+  {
+    const Grid grid{"R", 1, processes};
+    compare_redistributions<float>(random, grid, cases, "s");
+    compare_redistributions<double>(random, grid, cases, "d");
+    compare_redistributions<std::complex<float>>(random, grid, cases, "c");
+    compare_redistributions<std::complex<double>>(random, grid, cases, "z");
+    compare_redistributions<int>(random, grid, cases, "i");
   }
   // BLACS uses the numbers of contexts again, and a grid may have fewer processes.
   for (int run = 0; run < 20; ++run)

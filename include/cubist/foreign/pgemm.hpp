@@ -5,6 +5,10 @@
 //
 //   pgemm    C (m, n) = alpha op(A) op(B) + beta C,   op(A) (m, k), op(B) (k, n)
 //   padd     C (m, n) = alpha op(A) + beta C, or that in one trapezoid of C
+//   psymm    C (m, n) = alpha A B + beta C, or alpha B A + beta C, for a symmetric or Hermitian A
+//   ptrmm    B (m, n) = alpha op(A) B, or alpha B op(A), for a triangular A
+//   ptrsm    B (m, n) = alpha op(A)^-1 B, or alpha B op(A)^-1, for a triangular A
+//   psyrk    a triangle of C (n, n) = alpha op(A) op(A)^T + beta C, or with the adjoint
 //
 //   using cubist::pgemm, cubist::Op;
 //   cubist::BlockCyclic layout{.shape = {n, n}, .block = {64, 64}, .grid = {2, 2}};
@@ -15,7 +19,7 @@
 // are not read if alpha is 0, and C is not read if beta is 0.
 //
 // Words: those of the conversions (foreign/convert.hpp), and of the scheme that a product uses
-// where ranks do not share memory.
+// where ranks do not share memory. Those with a triangle: foreign/triangular.hpp.
 
 #include <cstddef>
 #include <optional>
@@ -97,5 +101,52 @@ template <PblasScalar T>
 padd(const boost::mpi::communicator& comm, Op op, Shape shape, T alpha,
      const BlockCyclicMatrix<const std::type_identity_t<T>>& a, std::type_identity_t<T> beta,
      const BlockCyclicMatrix<std::type_identity_t<T>>& c, MatrixPart part = MatrixPart::all);
+
+/// C = alpha A B + beta C, or C = alpha B A + beta C, for a symmetric or Hermitian matrix A, of
+/// which one triangle is read. All ranks of the communicator call it with the same arguments,
+/// except the arrays and leading dimensions.
+/// @param shape of B and C
+/// @pre C shares no memory with B, nor with the triangle of A
+/// @throws as pgemm
+template <PblasScalar T>
+[[gnu::visibility("default")]] void
+psymm(const boost::mpi::communicator& comm, const SymmetricOperand& how, Shape shape, T alpha,
+      const BlockCyclicMatrix<const std::type_identity_t<T>>& a,
+      const BlockCyclicMatrix<const std::type_identity_t<T>>& b, std::type_identity_t<T> beta,
+      const BlockCyclicMatrix<std::type_identity_t<T>>& c, const PgemmOptions& options = {});
+
+/// B = alpha op(A) B, or B = alpha B op(A), for a triangular matrix A; as above.
+/// @param shape of B
+/// @pre B shares no memory with the triangle of A
+/// @throws as pgemm
+template <PblasScalar T>
+[[gnu::visibility("default")]] void
+ptrmm(const boost::mpi::communicator& comm, const TriangularOperand& how, Shape shape, T alpha,
+      const BlockCyclicMatrix<const std::type_identity_t<T>>& a,
+      const BlockCyclicMatrix<std::type_identity_t<T>>& b, const PgemmOptions& options = {});
+
+/// Solves op(A) X = alpha B, or X op(A) = alpha B, for a triangular matrix A; B becomes X. As
+/// above.
+/// @param shape of B
+/// @pre B shares no memory with the triangle of A
+/// @throws as pgemm
+template <PblasScalar T>
+[[gnu::visibility("default")]] void
+ptrsm(const boost::mpi::communicator& comm, const TriangularOperand& how, Shape shape, T alpha,
+      const BlockCyclicMatrix<const std::type_identity_t<T>>& a,
+      const BlockCyclicMatrix<std::type_identity_t<T>>& b, const PgemmOptions& options = {});
+
+/// A triangle of C (n, n) = alpha A A^T + beta C for A (n, k), or alpha A^T A + beta C for A (k, n)
+/// if op is not Op::none. With Symmetry::hermitian the adjoint stands for the transpose, and the
+/// diagonal of C becomes real. The other triangle of C does not change. As above.
+/// @param shape n and k
+/// @pre the triangle of C shares no memory with A; for a Hermitian C, alpha and beta are real
+/// @throws as pgemm
+template <PblasScalar T>
+[[gnu::visibility("default")]] void
+psyrk(const boost::mpi::communicator& comm, Triangle triangle, Op op, Symmetry symmetry,
+      Shape shape, T alpha, const BlockCyclicMatrix<const std::type_identity_t<T>>& a,
+      std::type_identity_t<T> beta, const BlockCyclicMatrix<std::type_identity_t<T>>& c,
+      const PgemmOptions& options = {});
 
 }  // namespace cubist::CUBIST_ABI

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// Multiplies or solves with a triangle of a block-cyclic matrix A, whose ranks share memory:
+//
+//   A (N, N), B and C (N, R) or (R, N): sub-matrices of block-cyclic matrices, column-major
+//
+//   1. each rank copies its elements of the triangle, and of B, to memory that all ranks map;
+//   2. each rank calls BLAS once, for an equal part of the columns of B, or of its rows if A is on
+//      the right: they are independent, and the triangle is read where it is;
+//   3. each rank copies its elements of the result back.
+//
+// Memory: A, B, and for symm C once, on all ranks together. Words: none.
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+#include <cubist/comm/mpi/communicator.hpp>
+#include <cubist/core/block.hpp>
+#include <cubist/core/error.hpp>
+#include <cubist/core/matrix_view.hpp>
+#include <cubist/core/scalar.hpp>
+#include <cubist/engine/engine.hpp>
+#include <cubist/engine/host/blas_threads.hpp>
+#include <cubist/engine/host/engine.hpp>
+#include <cubist/foreign/block_cyclic.hpp>
+#include <cubist/foreign/copy_blocks.hpp>
+#include <cubist/foreign/index_set.hpp>
+#include <cubist/foreign/matrix_part.hpp>
+#include <cubist/foreign/patches.hpp>
+#include <cubist/foreign/pgemm.hpp>
+#include <cubist/foreign/triangular.hpp>
+#include <cubist/memory/leading_dimension.hpp>
+
+#include "local_part.hpp"
+#include "product_cache.hpp"
+#include "session.hpp"
+
+namespace cubist::CUBIST_ABI::detail
+{
+
+/// A sub-matrix of a block-cyclic matrix.
+template <class T>
+struct PlacedMatrix
+{
+  BlockCyclicMatrix<T> whole;
+  Shape size;
+
+  [[nodiscard]] Shape shape() const { return size; }
+  [[nodiscard]] PlacedMatrix submatrix(std::size_t i, std::size_t j, Shape shape) const
+  {
+    PlacedMatrix part{whole, shape};
+    part.whole.place.i += i;
+    part.whole.place.j += j;
+    return part;
+  }
+  /// Refers to this matrix to read it only.
+  operator PlacedMatrix<const T>() const requires(!std::is_const_v<T>) { return {whole, size}; }
+};
+
+/// A matrix in shared memory, by columns.
+template <class T>
+struct SharedMatrix
+{
+  T* data = nullptr;
+  Shape shape;
+  std::size_t ld = 0;
+
+  [[nodiscard]] static std::size_t elements(Shape shape)
+  {
+    return padded_size<T>({shape.cols, shape.rows});
+  }
+  SharedMatrix(T*& memory, Shape s)
+      : data{memory},
+        shape{s},
+        ld{padded_leading_dimension<T>(s.rows)}
+  {
+    memory += elements(s);
+  }
+
+  /// Its rows are columns of this matrix.
+  [[nodiscard]] MatrixView<T> transposed() const { return {data, shape.cols, shape.rows, ld}; }
+  /// The part of this rank: columns, or rows.
+  [[nodiscard]] MatrixView<T> share(bool by_columns, int rank, int ranks) const
+  {
+    const std::size_t size = by_columns ? shape.cols : shape.rows;
+    const std::size_t line = by_columns ? 1 : 64 / sizeof(T);  // ranks share no cache line
+    const auto parts = static_cast<std::size_t>(ranks);
+    const Range r =
+        block_range(size, pad(size, parts * line), parts, static_cast<std::size_t>(rank));
+    return by_columns ? transposed().block(r.offset, 0, {r.valid, shape.rows})
+                      : transposed().block(0, r.offset, {shape.cols, r.valid});
+  }
+
+  /// Copies a part of this rank's elements to it; of replicas, one rank copies each element.
+  void read(const PlacedMatrix<const T>& from, MatrixPart part, int rank) const
+  {
+    const auto& layout = from.whole.place.layout;
+    const auto& grid = layout.grid;
+    if (rank >= grid.size()) return;
+    const IndexSet rows =
+        share_of(row_sets(layout), grid.row(rank), grid.rows, from.whole.place.i, shape.rows);
+    const IndexSet cols =
+        share_of(col_sets(layout), grid.col(rank), grid.cols, from.whole.place.j, shape.cols);
+    CommonBlocks{columns_of(rows, cols), columns_of(all_rows(), all_cols()), part}.copy(
+        from.whole.data, from.whole.ld, data, ld, CopyElement{});
+  }
+  /// to = this + beta to, for this rank's elements.
+  void add_to(const PlacedMatrix<T>& to, T beta, int rank) const
+  {
+    if (rank >= to.whole.place.layout.grid.size()) return;
+    const auto [rows, cols] = local_sets(to.whole.place, shape, rank);
+    const CommonBlocks blocks{columns_of(all_rows(), all_cols()), columns_of(rows, cols)};
+    const T* const from = data;
+    if (beta == T{})
+      blocks.copy(from, ld, to.whole.data, to.whole.ld, CopyElement{});
+    else
+      blocks.copy(from, ld, to.whole.data, to.whole.ld, Combine<T>{T{1}, false, beta});
+  }
+
+ private:
+  [[nodiscard]] IndexSet all_rows() const { return IndexSet::interval(0, shape.rows); }
+  [[nodiscard]] IndexSet all_cols() const { return IndexSet::interval(0, shape.cols); }
+};
+
+/// Calls f(A, C) with the triangle and B in shared memory, and adds the elements of C to `to`.
+/// C is B, or a third matrix if `apart`.
+/// @throws CommunicationError, on all ranks, where the system has not so much shared memory
+template <class T, class F>
+void with_shared_triangle(PblasSession& session, std::size_t kept, Triangle triangle,
+                          const PlacedMatrix<const T>& a, const PlacedMatrix<const T>& b, T beta,
+                          const PlacedMatrix<T>& to, bool apart, PgemmReport& report, F f)
+{
+  auto& world = session.world();
+  const int rank = world.rank();
+  const std::size_t elements =
+      SharedMatrix<T>::elements(a.shape()) + (apart ? 2 : 1) * SharedMatrix<T>::elements(b.shape());
+  T* memory = reinterpret_cast<T*>(session.shared().begin(world, elements * sizeof(T)));
+  require<CommunicationError>(memory != nullptr, "got a product that needs ", elements * sizeof(T),
+                              " bytes of memory that its ranks share, which the system refused, so "
+                              "it cannot be computed; free memory, or lower the limit of its "
+                              "workspace");
+  const SharedMatrix<T> shared_a{memory, a.shape()};
+  const SharedMatrix<T> shared_b{memory, b.shape()};
+  const SharedMatrix<T> shared_c = apart ? SharedMatrix<T>{memory, b.shape()} : shared_b;
+  const BlasThreads of_each{session.threads()};
+  world.barrier();  // no rank reads the matrices of the last product any more
+  time_into(report.conversion, [&] {
+    shared_a.read(a, part_of(triangle), rank);
+    shared_b.read(b, MatrixPart::all, rank);
+  });
+  world.barrier();
+  time_into(report.product, [&] { f(shared_a, shared_b, shared_c); });
+  world.barrier();
+  time_into(report.conversion, [&] { shared_c.add_to(to, beta, rank); });
+  session.shared().end(kept);
+}
+
+}  // namespace cubist::CUBIST_ABI::detail
