@@ -11,13 +11,12 @@
 // is neither gathered nor read. For Megatron's first layer, for example, A is on every rank, and B
 // is cut as W is; for its second layer, it is the other way round.
 //
-//   forward    a part of P from this rank's columns of X. If Y's rows are cut otherwise than X's:
-//              all_gather along the axis that cuts X's rows alone, reduce_scatter along the one
-//              that cuts Y's alone. all_reduce along the other axes that cut X's columns. Y += s P
-//              B.
-//   backward   dP = s dY B^T, from Y's rows to X's in the same way;  dB = s P^T dY, dA = (D X)^T
-//   dP,
-//              which a reducer sums over replicas;  dX += D dP A^T
+//   forward    Compute a part of P from this rank's columns of X. If Y's rows are cut otherwise
+//              than X's: all_gather along the axis that cuts X's rows alone, reduce_scatter along
+//              the one that cuts Y's alone. all_reduce along the other axes that cut X's columns.
+//              Then Y += s P B.
+//   backward   dP = s dY B^T, from Y's rows to X's in the same way. dB = s P^T dY and
+//              dA = (D X)^T dP, which a reducer sums over replicas. dX += D dP A^T.
 //
 // Elements that one rank sends, for m rows of X on a rank, n = r times the number of matrices A,
 // g ranks along the axis that cuts X's rows alone, f along the one that cuts Y's alone, and c along
