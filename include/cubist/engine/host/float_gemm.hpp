@@ -36,10 +36,10 @@ inline constexpr std::size_t most_rows_as_stored = 16;
 
 /// Rows and columns of a panel: of 512 x 512 floats, three are in a cache of 3 MiB. Each thread of
 /// BLAS gets as many rows.
-inline constexpr std::size_t panel = 512;
+inline constexpr std::size_t panel_edge = 512;
 [[nodiscard]] inline std::size_t panel_rows()
 {
-  return panel * static_cast<std::size_t>(std::max(blas_threads(), 1));
+  return panel_edge * static_cast<std::size_t>(std::max(blas_threads(), 1));
 }
 
 /// A matrix in a buffer that is kept for the thread's next product.
@@ -77,15 +77,15 @@ void gemm_by_panels(const E& engine, ProductSize size, Op op_b, T alpha, Operand
 {
   using A = Accumulator<T>;
   for (std::size_t i = 0; i < size.m; i += panel_rows())
-    for (std::size_t j = 0; j < size.n; j += panel)
+    for (std::size_t j = 0; j < size.n; j += panel_edge)
     {
-      const Shape part{std::min(panel_rows(), size.m - i), std::min(panel, size.n - j)};
+      const Shape part{std::min(panel_rows(), size.m - i), std::min(panel_edge, size.n - j)};
       const MatrixView<T> c_part = c.block(i, j, part);
       const MatrixView<A> sums = wide_copy(engine, 2, c_part, beta != T{});
       // Without inner indices, the product is beta C.
-      for (std::size_t k = 0; k == 0 || k < size.k; k += panel)
+      for (std::size_t k = 0; k == 0 || k < size.k; k += panel_edge)
       {
-        const std::size_t inner = std::min(panel, size.k - k);
+        const std::size_t inner = std::min(panel_edge, size.k - k);
         const auto a_part = a.block(i, k, {part.rows, inner});
         const MatrixView<const A> wide_a = wide_copy(engine, 0, a_part.stored());
         const MatrixView<const A> wide_b = panel_of_b(k, j, Shape{inner, part.cols});
@@ -124,9 +124,9 @@ void syrk_in_float(const E& engine, Triangle triangle, Op op, T alpha, MatrixVie
 {
   const ProductSize size = syrk_size(op, a.shape(), c.shape());
   const auto sums = wide_copy(engine, 2, c, beta != T{});
-  for (std::size_t k = 0; k == 0 || k < size.k; k += panel)
+  for (std::size_t k = 0; k == 0 || k < size.k; k += panel_edge)
   {
-    const Shape part{size.m, std::min(panel, size.k - k)};
+    const Shape part{size.m, std::min(panel_edge, size.k - k)};
     const MatrixView<const float> wide_a =
         wide_copy(engine, 0, Operand<const T>{a, op}.block(0, k, part).stored());
     engine.template syrk<float>(triangle, op, alpha, wide_a, k == 0 ? float{beta} : 1, sums);
