@@ -158,6 +158,32 @@ TEST_CASE("one model computes with several adapters in turn, and with merged wei
   CHECK(identical(file, merged));
 }
 
+TEST_CASE("an adapter computes beside weights in fewer bits, which cannot take it in")
+{
+  const auto logits_of_stored = [](StoredWeights weights, bool adapted) {
+    return on_root<Threads>(two_by_two, [&](const auto& mesh) {
+      const auto config = read_config(models + "/llama31_tiny");
+      Model<Summa2D> model{mesh, config, {.inference = true, .weights = weights}};
+      load_weights(models + "/llama31_tiny", model.parameters(), config);
+      if (adapted) load_adapter(Path{adapters} / "llama31_tiny", model);
+      const auto logits = logits_of(model);
+      const auto message =
+          adapted ? message_of<ArgumentError>([&] { merge_lora(model); }) : std::string{};
+      return std::pair{logits, message};
+    });
+  };
+  const auto wanted = logits_of_stored(StoredWeights::scalar, true);
+  CHECK(wanted.second.empty());
+  for (const auto weights : {StoredWeights::bfloat16, StoredWeights::q8})
+  {
+    CAPTURE(to_string(weights));
+    const auto plain = logits_of_stored(weights, false);
+    const auto [logits, message] = logits_of_stored(weights, true);
+    CHECK(difference(logits, wanted.first) < difference(logits, plain.first) / 4);
+    CHECK(mentions(message, "got merge_lora for weights that are stored as", to_string(weights)));
+  }
+}
+
 namespace
 {
 

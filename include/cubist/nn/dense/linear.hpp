@@ -326,12 +326,12 @@ class Linear : public LoraLayer
   {
     list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
     list.back().lora = this;
-    lora_.append_parameters(list, prefix);
     if constexpr (RealScalar<T>)
       if (stored_)
         list.back().stored = {{in_, out_}, options_.weights, [w = stored_](const auto& source) {
                                 w->set(0, w->columns().offset, w->columns().valid, source);
                               }};
+    lora_.append_parameters(list, prefix);
     if (!options_.bias) return;
     Parameter<T, Mesh> bias{prefix + "bias", b_.view(), db_.view()};
     // db remains, because an activation writes it in the pass that computes dY.
@@ -346,7 +346,7 @@ class Linear : public LoraLayer
     lora_.add(mesh_,
               {{"",
                 options_.index,
-                w_.shape(),
+                {in_, out_},
                 w_.quanta(),
                 {{0, 0, b_.block().padded().cols}},
                 options_.gradients}},
@@ -356,6 +356,7 @@ class Linear : public LoraLayer
   [[nodiscard]] const LoraOptions* lora(std::size_t) const override { return lora_.options(0); }
   void merge_lora(std::size_t, bool keeps_original) override
   {
+    detail::require_mergeable(options_.weights);
     lora_.merge(0, w_.view(), keeps_original);
   }
   void unmerge_lora(std::size_t) override { lora_.unmerge(0, w_.view()); }

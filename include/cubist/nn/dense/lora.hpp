@@ -43,6 +43,7 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/stored_weights.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/gradients/gradient_reducer.hpp"
 #include "cubist/gradients/parameter.hpp"
@@ -60,6 +61,15 @@ namespace cubist::CUBIST_ABI
 
 namespace detail
 {
+
+/// @throws ArgumentError for a weight that is stored in fewer bits
+inline void require_mergeable(StoredWeights stored)
+{
+  require<ArgumentError>(stored == StoredWeights::scalar,
+                         "got merge_lora for weights that are stored as ", to_string(stored),
+                         ", so W + s A B would be rounded a second time; merge in a model without "
+                         "`.weights`, save that, and load it");
+}
 
 /// Writes the sum of a product's parts, all of whose columns are on each rank, to `whole`.
 /// @param part  the shape of a part on this rank

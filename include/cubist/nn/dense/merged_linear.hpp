@@ -260,6 +260,7 @@ class MergedLinear : public LoraLayer
   [[nodiscard]] const LoraOptions* lora(std::size_t i) const override { return lora_.options(i); }
   void merge_lora(std::size_t i, bool keeps_original) override
   {
+    detail::require_mergeable(options_.weights);
     lora_.merge(i, weight_of(parts_[i]), keeps_original);
   }
   void unmerge_lora(std::size_t i) override { lora_.unmerge(i, weight_of(parts_[i])); }

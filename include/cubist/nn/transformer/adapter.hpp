@@ -136,7 +136,7 @@ void load_adapter(const std::filesystem::path& folder, Net& net)
   {
     const auto layer = detail::layer_of_weight(p.name);
     if (p.lora == nullptr || !detail::is_for(options, layer)) continue;
-    const auto [in, out] = p.value.shape;
+    const auto [in, out] = p.shape();
     tensors.insert(
         detail::find_lora<T>(file, layer + ".lora_a", {in, options.rank}, config).tensor);
     tensors.insert(
