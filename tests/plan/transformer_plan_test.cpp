@@ -39,13 +39,15 @@ void sends_words(const typename S::Axes::Array& extents, const TransformerStep& 
   forward.training = false;
   CHECK(plan_on<S>(extents, step, ranks, {}, forward).words * ranks ==
         Approx(double(words.forward)));
-  // The plan's backward passes through the first norm, too.
+  // The plan's backward passes through the first block as through the others.
   auto lora = by_collectives;
   lora.lora = 8;
   const auto thin = transformer_words<S>(extents, step.batch, step.model, Gathered::kept, 0, 8);
   const TransformerParts<S> parts{extents, step.batch, step.model};
   CHECK(plan_on<S>(extents, step, ranks, {}, lora).words * ranks ==
-        Approx(double(thin.forward + thin.backward + parts.norm_statistics().words)));
+        Approx(double(
+            thin.forward + thin.backward + parts.norm_statistics().words +
+            parts.cost(parts.products()[0], Gathered::kept).backward_input.words_of_all(ranks))));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@
 // bound. Backward of a product computes dX and dW together.
 //
 // With LoRA beside all linear layers (plan/lora_cost.hpp) backward computes no dW and sums no
-// gradients but those of A and B. It ends in the first block's Q, K and V.
+// gradients but those of A and B. It ends with the gradients of the first block's Q, K and V.
 
 #include <cstddef>
 #include <cstdint>
@@ -126,12 +126,17 @@ transformer_words(const typename S::Axes::Array& extents, TokenBatch batch,
   const std::uint64_t forward = model.layers * block.forward + statistics +
                                 logits.forward.words_of_all(parts.ranks()) +
                                 2 * parts.loss_statistics().words + parts.loss_mean().words;
-  // Backward of the first block's first norm is left out, which makes up for the last norm's.
   if (lora > 0)
+  {
+    // Backward leaves out dX of the first block's Q, K and V, and the norm before them, which makes
+    // up for the last norm's.
+    const Cost first = parts.cost(parts.products()[0], policy);
     return {.forward = forward,
-            .backward =
-                model.layers * block.backward + logits.backward_input.words_of_all(parts.ranks()),
+            .backward = model.layers * block.backward +
+                        logits.backward_input.words_of_all(parts.ranks()) -
+                        first.backward_input.words_of_all(parts.ranks()),
             .embedding = parts.embedding_words()};
+  }
   return {.forward = forward,
           .backward = model.layers * block.backward + statistics + parts.norm_gradients().words +
                       logits.backward.words_of_all(parts.ranks()),

@@ -175,6 +175,12 @@ class RowNorm
     return &dx;
   }
 
+  /// Whether weight and bias are frozen.
+  [[nodiscard]] bool is_frozen() const
+  {
+    return weight_is_frozen_ && (!centred || bias_is_frozen_);
+  }
+
   /// Appends the weight and, for LayerNorm, the bias, each (1, d).
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {

@@ -132,8 +132,10 @@ class TransformerBlock
     const auto& da = *add_feed_forward_.add_gradients(dy, through_norm, kept.add_feed_forward);
 
     const auto& d_attended = add_attention_.backward(da, pass, kept.add_attention);
-    const auto& d_x_norm = *attention_.backward(x_norm, d_attended, pass, kept.attention, true);
-    const auto* dx = attention_norm_.backward(x, d_x_norm, pass, kept.attention_norm, wants_dx);
+    const auto* d_x_norm = attention_.backward(x_norm, d_attended, pass, kept.attention,
+                                               wants_dx || !attention_norm_.is_frozen());
+    if (!d_x_norm) return nullptr;
+    const auto* dx = attention_norm_.backward(x, *d_x_norm, pass, kept.attention_norm, wants_dx);
     return add_attention_.add_gradients(da, dx, kept.add_attention);
   }
 
