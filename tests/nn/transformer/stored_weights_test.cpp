@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cubist/nn/merge_lora.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
 #include "cubist/nn/transformer/save_weights.hpp"
@@ -54,17 +57,40 @@ Answer answer_of(Model& model, const ReferenceModel& reference)
   return a;
 }
 
+/// Gives LoRA's matrices the same values in every model.
+template <class T, class M>
+void set_lora(const Parameters<T, M>& parameters)
+{
+  std::uint64_t seed = 0;
+  for (const auto& p : parameters)
+    if (is_of_lora(p.name))
+      scatter(converted<T>(uniform<float>(p.value.shape.rows, p.value.shape.cols, ++seed, 0.1)),
+              p.value);
+}
+
+/// Loads the weights of a model, beside which LoRA's matrices are not in the file.
+template <class Model>
+void load(Model& model, const ReferenceModel& reference)
+{
+  auto of_file = model.parameters();
+  set_lora(of_file);
+  std::erase_if(of_file, [](const auto& p) { return is_of_lora(p.name); });
+  load_weights(reference.folder, of_file, reference.config);
+}
+
 /// What a model in double computes with the values that are stored.
-Answer expected_of(const ReferenceModel& reference, StoredWeights type)
+Answer expected_of(const ReferenceModel& reference, StoredWeights type,
+                   const std::optional<LoraOptions>& lora = {})
 {
   return on_root<Threads>(Place<Megatron1D>{1}, [&](const auto& mesh) {
-    Transformer<Megatron1D, Threads, double> model{mesh, reference.config, {.inference = true}};
+    Transformer<Megatron1D, Threads, double> model{
+        mesh, reference.config, {.lora = lora, .inference = true}};
     const auto parameters = model.parameters();
-    load_weights(reference.folder, parameters, reference.config);
+    load(model, reference);
     for (const auto& p : parameters)
     {
       const bool in_linear_layer = p.name.ends_with(".weight") && p.name.starts_with("layers.") &&
-                                   p.name.find("norm") == std::string::npos;
+                                   p.name.find("norm") == std::string::npos && !is_of_lora(p.name);
       if (in_linear_layer) scatter(as_stored(gather(p.value), type), p.value);
     }
     return answer_of(model, reference);
@@ -73,23 +99,24 @@ Answer expected_of(const ReferenceModel& reference, StoredWeights type)
 
 /// The same with stored weights, on a mesh.
 template <class S>
-Answer stored_on(const Place<S>& place, const ReferenceModel& reference, StoredWeights type)
+Answer stored_on(const Place<S>& place, const ReferenceModel& reference, StoredWeights type,
+                 const std::optional<LoraOptions>& lora)
 {
   return on_root(place, [&](const auto& mesh) {
-    TransformerOptions options{.inference = true, .weights = type};
+    TransformerOptions options{.lora = lora, .inference = true, .weights = type};
     Transformer<S, TestBackend, float> model{mesh, reference.config, options};
-    load_weights(reference.folder, model.parameters(), reference.config);
+    load(model, reference);
     return answer_of(model, reference);
   });
 }
 
 template <class S>
 void check(const Place<S>& place, const ReferenceModel& reference, StoredWeights type,
-           const Answer& expected)
+           const Answer& expected, const std::optional<LoraOptions>& lora = {})
 {
   if (!fits(place)) return;
   CAPTURE(place.name(), reference.folder, to_string(type));
-  const Answer got = stored_on(place, reference, type);
+  const Answer got = stored_on(place, reference, type, lora);
   double largest = 0, worst = 0;
   REQUIRE(got.logits.shape() == expected.logits.shape());
   for (std::size_t i = 0; i < got.logits.size(); ++i)
@@ -126,6 +153,19 @@ TEST_CASE("a model with stored weights is the same on every mesh, with idle rank
     check(Place<Pipeline<Megatron1D>>{4, {.stages = 2, .scheme = {.p = 2}}}, *reference,
           StoredWeights::q8, expected);
   }
+}
+
+TEST_CASE("LoRA's matrices stand beside stored weights, and are not merged into them")
+{
+  const std::optional<LoraOptions> lora{LoraOptions{.rank = 2}};
+  const Answer expected = expected_of(llama_tiny(), StoredWeights::q8, lora);
+  check(Place<Megatron1D>{3, {.p = 3}}, llama_tiny(), StoredWeights::q8, expected, lora);
+  const auto message = on_root(Place<Megatron1D>{1}, [&](const auto& mesh) {
+    Transformer<Megatron1D, TestBackend, float> model{
+        mesh, llama_tiny().config, {.lora = lora, .inference = true, .weights = StoredWeights::q8}};
+    return message_of<ArgumentError>([&] { merge_lora(model); });
+  });
+  CHECK(mentions(message, "got merge_lora for weights that are stored as q8", "a second time"));
 }
 
 TEST_CASE("stored weights are neither trained nor saved, and refuse what is no number")
