@@ -20,6 +20,18 @@ void scalapack_multiply(const BlacsGrid&, cubist::ProductSize, std::size_t, cons
 {
 }
 
+template <class T>
+void scalapack_triangle(const BlacsGrid&, const std::string&, cubist::ProductSize, std::size_t,
+                        const std::vector<T>&, const std::vector<T>&, std::vector<T>&)
+{
+}
+
+template void scalapack_triangle(const BlacsGrid&, const std::string&, cubist::ProductSize,
+                                 std::size_t, const std::vector<float>&, const std::vector<float>&,
+                                 std::vector<float>&);
+template void scalapack_triangle(const BlacsGrid&, const std::string&, cubist::ProductSize,
+                                 std::size_t, const std::vector<double>&,
+                                 const std::vector<double>&, std::vector<double>&);
 template void scalapack_multiply(const BlacsGrid&, cubist::ProductSize, std::size_t,
                                  const std::vector<float>&, const std::vector<float>&,
                                  std::vector<float>&, bool, void*);

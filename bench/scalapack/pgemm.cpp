@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -28,10 +29,36 @@ struct PgemmOptions
                                   "4096x1024x4096", "8192x256x256",   "256x256x65536"};
   std::vector<std::size_t> blocks{32, 64, 128, 256};
   std::vector<std::string> ops{"N", "T"};
+  std::vector<std::string> routines{"gemm"};
   Options run;
   std::string cosma;
   std::string machine;
 };
+
+/// The routines that are measured, each with the operation of B.
+std::vector<std::pair<std::string, std::string>> calls_of(const PgemmOptions& options)
+{
+  std::vector<std::pair<std::string, std::string>> calls;
+  for (const auto& routine : options.routines)
+    for (const auto& op : routine == "gemm" ? options.ops : std::vector<std::string>{"N"})
+      calls.emplace_back(routine, op);
+  return calls;
+}
+
+/// The size of the gemm that a routine replaces.
+cubist::ProductSize size_of(const std::string& routine, cubist::ProductSize size)
+{
+  if (routine == "syrk")
+    size.n = size.m;
+  else if (routine != "gemm")
+    size.k = size.m;
+  return size;
+}
+
+std::string text_of(const cubist::ProductSize& size)
+{
+  return cubist::detail::join({size.m, "x", size.n, "x", size.k});
+}
 
 void run_pgemm(const Job& job, const PgemmOptions& options)
 {
@@ -45,17 +72,19 @@ void run_pgemm(const Job& job, const PgemmOptions& options)
       options.machine.empty() ? cubist::Machine{} : cubist::read_machine(options.machine);
   auto result = describe(job, "pgemm");
   if (table)
-    std::printf("%d processes, %s; ratios to BLAS on all cores, and the part of a call that the "
-                "longest conversion or copy takes, medians of %d\n%-16s %-6s %-7s %5s %10s %7s %7s "
-                "%7s %10s\n",
-                ranks, job.blas().c_str(), options.run.repeats, "m x n x k", "A, B", "scalar",
-                "block", "GFLOP/s", "cubist", "ScaLAP.", "COSMA", "conversion");
+    std::printf(
+        "%d processes, %s; ratios to BLAS on all cores, and the part of a call that the "
+        "longest conversion or copy takes, medians of %d\n%-7s %-16s %-6s %-7s %5s %10s %7s "
+        "%7s %7s %10s\n",
+        ranks, job.blas().c_str(), options.run.repeats, "routine", "m x n x k", "A, B", "scalar",
+        "block", "GFLOP/s", "cubist", "ScaLAP.", "COSMA", "conversion");
   for (const auto& scalar : options.run.scalars)
     for (const auto& shape : options.shapes)
-      for (const auto& op : options.ops)
+      for (const auto& [routine, op] : calls_of(options))
         for (const auto block : options.blocks)
         {
-          const PgemmTask task{.size = parse_shape(shape),
+          const PgemmTask task{.routine = routine,
+                               .size = size_of(routine, parse_shape(shape)),
                                .block = block,
                                .scalar = scalar,
                                .transposed_b = op == "T",
@@ -66,19 +95,21 @@ void run_pgemm(const Job& job, const PgemmOptions& options)
                                .machine = machine};
           const auto row = pgemm_on_mpi(task);
           if (!row) continue;
+          const double work = fraction_of_gemm(routine);
           const auto ratio = [&](const Times& times) {
-            return times.median > 0 ? row->blas.median / times.median / job.machines : 0;
+            return times.median > 0 ? work * row->blas.median / times.median / job.machines : 0;
           };
           if (table)
           {
-            std::printf("%-16s N%-5s %-7s %5zu %10.1f %7.2f %7.2f %7.2f %9.1f%%\n", shape.c_str(),
-                        op.c_str(), scalar.c_str(), block,
-                        giga_operations(task.size) / row->ours.median, ratio(row->ours),
-                        ratio(row->scalapack), ratio(row->cosma),
+            std::printf("%-7s %-16s N%-5s %-7s %5zu %10.1f %7.2f %7.2f %7.2f %9.1f%%\n",
+                        routine.c_str(), text_of(task.size).c_str(), op.c_str(), scalar.c_str(),
+                        block, work * giga_operations(task.size) / row->ours.median,
+                        ratio(row->ours), ratio(row->scalapack), ratio(row->cosma),
                         100 * row->conversion / row->ours.median);
             std::fflush(stdout);
           }
-          result["rows"].push_back({{"shape", shape},
+          result["rows"].push_back({{"routine", routine},
+                                    {"shape", text_of(task.size)},
                                     {"op_b", op},
                                     {"scalar", scalar},
                                     {"block", block},
@@ -114,6 +145,14 @@ void add_pgemm(CLI::App& app, Action& action)
                    "how B is multiplied: as it is, or transposed; A is not transposed")
       ->delimiter(',')
       ->check(CLI::IsMember({"N", "T"}))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--routines", options->routines,
+          "pgemm and products with the lower triangle: symm, trmm and trsm of A (M, M) and "
+          "B (M, N), syrk of A (M, K)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"gemm", "symm", "trmm", "trsm", "syrk"}))
       ->capture_default_str();
   command->add_option("--scalars", options->run.scalars, "the types of the elements")
       ->delimiter(',')

@@ -2,7 +2,7 @@
 #pragma once
 
 // cubist::pgemm of block-cyclic matrices, beside ScaLAPACK's p?gemm, COSMA's where its library is
-// named, and BLAS on all cores.
+// named, and BLAS on all cores; and the products with one triangle beside ScaLAPACK's.
 
 #include <cstddef>
 #include <optional>
@@ -25,6 +25,7 @@ namespace bench
 
 struct PgemmTask
 {
+  std::string routine = "gemm";  // or symm, trmm, trsm, syrk, with the lower triangle
   cubist::ProductSize size;
   std::size_t block = 64;
   std::string scalar;
@@ -47,6 +48,12 @@ struct PgemmRow
   Times cosma = {};
   Times blas = {};
 };
+
+/// The operations of a routine, as a fraction of those of gemm.
+[[nodiscard]] inline double fraction_of_gemm(const std::string& routine)
+{
+  return routine == "gemm" || routine == "symm" ? 1 : 0.5;
+}
 
 /// Multiplies; every process calls it, the first one gets the row.
 /// @throws cubist::Error if the results are wrong

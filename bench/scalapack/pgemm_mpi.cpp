@@ -40,9 +40,18 @@ void* cosma_routine(const std::string& library)
   return dlsym(loaded, std::is_same_v<T, float> ? "psgemm_" : "pdgemm_");
 }
 
+/// A matrix that is its own inverse, so that a solution may be solved for again.
+template <class T>
+T minus_one_at(std::size_t i, std::size_t j)
+{
+  return i == j ? T{-1} : T{};
+}
+
 template <class T>
 std::optional<PgemmRow> measure_pgemm(const PgemmTask& task)
 {
+  const bool is_gemm = task.routine == "gemm";
+  const bool is_in_place = task.routine == "trmm" || task.routine == "trsm";
   const std::size_t m = task.size.m;
   const std::size_t n = task.size.n;
   const std::size_t k = task.size.k;
@@ -52,13 +61,14 @@ std::optional<PgemmRow> measure_pgemm(const PgemmTask& task)
   std::optional<PgemmRow> row;
   cubist::launch<Measured<cubist::Mpi>>({.ranks = task.ranks}, [&](auto& world) {
     const cubist::Shape of_b = task.transposed_b ? cubist::Shape{n, k} : cubist::Shape{k, n};
-    const auto a = local_array<T>(grid, {m, k}, task.block, XAt<T>{});
+    const auto a = is_in_place ? local_array<T>(grid, {m, k}, task.block, minus_one_at<T>)
+                               : local_array<T>(grid, {m, k}, task.block, XAt<T>{});
     const auto b = local_array<T>(grid, of_b, task.block, [&](std::size_t i, std::size_t j) {
       return task.transposed_b ? WAt<T>{}(j, i) : WAt<T>{}(i, j);
     });
     const auto zeros = local_array<T>(grid, {m, n}, task.block, [](auto...) { return T{}; });
-    std::vector<T> c = zeros;
-    std::vector<T> reference = zeros;
+    std::vector<T> c = is_in_place ? b : zeros;
+    std::vector<T> reference = c;
 
     const auto matrix = [&](cubist::Shape shape, auto* data) {
       const auto layout = layout_on(grid, shape, task.block);
@@ -71,18 +81,34 @@ std::optional<PgemmRow> measure_pgemm(const PgemmTask& task)
     std::vector<double> conversions;
     std::vector<double> products;
     const auto ours = [&] {
-      cubist::pgemm<T>(members, cubist::Op::none,
-                       task.transposed_b ? cubist::Op::transpose : cubist::Op::none, task.size,
-                       T{1}, matrix({m, k}, a.data()), matrix(of_b, b.data()), T{},
-                       matrix({m, n}, c.data()), {.machine = task.machine, .report = &report});
+      const cubist::PgemmOptions options{.machine = task.machine, .report = &report};
+      const auto matrix_a = matrix({m, k}, a.data());
+      const auto matrix_c = matrix({m, n}, c.data());
+      if (task.routine == "symm")
+        cubist::psymm<T>(members, {}, {m, n}, T{1}, matrix_a, matrix(of_b, b.data()), T{}, matrix_c,
+                         options);
+      else if (task.routine == "trmm")
+        cubist::ptrmm<T>(members, {}, {m, n}, T{1}, matrix_a, matrix_c, options);
+      else if (task.routine == "trsm")
+        cubist::ptrsm<T>(members, {}, {m, n}, T{1}, matrix_a, matrix_c, options);
+      else if (task.routine == "syrk")
+        cubist::psyrk<T>(members, cubist::Triangle::lower, cubist::Op::none,
+                         cubist::Symmetry::symmetric, {m, k}, T{1}, matrix_a, T{}, matrix_c,
+                         options);
+      else
+        cubist::pgemm<T>(members, cubist::Op::none,
+                         task.transposed_b ? cubist::Op::transpose : cubist::Op::none, task.size,
+                         T{1}, matrix_a, matrix(of_b, b.data()), T{}, matrix_c, options);
       conversions.push_back(report.conversion);
       products.push_back(report.product);
     };
     const auto others = [&](void* routine) {
+      if (!is_gemm)
+        return scalapack_triangle<T>(grid, task.routine, task.size, task.block, a, b, reference);
       scalapack_multiply<T>(grid, task.size, task.block, a, b, reference, task.transposed_b,
                             routine);
     };
-    void* const cosma = cosma_routine<T>(task.cosma);
+    void* const cosma = is_gemm ? cosma_routine<T>(task.cosma) : nullptr;
 
     const bool first = world.rank() == 0;
     std::vector<T> X(first ? m * k : 0, T{1});

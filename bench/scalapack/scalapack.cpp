@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 #include <array>
+#include <string>
 
 #include <mpi.h>
 
@@ -22,6 +23,32 @@ void pdgemm_(const char* op_a, const char* op_b, const int* m, const int* n, con
 void psgemm_(const char* op_a, const char* op_b, const int* m, const int* n, const int* k,
              const float* alpha, const float* a, const int* ia, const int* ja, const int* desc_a,
              const float* b, const int* ib, const int* jb, const int* desc_b, const float* beta,
+             float* c, const int* ic, const int* jc, const int* desc_c);
+void pdsymm_(const char* side, const char* uplo, const int* m, const int* n, const double* alpha,
+             const double* a, const int* ia, const int* ja, const int* desc_a, const double* b,
+             const int* ib, const int* jb, const int* desc_b, const double* beta, double* c,
+             const int* ic, const int* jc, const int* desc_c);
+void pdtrmm_(const char* side, const char* uplo, const char* trans, const char* diag, const int* m,
+             const int* n, const double* alpha, const double* a, const int* ia, const int* ja,
+             const int* desc_a, double* b, const int* ib, const int* jb, const int* desc_b);
+void pdtrsm_(const char* side, const char* uplo, const char* trans, const char* diag, const int* m,
+             const int* n, const double* alpha, const double* a, const int* ia, const int* ja,
+             const int* desc_a, double* b, const int* ib, const int* jb, const int* desc_b);
+void pdsyrk_(const char* uplo, const char* trans, const int* n, const int* k, const double* alpha,
+             const double* a, const int* ia, const int* ja, const int* desc_a, const double* beta,
+             double* c, const int* ic, const int* jc, const int* desc_c);
+void pssymm_(const char* side, const char* uplo, const int* m, const int* n, const float* alpha,
+             const float* a, const int* ia, const int* ja, const int* desc_a, const float* b,
+             const int* ib, const int* jb, const int* desc_b, const float* beta, float* c,
+             const int* ic, const int* jc, const int* desc_c);
+void pstrmm_(const char* side, const char* uplo, const char* trans, const char* diag, const int* m,
+             const int* n, const float* alpha, const float* a, const int* ia, const int* ja,
+             const int* desc_a, float* b, const int* ib, const int* jb, const int* desc_b);
+void pstrsm_(const char* side, const char* uplo, const char* trans, const char* diag, const int* m,
+             const int* n, const float* alpha, const float* a, const int* ia, const int* ja,
+             const int* desc_a, float* b, const int* ib, const int* jb, const int* desc_b);
+void pssyrk_(const char* uplo, const char* trans, const int* n, const int* k, const float* alpha,
+             const float* a, const int* ia, const int* ja, const int* desc_a, const float* beta,
              float* c, const int* ic, const int* jc, const int* desc_c);
 }
 
@@ -101,6 +128,45 @@ void scalapack_multiply(const BlacsGrid& grid, cubist::ProductSize size, std::si
     gemm(routine != nullptr ? reinterpret_cast<decltype(&pdgemm_)>(routine) : pdgemm_);
 }
 
+template <class T>
+void scalapack_triangle(const BlacsGrid& grid, const std::string& routine, cubist::ProductSize size,
+                        std::size_t block, const std::vector<T>& a, const std::vector<T>& b,
+                        std::vector<T>& c)
+{
+  constexpr bool is_float = sizeof(T) == sizeof(float);
+  const auto pick = [](auto single, auto twice) {
+    if constexpr (is_float)
+      return single;
+    else
+      return twice;
+  };
+  const bool updates = routine == "syrk";
+  const Descriptor of_a = describe(grid, size.m, updates ? size.k : size.m, block);
+  const Descriptor of_c = describe(grid, size.m, updates ? size.m : size.n, block);
+  const int m = static_cast<int>(size.m);
+  const int n = static_cast<int>(size.n);
+  const int k = static_cast<int>(size.k);
+  const int one = 1;
+  const T alpha = 1;
+  const T beta = 0;
+  if (routine == "symm")
+    pick(pssymm_, pdsymm_)("L", "L", &m, &n, &alpha, a.data(), &one, &one, of_a.data(), b.data(),
+                           &one, &one, of_c.data(), &beta, c.data(), &one, &one, of_c.data());
+  else if (updates)
+    pick(pssyrk_, pdsyrk_)("L", "N", &m, &k, &alpha, a.data(), &one, &one, of_a.data(), &beta,
+                           c.data(), &one, &one, of_c.data());
+  else
+    (routine == "trmm" ? pick(pstrmm_, pdtrmm_) : pick(pstrsm_, pdtrsm_))(
+        "L", "L", "N", "N", &m, &n, &alpha, a.data(), &one, &one, of_a.data(), c.data(), &one, &one,
+        of_c.data());
+}
+
+template void scalapack_triangle(const BlacsGrid&, const std::string&, cubist::ProductSize,
+                                 std::size_t, const std::vector<float>&, const std::vector<float>&,
+                                 std::vector<float>&);
+template void scalapack_triangle(const BlacsGrid&, const std::string&, cubist::ProductSize,
+                                 std::size_t, const std::vector<double>&,
+                                 const std::vector<double>&, std::vector<double>&);
 template void scalapack_multiply(const BlacsGrid&, cubist::ProductSize, std::size_t,
                                  const std::vector<float>&, const std::vector<float>&,
                                  std::vector<float>&, bool, void*);

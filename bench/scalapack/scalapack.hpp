@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <cubist/foreign/block_cyclic.hpp>
@@ -100,6 +101,14 @@ template <class T>
 void scalapack_multiply(const BlacsGrid& grid, cubist::ProductSize size, std::size_t block,
                         const std::vector<T>& a, const std::vector<T>& b, std::vector<T>& c,
                         bool transposed_b = false, void* routine = nullptr);
+
+/// A product with one triangle by ScaLAPACK: "symm" C = A B, "trmm" and "trsm" C = A C and A^-1 C,
+/// with the lower triangle of A on the left; "syrk" the lower triangle of C = A A^T.
+/// @param size m and n of B and C; of syrk m and k
+template <class T>
+void scalapack_triangle(const BlacsGrid& grid, const std::string& routine, cubist::ProductSize size,
+                        std::size_t block, const std::vector<T>& a, const std::vector<T>& b,
+                        std::vector<T>& c);
 
 /// Whether ScaLAPACK was found when this was built.
 [[nodiscard]] bool has_scalapack();
