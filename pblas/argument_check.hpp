@@ -111,9 +111,12 @@ class ArgumentCheck
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
 
   /// Checks an argument of one character.
-  void check_letter(char value, std::string_view allowed, const char* name, int position)
+  /// @param overrides whether its code is reported even if a lower position is wrong
+  void check_letter(char value, std::string_view allowed, const char* name, int position,
+                    bool overrides = false)
   {
     if (allowed.find(value) != std::string_view::npos) return;
+    if (overrides) lowest_ = none;
     report(position * per_argument, join({"Illegal ", name, " = ", value, "\n"}));
   }
 

@@ -295,9 +295,9 @@ void triangular(const char* routine, bool solves, const char* side, const char* 
   ArgumentCheck checks{grid, 11};
   if (grid.rows != -1)
   {
-    check_letters(
-        checks,
-        {{side, "LR", "SIDE"}, {uplo, "UL", "UPLO"}, {trans, ops, "TRANS"}, {diag, "NU", "DIAG"}});
+    check_letters(checks, {{side, "LR", "SIDE"}, {uplo, "UL", "UPLO"}, {trans, ops, "TRANS"}});
+    // ScaLAPACK's p?trmm reports a wrong DIAG even where it has found another letter wrong.
+    if (!solves || checks.info() == 0) checks.check_letter(upper_case(diag), "NU", "DIAG", 4, true);
     const auto& of_a = upper_case(side) == 'L' ? rows : cols;
     checks.check(of_a, of_a, a.row, a.col, a.descriptor, 11, "A");
     checks.check(rows, cols, b.row, b.col, b.descriptor, 15, "B");
@@ -566,31 +566,44 @@ template <class T, class... Sizes>
                       const int*, const int*, const int*, const R*, T*, const int*, const int*,    \
                       const int*))
 
-// p?gemr2d and p?trmr2d; T is a scalar that is as large as E, the type of the elements
+// p?gemr2d and p?trmr2d, and the C functions Cp?gemr2d and Cp?trmr2d, which ScaLAPACK's routines of
+// Fortran call; T is a scalar that is as large as E, the type of the elements
 #define CUBIST_PBLAS_GEMR2D(T, E, lower, upper)                                                    \
+  [[gnu::visibility("default")]] void C##lower(int m, int n, const E* a, int ia, int ja,           \
+                                               const int* desca, E* b, int ib, int jb,             \
+                                               const int* descb, int context)                      \
+  {                                                                                                \
+    static cubist_pblas::OwnRoutine<decltype(C##lower)> routine{"C" #lower};                       \
+    if (auto* const own = routine.on_context(context, m > 0 && n > 0))                             \
+      return own(m, n, a, ia, ja, desca, b, ib, jb, descb, context);                               \
+    cubist_pblas::gemr2d<T, E>(#upper, nullptr, nullptr, &m, &n, {a, &ia, &ja, desca},             \
+                               {b, &ib, &jb, descb}, context);                                     \
+  }                                                                                                \
   [[gnu::visibility("default")]] void lower##_(const int* m, const int* n,                         \
                                                CUBIST_PBLAS_MATRIX(const E, a),                    \
                                                CUBIST_PBLAS_MATRIX(E, b), const int* context)      \
   {                                                                                                \
-    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
-    if (auto* const own = routine.on_context(*context, *m > 0 && *n > 0))                          \
-      return own(m, n, a, ia, ja, desca, b, ib, jb, descb, context);                               \
-    cubist_pblas::gemr2d<T, E>(#upper, nullptr, nullptr, m, n, {a, ia, ja, desca},                 \
-                               {b, ib, jb, descb}, *context);                                      \
+    C##lower(*m, *n, a, *ia, *ja, desca, b, *ib, *jb, descb, *context);                            \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
                      (const int*, const int*, const E*, const int*, const int*, const int*, E*,    \
                       const int*, const int*, const int*, const int*))
 #define CUBIST_PBLAS_TRMR2D(T, E, lower, upper)                                                    \
+  [[gnu::visibility("default")]] void C##lower(const char* uplo, const char* diag, int m, int n,   \
+                                               const E* a, int ia, int ja, const int* desca, E* b, \
+                                               int ib, int jb, const int* descb, int context)      \
+  {                                                                                                \
+    static cubist_pblas::OwnRoutine<decltype(C##lower)> routine{"C" #lower};                       \
+    if (auto* const own = routine.on_context(context, m > 0 && n > 0))                             \
+      return own(uplo, diag, m, n, a, ia, ja, desca, b, ib, jb, descb, context);                   \
+    cubist_pblas::gemr2d<T, E>(#upper, uplo, diag, &m, &n, {a, &ia, &ja, desca},                   \
+                               {b, &ib, &jb, descb}, context);                                     \
+  }                                                                                                \
   [[gnu::visibility("default")]] void lower##_(const char* uplo, const char* diag, const int* m,   \
                                                const int* n, CUBIST_PBLAS_MATRIX(const E, a),      \
                                                CUBIST_PBLAS_MATRIX(E, b), const int* context)      \
   {                                                                                                \
-    static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
-    if (auto* const own = routine.on_context(*context, *m > 0 && *n > 0))                          \
-      return own(uplo, diag, m, n, a, ia, ja, desca, b, ib, jb, descb, context);                   \
-    cubist_pblas::gemr2d<T, E>(#upper, uplo, diag, m, n, {a, ia, ja, desca}, {b, ib, jb, descb},   \
-                               *context);                                                          \
+    C##lower(uplo, diag, *m, *n, a, *ia, *ja, desca, b, *ib, *jb, descb, *context);                \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
                      (const char*, const char*, const int*, const int*, const E*, const int*,      \

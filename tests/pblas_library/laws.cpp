@@ -93,7 +93,8 @@ class Routine
   }
   static Function* find(void* where, const std::string& name)
   {
-    void* const found = dlsym(where, (name + "_").c_str());
+    // C functions have no underscore.
+    void* const found = dlsym(where, (name[0] == 'C' ? name : name + "_").c_str());
     if (found == nullptr)
     {
       std::fprintf(stderr, "%s_ is missing\n", name.c_str());
@@ -349,11 +350,10 @@ using Syrk =
     Routine<const char*, const char*, const int*, const int*, const R*, const T*, const int*,
             const int*, const int*, const R*, T*, const int*, const int*, const int*>;
 template <class T>
-using Gemr2d = Routine<const int*, const int*, const T*, const int*, const int*, const int*, T*,
-                       const int*, const int*, const int*, const int*>;
+using Gemr2d = Routine<int, int, const T*, int, int, const int*, T*, int, int, const int*, int>;
 template <class T>
-using Trmr2d = Routine<const char*, const char*, const int*, const int*, const T*, const int*,
-                       const int*, const int*, T*, const int*, const int*, const int*, const int*>;
+using Trmr2d = Routine<const char*, const char*, int, int, const T*, int, int, const int*, T*, int,
+                       int, const int*, int>;
 
 const char* const ops[] = {"N", "T", "C", "n", "t", "c"};
 bool transposes(const char* op) { return *op != 'N' && *op != 'n'; }
@@ -550,11 +550,12 @@ void compare_updates(Random& random, const Grid& grid, int cases, const char* na
   }
 }
 
-/// Copies from one grid to another one, where either may lack processes.
+/// Copies from one grid to another one, where either may lack processes, by the C functions, which
+/// the routines of Fortran call.
 template <class T>
 void compare_redistributions(Random& random, const Grid& all, int cases, const char* letter)
 {
-  const std::string p = std::string{"p"} + letter;
+  const std::string p = std::string{"Cp"} + letter;
   const Gemr2d<T> gemr2d{p + "gemr2d"};
   const Trmr2d<T> trmr2d{p + "trmr2d"};
   const int processes = all.rows * all.cols;
@@ -580,8 +581,8 @@ void compare_redistributions(Random& random, const Grid& all, int cases, const c
     compare<T>("the copies are equal", b, [&](bool ours, T* out) {
       const auto call = [&](const auto& routine, auto... first) {
         const auto both = [&](auto... x) { ours ? routine.ours(x...) : routine.reference(x...); };
-        both(first..., &m, &n, static_cast<const T*>(a.array.data()), &a.i, &a.j,
-             a.descriptor.data(), out, &b.i, &b.j, b.descriptor.data(), &all.context);
+        both(first..., m, n, static_cast<const T*>(a.array.data()), a.i, a.j, a.descriptor.data(),
+             out, b.i, b.j, b.descriptor.data(), all.context);
       };
       if (is_whole)
         call(gemr2d);
