@@ -13,6 +13,7 @@
 // share its thread_local variables.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -28,6 +29,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/engine/simulated/engine.hpp"
 #include "cubist/machine/machine.hpp"
+#include "cubist/simulation/folding.hpp"
 #include "cubist/simulation/report.hpp"
 #include "cubist/simulation/simulation.hpp"
 
@@ -40,6 +42,12 @@ struct SimulatedOptions
   /// Whether a collective between nodes completes in the background, as in MpiOptions; otherwise
   /// when it starts.
   bool overlap = true;
+  /// Replicas that do the same, of which as few are simulated as give the time of all
+  /// (simulation/folding.hpp). The report says how many. A program whose replicas do different
+  /// things, or that splits communicators other than by meshes, is refused or takes another time.
+  Replicas replicas = {};
+  /// Called now and then with the seconds that have been simulated.
+  std::function<void(double)> progress = {};
 };
 
 struct Simulated
@@ -47,7 +55,8 @@ struct Simulated
   using Communicator = SimulatedCommunicator;
   using Engine = SimulatedEngine;
 
-  static constexpr int most_ranks = 1 << 14;
+  static constexpr int most_ranks = 1 << 14;         ///< that run
+  static constexpr int most_folded_ranks = 1 << 17;  ///< with those that are folded
 
   /// Read by `launch`.
   static inline Machine machine = {};
@@ -118,21 +127,29 @@ void Simulated::run(const LaunchOptions& settings, detail::FunctionRef<void(C&)>
 {
   require_valid(machine);
   const int ranks = settings.ranks.value_or(machine.on_a_node(static_cast<int>(machine.cores)));
-  require<ArgumentError>(ranks >= 1 && ranks <= most_ranks, "got ", ranks, " ranks, but 1 to ",
-                         most_ranks,
-                         " can be simulated; use a number in this range, or leave it out for ",
-                         machine.on_a_node(static_cast<int>(machine.cores)));
+  const auto require_at_most = [&](int n, int most, const char* which) {
+    require<ArgumentError>(n >= 1 && n <= most, "got ", n, " ranks", which, ", but 1 to ", most,
+                           " can be simulated; use a number in this range, or leave it out for ",
+                           machine.on_a_node(static_cast<int>(machine.cores)));
+  };
+  const bool has_replicas = options.replicas.count > 1;
+  require_at_most(ranks, has_replicas ? most_folded_ranks : most_ranks, "");
   detail::check_time_limit(settings);
+  const detail::Folding folding{options.replicas, ranks, machine};
+  require_at_most(folding.running(ranks), most_ranks, " that run");
   const auto simulation =
-      std::make_shared<detail::Simulation>(machine, ranks, Simulated::options.overlap);
+      std::make_shared<detail::Simulation>(machine, ranks, options.overlap, options.replicas);
+  simulation->report_progress_to(options.progress);
   std::vector<int> all(static_cast<std::size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
-  const auto group = std::make_shared<detail::SimulatedGroup>(simulation, std::move(all));
+  const auto group = std::make_shared<detail::SimulatedGroup>(simulation, all);
   detail::FirstError first;
   const detail::BodyScope scope;
   simulation->run([&](detail::SimulatedRank& self) { run_rank(self, group, body, first); });
   report_.ranks.clear();
-  for (int r = 0; r < ranks; ++r) report_.ranks.push_back(simulation->rank(r).report);
+  for (int r = 0; r < ranks; ++r)
+    report_.ranks.push_back(simulation->rank(folding.representative(r)).report);
+  report_.folding = folding.text();
   first.rethrow();
 }
 

@@ -59,6 +59,17 @@ concept Communicator =
     };
 // clang-format on
 
+/// The ranks of one colour, in their order, where colour_of(r) is the colour of rank r. Every rank
+/// calls it with the same function.
+template <class C, class F>
+[[nodiscard]] C split_by(C& c, F colour_of)
+{
+  if constexpr (requires { c.split_by(colour_of); })
+    return c.split_by(colour_of);
+  else
+    return c.split(colour_of(c.rank()), c.rank());
+}
+
 /// Whether reductions of communicator `C` add in the order of reduction.hpp. If not, a sum has the
 /// same bits on every run, but other communicators may give other bits.
 template <class C>

@@ -53,6 +53,15 @@ class CommunicatorDecorator : public Collectives<Derived>
     return part;
   }
 
+  /// Likewise.
+  template <class F>
+  [[nodiscard]] Derived split_by(F colour_of)
+  {
+    Derived part{self()};
+    part.inner_ = cubist::split_by(inner_, colour_of);
+    return part;
+  }
+
   template <Element T>
   [[nodiscard]] auto start(const Call<T>& call)
   {

@@ -74,11 +74,13 @@ C& group_of_axes(MeshState<A, B>& mesh, unsigned axes)
 {
   const auto found = mesh.groups.find(axes);
   if (found != mesh.groups.end()) return found->second;
-  auto rest = mesh.coordinates;
-  for (std::size_t i = 0; i < A::count; ++i)
-    if ((axes & (1U << i)) != 0) rest[i] = 0;
-  const int colour = A::rank(rest, mesh.extents);
-  auto group = mesh.active_world().split(colour, mesh.parent.rank());
+  const auto colour_of = [&mesh, axes](int rank) {
+    auto rest = A::coordinates(rank, mesh.extents);
+    for (std::size_t i = 0; i < A::count; ++i)
+      if ((axes & (1U << i)) != 0) rest[i] = 0;
+    return A::rank(rest, mesh.extents);
+  };
+  auto group = split_by(mesh.active_world(), colour_of);
   return mesh.groups.emplace(axes, std::move(group)).first->second;
 }
 
@@ -110,7 +112,7 @@ std::shared_ptr<MeshState<A, B>> make_mesh_state(const C& parent, const typename
   require_extents<A>(extents, parent.size(), idle);
   C all{parent};
   const int ranks = A::ranks(extents);
-  if (ranks < all.size()) all = all.split(all.rank() < ranks ? 0 : 1, all.rank());
+  if (ranks < all.size()) all = split_by(all, [ranks](int rank) { return rank < ranks ? 0 : 1; });
   const auto state = std::make_shared<MeshState<A, B>>(
       MeshState<A, B>{.parent = parent, .world = all, .extents = extents, .quantum = quantum});
   if (!state->active()) return state;

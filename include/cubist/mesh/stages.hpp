@@ -89,7 +89,8 @@ template <HasStages M>
 {
   const auto extents = without_stage<typename M::Axes>(mesh.extents());
   if (!mesh.active()) return StageMesh<M>::elsewhere(mesh.parent(), extents, mesh.quantum());
-  return {mesh.world().split(stage_of(mesh, mesh.rank()), mesh.rank()), extents, mesh.quantum()};
+  return {split_by(mesh.world(), [&mesh](int rank) { return stage_of(mesh, rank); }), extents,
+          mesh.quantum()};
 }
 
 /// The mesh of a stage that is not this rank's. Matrices on it have no elements here.

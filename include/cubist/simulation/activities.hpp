@@ -66,16 +66,17 @@ class Activities
     for (std::size_t i = 0; i < links; ++i) resources_[i].in_order = true;
   }
 
-  /// Starts an activity at a time that is not in the past.
+  /// Starts an activity at a time that is not in the past. Of several that start at the same time,
+  /// the one with the least turn comes first.
   void start(double time, double seconds, std::vector<ResourceUse> uses,
-             std::shared_ptr<ActivityOwner> owner)
+             std::shared_ptr<ActivityOwner> owner, std::uint64_t turn = 0)
   {
     Activity& a = take_unused();
     a.remaining = seconds;
     a.uses = std::move(uses);
     a.owner = std::move(owner);
     a.running = false;
-    push(time, a);
+    push(time, a, turn);
   }
 
   /// The time at which something happens next.
@@ -151,13 +152,15 @@ class Activities
   struct Event
   {
     double time;
+    std::uint64_t turn;
     std::uint64_t number;
     Activity* activity;
     std::uint64_t version;
 
     friend bool operator>(const Event& a, const Event& b)
     {
-      return std::pair{a.time, a.number} > std::pair{b.time, b.number};
+      if (a.time != b.time) return a.time > b.time;
+      return std::pair{a.turn, a.number} > std::pair{b.turn, b.number};
     }
   };
 
@@ -169,7 +172,10 @@ class Activities
     return a;
   }
 
-  void push(double time, Activity& a) { events_.push({time, ++events_pushed_, &a, ++a.version}); }
+  void push(double time, Activity& a, std::uint64_t turn = 0)
+  {
+    events_.push({time, turn, ++events_pushed_, &a, ++a.version});
+  }
 
   void begin(Activity& a)
   {

@@ -2,8 +2,10 @@
 #pragma once
 
 // A fiber: a function with a stack of its own, which runs on the thread that switches to it, until
-// it switches to another one. Contexts come from the C library (getcontext, makecontext,
-// swapcontext). Sanitizers are told of each switch, and exceptions that are being handled stay with
+// it switches to another one. On x86-64 a switch saves the registers that a call preserves, by the
+// System V ABI; elsewhere, under sanitizers and where the processor checks return addresses,
+// contexts come from the C library (getcontext, makecontext, swapcontext), whose switch has two
+// system calls. Sanitizers are told of each switch, and exceptions that are being handled stay with
 // their fiber.
 
 #include <cerrno>
@@ -16,7 +18,6 @@
 
 #include <cxxabi.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "cubist/core/error.hpp"
@@ -33,6 +34,12 @@
 #endif
 #endif
 
+#if defined __x86_64__ && !defined __CET__ && !defined CUBIST_FIBER_ASAN &&                        \
+    !defined CUBIST_FIBER_TSAN
+#define CUBIST_FIBER_REGISTERS
+#else
+#include <ucontext.h>
+#endif
 #ifdef CUBIST_FIBER_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -42,6 +49,19 @@
 
 namespace cubist::CUBIST_ABI::detail
 {
+
+#ifdef CUBIST_FIBER_REGISTERS
+/// Saves registers and control words on this stack, its top in *from, and goes on with the stack
+/// whose top is `to`.
+[[gnu::naked, gnu::noinline]] inline void switch_stacks(void** /*from: rdi*/, void* /*to: rsi*/)
+{
+  asm("pushq %rbp\n\tpushq %rbx\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\tpushq %r15\n\t"
+      "subq $8, %rsp\n\tstmxcsr (%rsp)\n\tfnstcw 4(%rsp)\n\t"
+      "movq %rsp, (%rdi)\n\tmovq %rsi, %rsp\n\t"
+      "ldmxcsr (%rsp)\n\tfldcw 4(%rsp)\n\taddq $8, %rsp\n\t"
+      "popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbx\n\tpopq %rbp\n\tret");
+}
+#endif
 
 class Fiber
 {
@@ -66,13 +86,7 @@ class Fiber
     memory_ = static_cast<std::byte*>(p);
     mprotect(memory_, page, PROT_NONE);  // what overflows the stack ends the program
     stack_ = memory_ + page;
-    getcontext(&context_);
-    context_.uc_stack.ss_sp = stack_;
-    context_.uc_stack.ss_size = stack_bytes;
-    context_.uc_link = nullptr;
-    const auto self = reinterpret_cast<std::uintptr_t>(this);
-    makecontext(&context_, reinterpret_cast<void (*)()>(&Fiber::start), 2,
-                static_cast<unsigned>(self >> 32U), static_cast<unsigned>(self));
+    prepare();
 #ifdef CUBIST_FIBER_TSAN
     tsan_ = __tsan_create_fiber(0);
 #endif
@@ -112,12 +126,63 @@ class Fiber
 #endif
   }
 
-  static void start(unsigned high, unsigned low)
+#ifdef CUBIST_FIBER_REGISTERS
+  /// The fiber that is switched to, which may begin.
+  [[nodiscard]] static Fiber*& next()
   {
-    auto* const self =
-        reinterpret_cast<Fiber*>(std::uintptr_t{high} << 32U | std::uintptr_t{low});  // NOLINT
-    self->arrive(nullptr);
-    self->run_();
+    static thread_local Fiber* fiber = nullptr;
+    return fiber;
+  }
+  static void begin() { next()->start(); }
+
+  /// Makes the stack look as if the fiber had been left just before `begin`.
+  void prepare()
+  {
+    constexpr std::size_t registers = 6;
+    void** const top = reinterpret_cast<void**>(stack_ + stack_bytes);
+    top[-1] = nullptr;  // begin() returns to nothing
+    top[-2] = reinterpret_cast<void*>(&Fiber::begin);
+    void** const words = top - 2 - registers - 1;  // the control words of this thread, then zeros
+    std::uint32_t sse = 0;
+    std::uint16_t x87 = 0;
+    asm volatile("stmxcsr %0" : "=m"(sse));
+    asm volatile("fnstcw %0" : "=m"(x87));
+    const std::uint64_t both = std::uint64_t{x87} << 32U | sse;
+    std::memcpy(words, &both, sizeof both);
+    top_ = words;
+  }
+  void change_context(Fiber& to)
+  {
+    next() = &to;
+    switch_stacks(&top_, to.top_);
+  }
+
+  void* top_ = nullptr;  // of the stack, while another fiber runs
+#else
+  static void begin(unsigned high, unsigned low)
+  {
+    reinterpret_cast<Fiber*>(std::uintptr_t{high} << 32U | std::uintptr_t{low})->start();  // NOLINT
+  }
+
+  void prepare()
+  {
+    getcontext(&context_);
+    context_.uc_stack.ss_sp = stack_;
+    context_.uc_stack.ss_size = stack_bytes;
+    context_.uc_link = nullptr;
+    const auto self = reinterpret_cast<std::uintptr_t>(this);
+    makecontext(&context_, reinterpret_cast<void (*)()>(&Fiber::begin), 2,
+                static_cast<unsigned>(self >> 32U), static_cast<unsigned>(self));
+  }
+  void change_context(Fiber& to) { swapcontext(&context_, &to.context_); }
+
+  ucontext_t context_{};
+#endif
+
+  void start()
+  {
+    arrive(nullptr);
+    run_();
     std::terminate();  // it has not left
   }
 
@@ -134,7 +199,7 @@ class Fiber
 #ifdef CUBIST_FIBER_TSAN
     __tsan_switch_to_fiber(to.tsan_, 0);
 #endif
-    swapcontext(&context_, &to.context_);
+    change_context(to);
     arrive(saved);
   }
 
@@ -154,7 +219,6 @@ class Fiber
 #endif
   }
 
-  ucontext_t context_{};
   std::function<void()> run_;
   std::byte* memory_ = nullptr;  // a page that is not accessible, then the stack
   std::size_t mapped_ = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cubist/machine/machine.hpp"
+#include "cubist/simulation/folding.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -16,7 +17,7 @@ namespace cubist::CUBIST_ABI::detail
 class SimulatedLinks
 {
  public:
-  SimulatedLinks(const Machine& machine, int ranks)
+  SimulatedLinks(const Machine& machine, int ranks, const Folding& folding = {})
   {
     int unit = 1;
     for (const auto& link : machine.links)
@@ -31,6 +32,7 @@ class SimulatedLinks
     ranks_on_cores_ = machine.on_the_cores(ranks);
     resources_ += parts(ranks, ranks_on_cores_);
     cores_together_ = machine.cores;
+    if (folding.is_folded()) fold(ranks, folding);
   }
 
   [[nodiscard]] std::size_t resources() const { return static_cast<std::size_t>(resources_); }
@@ -49,12 +51,32 @@ class SimulatedLinks
   /// The number of the resource that is the cores on which a rank runs.
   [[nodiscard]] int cores_of(int rank) const { return first_core_ + rank / ranks_on_cores_; }
   [[nodiscard]] double cores_together() const { return cores_together_; }
+  /// The same resource of the unit whose ranks run in place of those of its unit.
+  [[nodiscard]] int representative(int resource) const
+  {
+    return representatives_.empty() ? resource
+                                    : representatives_[static_cast<std::size_t>(resource)];
+  }
 
  private:
+  void fold(int ranks, const Folding& folding)
+  {
+    for (std::size_t level = 0; level < first_.size(); ++level)
+      for (int u = 0; u < parts(ranks, units_of_[level]); ++u)
+      {
+        const int by = unit(level, folding.representative(u * units_of_[level]));
+        representatives_.push_back(out_of(level, by));
+        representatives_.push_back(into(level, by));
+      }
+    for (int rank = 0; rank < ranks; rank += ranks_on_cores_)
+      representatives_.push_back(cores_of(folding.representative(rank)));
+  }
+
   [[nodiscard]] static int parts(int ranks, int unit) { return (ranks + unit - 1) / unit; }
 
-  std::vector<int> units_of_;  // ranks of a unit, by level
-  std::vector<int> first_;     // resource of a level
+  std::vector<int> units_of_;         // ranks of a unit, by level
+  std::vector<int> first_;            // resource of a level
+  std::vector<int> representatives_;  // by resource, where ranks are folded
   int resources_ = 0;
   int first_core_ = 0;
   int ranks_per_node_ = 1;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -48,7 +49,8 @@ struct SimulatedRank
 
   Simulation* simulation = nullptr;
   int number = 0;
-  double clock = 0;  // seconds since the launch
+  double clock = 0;         // seconds since the launch
+  std::uint64_t posts = 0;  // calls that it has posted
   State state = State::ready;
   const SimulatedWait* waits_for = nullptr;
   SimulatedRankReport report = {};

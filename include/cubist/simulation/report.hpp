@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "cubist/comm/traffic.hpp"
@@ -30,7 +31,8 @@ struct SimulatedRankReport
 /// The report of a simulated launch.
 struct SimulationReport
 {
-  std::vector<SimulatedRankReport> ranks;
+  std::vector<SimulatedRankReport> ranks;  ///< a rank that is folded has its representative's
+  std::string folding;                     ///< which replicas were simulated, and why
 
   /// The time at which the last rank ended, in seconds.
   [[nodiscard]] double seconds() const

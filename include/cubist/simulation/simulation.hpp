@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -25,6 +26,7 @@
 #include "cubist/machine/machine.hpp"
 #include "cubist/simulation/activities.hpp"
 #include "cubist/simulation/fiber.hpp"
+#include "cubist/simulation/folding.hpp"
 #include "cubist/simulation/links.hpp"
 #include "cubist/simulation/rank.hpp"
 
@@ -37,40 +39,52 @@ class Simulation
   using Failure = GroupFailure;
 
   /// @param overlap whether ranks compute during transfers between nodes
-  Simulation(Machine machine, int ranks, bool overlap = true)
+  /// @param replicas  which ranks do the same
+  /// @throws ArgumentError for replicas that the launch cannot have
+  Simulation(Machine machine, int ranks, bool overlap = true, const Replicas& replicas = {})
       : machine_{std::move(machine)},
         overlap_{overlap},
-        links_{machine_, ranks},
+        folding_{replicas, ranks, machine_},
+        links_{machine_, ranks, folding_},
         activities_{links_.resources(), links_.links()},
         shares_cores_{machine_.shares_cores(ranks)},
         threads_{machine_.threads(ranks)},
         pass_bandwidth_{machine_.pass_bandwidth(ranks)},
         ranks_{static_cast<std::size_t>(ranks)},
-        unfinished_{ranks}
+        unfinished_{folding_.running(ranks)}
   {
     for (int r = 0; r < ranks; ++r)
     {
       this->rank(r).simulation = this;
       this->rank(r).number = r;
-      ready_.push({0, r});
+      if (folding_.runs(r))
+        ready_.push({0, r});
+      else
+        this->rank(r).state = SimulatedRank::State::finished;
     }
   }
 
   [[nodiscard]] const Machine& machine() const { return machine_; }
   [[nodiscard]] bool overlap() const { return overlap_; }
+  [[nodiscard]] const Folding& folding() const { return folding_; }
   [[nodiscard]] const SimulatedLinks& links() const { return links_; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] SimulatedRank& rank(int number) { return ranks_[static_cast<std::size_t>(number)]; }
 
-  /// Runs body(rank) for all ranks, on this thread, until all have ended. A body throws nothing.
+  /// Calls f(seconds) now and then, with the time that the next rank has.
+  void report_progress_to(std::function<void(double)> f) { progress_ = std::move(f); }
+
+  /// Runs body(rank) for all ranks that run, on this thread, until all have ended. A body throws
+  /// nothing.
   /// @throws CommunicationError if there is no memory for the stacks of all ranks
   void run(const std::function<void(SimulatedRank&)>& body)
   {
     for (auto& rank : ranks_)
-      rank.fiber = std::make_unique<Fiber>([this, &body, &rank] {
-        body(rank);
-        finish(rank);
-      });
+      if (folding_.runs(rank.number))
+        rank.fiber = std::make_unique<Fiber>([this, &body, &rank] {
+          body(rank);
+          finish(rank);
+        });
     auto* const outside = std::exchange(SimulatedRank::current(), nullptr);
     auto* const local_outside = std::exchange(rank_local(), nullptr);
     SimulatedRank& first = *choose();
@@ -113,11 +127,21 @@ class Simulation
     ready_.push({rank.clock, rank.number});
   }
 
+  /// The turn of an activity of the ranks from `first` to `last`, of which one has posted so many
+  /// calls: ranks take turns, and what is inside of a replica comes before what is not, so that the
+  /// order is the same for all replicas.
+  [[nodiscard]] static std::uint64_t turn_of(std::uint64_t posts, int first, int last)
+  {
+    constexpr unsigned bits = 18;  // of the number of a rank
+    return posts << 2 * bits | static_cast<std::uint64_t>(last - first) << bits |
+           static_cast<std::uint64_t>(first);
+  }
+
   /// Starts an activity at a time that is not in the past.
   void start(double time, double seconds, std::vector<ResourceUse> uses,
-             std::shared_ptr<ActivityOwner> owner)
+             std::shared_ptr<ActivityOwner> owner, std::uint64_t turn)
   {
-    activities_.start(time, seconds, std::move(uses), std::move(owner));
+    activities_.start(time, seconds, std::move(uses), std::move(owner), turn);
   }
 
   /// Seconds of a product, or of a part of it, on the cores of a rank.
@@ -163,6 +187,7 @@ class Simulation
       f();
       times_[work] = {self.clock - begin, self.report.products - before.products,
                       self.report.passes - before.passes, self.report.flops - before.flops};
+      self.clock = begin + (self.clock - begin);  // rounded as on ranks that repeat it
       return;
     }
     const WorkTime& time = known->second;
@@ -185,14 +210,19 @@ class Simulation
     const auto computation = std::make_shared<Computation>();
     computation->rank = &self;
     start(self.clock, seconds, {{links_.cores_of(self.number), cores / links_.cores_together()}},
-          computation);
+          computation, turn_of(self.posts, self.number, self.number));
     block(self, *computation);
   }
 
   /// `self` gives bytes to the disk, which writes what it gets one after the other. Returns the
   /// time at which they are written.
+  /// @throws ArgumentError if replicas are folded
   double write(SimulatedRank& self, double bytes)
   {
+    require<ArgumentError>(!folding_.is_folded(),
+                           "got a write to disk from a replica that stands for others, which would "
+                           "wait for the disk one after the other, so its time would be wrong; "
+                           "simulate all replicas, without Simulated::options.replicas");
     catch_up(self);
     return disk_is_free_ = std::max(disk_is_free_, self.clock) + bytes / machine_.write_bandwidth;
   }
@@ -268,6 +298,8 @@ class Simulation
       {
         SimulatedRank& next = rank(ready_.top().second);
         ready_.pop();
+        constexpr std::uint64_t turns_between_reports = 1 << 12;
+        if (progress_ && ++turns_ % turns_between_reports == 0) progress_(next.clock);
         return &next;
       }
     }
@@ -287,6 +319,7 @@ class Simulation
 
   Machine machine_;
   bool overlap_;
+  Folding folding_;
   SimulatedLinks links_;
   Activities activities_;
   bool shares_cores_;
@@ -297,6 +330,8 @@ class Simulation
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready_;
   std::map<RepeatedWork, WorkTime> times_;
   double disk_is_free_ = 0;  // the time from which it is
+  std::function<void(double)> progress_;
+  std::uint64_t turns_ = 0;
   int unfinished_;
   Failure failure_ = Failure::none;
   std::string message_;

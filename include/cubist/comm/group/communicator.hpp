@@ -36,7 +36,7 @@ class GroupWindow
   [[nodiscard]] std::span<T> operator[](int rank)
   {
     group_->wait_open(*member_);
-    const auto* begin = member_->call->members[static_cast<std::size_t>(rank)].send;
+    const auto* begin = member_->call->members[group_->place(rank)].send;
     return {reinterpret_cast<T*>(const_cast<std::byte*>(begin)), count_};
   }
   void close()
@@ -107,6 +107,14 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
   [[nodiscard]] GroupCommunicator split(int colour, int key)
   {
     auto [group, rank] = group_->split(rank_, colour, key);
+    return {std::move(group), rank};
+  }
+  /// The ranks of one colour, which is colour_of(r) for rank r, in their order.
+  template <class F>
+  requires requires(Group& g, F f) { g.split_by(0, f); }
+  [[nodiscard]] GroupCommunicator split_by(F colour_of)
+  {
+    auto [group, rank] = group_->split_by(rank_, colour_of);
     return {std::move(group), rank};
   }
 

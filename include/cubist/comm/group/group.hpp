@@ -46,7 +46,13 @@ struct SpareCalls
 ///   post(rank, call)   one rank's part in its next call
 ///   lock()             what keeps other ranks from calling `next`, `leave` and `split`'s parts
 ///   adopt(call)        sets what Derived adds to a call whose members are set
-///   make(ranks)        a group of some of the ranks
+///   make(ranks)        a group of some of the ranks; null if it is not needed
+///
+/// and hides, if only some of the ranks are members of calls:
+///
+///   size(), rank_of(position)   of all ranks
+///   place(rank)                 the place of a rank among the members
+///   ends(from, to)              the two ends of the message that stands for that of these ranks
 ///
 /// and the functions of a group of PendingCall (request.hpp).
 template <class Derived, class Call>
@@ -70,6 +76,9 @@ class RankGroup : public std::enable_shared_from_this<Derived>
 
   [[nodiscard]] const std::vector<int>& ranks() const { return ranks_; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+  [[nodiscard]] int rank_of(std::size_t position) const { return ranks_[position]; }
+  [[nodiscard]] std::size_t place(int rank) const { return static_cast<std::size_t>(rank); }
+  [[nodiscard]] std::pair<int, int> ends(int from, int to) const { return {from, to}; }
 
   /// Starts a rank's part in its next call.
   template <Element T>
@@ -80,15 +89,21 @@ class RankGroup : public std::enable_shared_from_this<Derived>
 
   /// The group of all ranks with the colour of `rank`, ordered by key, then by rank; and the
   /// position of the rank there.
-  std::pair<std::shared_ptr<Derived>, int> split(int rank, int colour, int key)
+  /// @param prepare prepare(split) is called by the first rank
+  template <class Prepare>
+  std::pair<std::shared_ptr<Derived>, int> split(int rank, int colour, int key, Prepare prepare)
   {
     const auto index = static_cast<std::size_t>(rank);
     std::uint64_t number = 0;
     const auto mine = [&] {
       const auto lock = self().lock();
-      number = splits_[index]++;
+      number = splits_[self().place(rank)]++;
       auto& pending = pending_splits_[number];
-      if (pending == nullptr) pending = std::make_shared<GroupSplit<Derived>>(ranks_.size());
+      if (pending == nullptr)
+      {
+        pending = std::make_shared<GroupSplit<Derived>>(static_cast<std::size_t>(self().size()));
+        prepare(*pending);
+      }
       pending->give(index, colour, key);
       return pending;
     }();
@@ -99,9 +114,13 @@ class RankGroup : public std::enable_shared_from_this<Derived>
     pending_splits_.erase(number);
     return mine->group_of(index, [this](const std::vector<std::size_t>& members) {
       std::vector<int> ranks;
-      for (const std::size_t r : members) ranks.push_back(ranks_[r]);
+      for (const std::size_t r : members) ranks.push_back(self().rank_of(r));
       return self().make(std::move(ranks));
     });
+  }
+  std::pair<std::shared_ptr<Derived>, int> split(int rank, int colour, int key)
+  {
+    return split(rank, colour, key, [](auto&) {});
   }
 
  protected:
@@ -115,7 +134,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   Member& next(int rank, const ErasedCall& mine, Fail fail)
   {
     Call& call = next_call(rank, mine.kind, mine.peer);
-    Member& me = call.members[!is_message(mine.kind)        ? static_cast<std::size_t>(rank)
+    Member& me = call.members[!is_message(mine.kind)        ? self().place(rank)
                               : mine.kind == CallKind::send ? 0
                                                             : 1];
     ErasedCall signature = mine;
@@ -152,12 +171,13 @@ class RankGroup : public std::enable_shared_from_this<Derived>
 
   Call& next_call(int rank, CallKind kind, int peer)
   {
-    const auto index = static_cast<std::size_t>(rank);
+    const std::size_t index = self().place(rank);
     if (!is_message(kind)) return find(-1, -1, next_[index]++);
     if (!std::exchange(has_messages_, true))
       add_spare(std::min(2 * ranks_.size() * ranks_.size(), sizes_.messages), true);
     const bool sends = kind == CallKind::send;
-    return find(sends ? rank : peer, sends ? peer : rank, messages_[index][{peer, sends}]++);
+    const auto [from, to] = self().ends(sends ? rank : peer, sends ? peer : rank);
+    return find(from, to, messages_[index][{peer, sends}]++);
   }
 
   Call& find(int from, int to, std::uint64_t number)
@@ -201,8 +221,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
     if (!call.is_message()) call.summands.resize(ranks_.size());
     for (std::size_t i = 0; i < call.members.size(); ++i)
     {
-      const auto rank =
-          call.is_message() ? static_cast<std::size_t>(i == 0 ? call.from : call.to) : i;
+      const std::size_t rank = call.is_message() ? self().place(i == 0 ? call.from : call.to) : i;
       call.members[i].call = &call;
       call.members[i].index = i;
       call.members[i].world_rank = ranks_[rank];

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
@@ -76,6 +77,9 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   static constexpr double not_yet = Activities::never;
 
   SimulatedGroup* group = nullptr;
+  int sender = 0;    // of a message: ranks of the launch, of which the receiver may be folded
+  int receiver = 0;  // likewise
+  std::uint64_t posts = 0;  // the most calls that a rank has posted up to this one
   bool begun = false;
   std::size_t closed = 0;  // for a window: the number of ranks that have read what they need
   double begins = 0;       // the latest time of a post
@@ -85,7 +89,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   /// @pre is_message()
   [[nodiscard]] bool is_within_node(const SimulatedLinks& links) const
   {
-    return links.same_node(members[0].rank->number, members[1].rank->number);
+    return links.same_node(sender, receiver);
   }
   /// The size of a block, or of a piece.
   [[nodiscard]] double bytes() const
@@ -109,6 +113,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
       m.send = nullptr;
       m.recv = nullptr;
     }
+    posts = 0;
     closed = 0;
     begun = false;
     begins = 0;

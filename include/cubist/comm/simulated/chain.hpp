@@ -108,8 +108,10 @@ class SimulatedChain
     begins += cost.latency;
     edges().push_back({begins, cost.latency + of_segment});
     if (cost.seconds == 0) return end_edge(e, begins);
+    const auto [first, last] = std::minmax(sender.rank->number, member(e + 1).rank->number);
     simulation_.start(begins, cost.seconds, std::move(cost.uses),
-                      std::make_shared<Transfer>(*this, e));
+                      std::make_shared<Transfer>(*this, e),
+                      Simulation::turn_of(call_.posts, first, last));
   }
 
   /// Called when the bytes of the edge are transferred.

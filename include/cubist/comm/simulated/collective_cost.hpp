@@ -322,7 +322,12 @@ struct CollectiveLoads
   cost.seconds = loads.rank_seconds;
   for (const auto& load : loads.all) cost.seconds = std::max(cost.seconds, load.seconds);
   for (const auto& load : loads.all)
-    if (load.seconds > 0) cost.uses.push_back({load.resource, load.seconds / cost.seconds});
+  {
+    // A message between replicas stands for those into the links that are simulated.
+    const int used = links.representative(load.resource);
+    if (load.seconds > 0 && (used == load.resource || call.kind == CallKind::send))
+      cost.uses.push_back({used, load.seconds / cost.seconds});
+  }
   return cost;
 }
 

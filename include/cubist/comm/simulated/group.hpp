@@ -2,10 +2,13 @@
 #pragma once
 
 // A group of simulated ranks: when their calls begin and end, and how they wait for them.
-// One rank runs at a time, so nothing is locked.
+// One rank runs at a time, so nothing is locked. Where ranks are folded (simulation/folding.hpp),
+// only those that run are members of calls.
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,11 +32,34 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
 {
  public:
   /// @param ranks of the launch, in the order of the communicator
-  SimulatedGroup(std::shared_ptr<Simulation> simulation, std::vector<int> ranks)
-      : RankGroup{std::move(ranks), {}},
+  SimulatedGroup(std::shared_ptr<Simulation> simulation, const std::vector<int>& ranks)
+      : RankGroup{running(*simulation, ranks), {}},
         simulation_{std::move(simulation)},
-        placement_{machine(), links(), this->ranks()}
+        placement_{machine(), links(), ranks}
   {
+    if (this->ranks().size() == ranks.size()) return;
+    for (const int rank : ranks)
+      places_.push_back(place_of(this->ranks(), folding().representative(rank)));
+  }
+
+  /// Ranks of the communicator, of which some may be folded.
+  [[nodiscard]] int size() const { return static_cast<int>(placement_.size()); }
+  /// The rank of the launch at a position in the communicator.
+  [[nodiscard]] int rank_of(std::size_t position) const { return placement_.ranks()[position]; }
+  /// The place of a rank, or of its representative, among those that run.
+  [[nodiscard]] std::size_t place(int rank) const
+  {
+    const auto position = static_cast<std::size_t>(rank);
+    return places_.empty() ? position : places_[position];
+  }
+  /// Sender and receiver of a message, so that the sender runs. Replicas send the same messages, so
+  /// one of them stands for those of all.
+  [[nodiscard]] std::pair<int, int> ends(int from, int to) const
+  {
+    if (places_.empty()) return {from, to};
+    const int sender = rank_of(static_cast<std::size_t>(from));
+    const int receiver = folding().move_with(sender, rank_of(static_cast<std::size_t>(to)));
+    return {position_of(folding().representative(sender)), position_of(receiver)};
   }
 
   [[nodiscard]] Simulation& simulation() const { return *simulation_; }
@@ -47,25 +73,32 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   template <Element T>
   Member& start(int rank, const cubist::Call<T>& call)
   {
-    auto& traffic = simulation_->rank(ranks()[static_cast<std::size_t>(rank)]).report.traffic;
+    auto& traffic = simulation_->rank(rank_of(static_cast<std::size_t>(rank))).report.traffic;
     traffic.add(call.kind, sent_by(call, rank, size()));
     return post(rank, call);
   }
 
-  /// @throws CollectiveMismatch, and what Simulation::block throws
+  /// @throws CollectiveMismatch, and what Simulation::block throws; ArgumentError for a call in
+  /// which replicas that are folded would have different parts
   Member& post(int rank, const ErasedCall& mine)
   {
     simulation_->raise();
+    require<ArgumentError>(places_.empty() || !has_root(mine.kind), "got a ", to_string(mine.kind),
+                           " along ranks of which one stands for others, but its root does "
+                           "something else than they do, so their times would be wrong; simulate "
+                           "all replicas, without Simulated::options.replicas");
     Member& member = next(rank, mine, [&](const std::string& why) {
       simulation_->fail(Simulation::Failure::mismatch, why);
     });
     SimulatedCall& call = *member.call;
-    const SimulatedRank& me = *member.rank;
+    SimulatedRank& me = *member.rank;
     member.posts = me.clock;
+    call.posts = std::max(call.posts, ++me.posts);
     // A rank that only receives may come later, because the messages to it are under way.
     const bool are_buffered = buffers(call);
     if (!are_buffered || !call.only_receives(member)) call.begins = std::max(call.begins, me.clock);
-    if (call.posted() == call.members.size()) call.transfer();
+    if (call.posted() == call.members.size())
+      places_.empty() || call.is_message() ? call.transfer() : transfer_to_running(call);
     if (are_buffered && call.is_chain())
       SimulatedChain{*simulation_, call, shared_from_this()}.proceed();
     else if (!call.begun && call.may_begin(are_buffered))
@@ -133,13 +166,104 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   {
     call.group = this;
     for (auto& m : call.members) m.rank = &simulation_->rank(m.world_rank);
+    if (!call.is_message()) return;
+    call.sender = rank_of(static_cast<std::size_t>(call.from));
+    call.receiver = rank_of(static_cast<std::size_t>(call.to));
   }
-  [[nodiscard]] std::shared_ptr<SimulatedGroup> make(std::vector<int> ranks) const
+  /// Null if none of the ranks runs.
+  [[nodiscard]] std::shared_ptr<SimulatedGroup> make(const std::vector<int>& ranks) const
   {
-    return std::make_shared<SimulatedGroup>(simulation_, std::move(ranks));
+    if (std::ranges::none_of(ranks, [&](int r) { return folding().runs(r); })) return nullptr;
+    return std::make_shared<SimulatedGroup>(simulation_, ranks);
+  }
+
+  /// @throws ArgumentError where ranks are folded, which give no colour
+  std::pair<std::shared_ptr<SimulatedGroup>, int> split(int rank, int colour, int key)
+  {
+    require<ArgumentError>(
+        places_.empty(), "got a split by the colours that ranks give, but some of these ranks are "
+                         "folded and give none; split by a function, as meshes do, or simulate "
+                         "all replicas, without Simulated::options.replicas");
+    return RankGroup::split(rank, colour, key);
+  }
+  /// The same for the colours colour_of(rank) of all ranks, and keys in their order.
+  std::pair<std::shared_ptr<SimulatedGroup>, int> split_by(int rank,
+                                                           const std::function<int(int)>& colour_of)
+  {
+    return RankGroup::split(rank, colour_of(rank), rank, [&](auto& split) {
+      for (int r = 0; r < size() && !places_.empty(); ++r)
+        split.give(static_cast<std::size_t>(r), colour_of(r), r);
+    });
   }
 
  private:
+  [[nodiscard]] static std::vector<int> running(const Simulation& simulation,
+                                                const std::vector<int>& ranks)
+  {
+    std::vector<int> some;
+    for (const int r : ranks)
+      if (simulation.folding().runs(r)) some.push_back(r);
+    return some;
+  }
+  /// The place of a rank in a list.
+  /// @throws ArgumentError if it is not there
+  [[nodiscard]] static std::size_t place_of(const std::vector<int>& list, int rank)
+  {
+    auto found = std::ranges::lower_bound(list, rank);
+    if (found == list.end() || *found != rank) found = std::ranges::find(list, rank);
+    require<ArgumentError>(found != list.end(), "got a communicator without rank ", rank,
+                           ", which stands for some of its ranks, so these have no time; simulate "
+                           "all replicas, without Simulated::options.replicas");
+    return static_cast<std::size_t>(found - list.begin());
+  }
+  [[nodiscard]] int position_of(int rank) const
+  {
+    return static_cast<int>(place_of(placement_.ranks(), rank));
+  }
+  [[nodiscard]] const Folding& folding() const { return simulation_->folding(); }
+  [[nodiscard]] std::uint64_t turn_of(const SimulatedCall& call) const
+  {
+    if (!call.is_message()) return Simulation::turn_of(call.posts, first_rank_, last_rank_);
+    const auto [first, last] = std::minmax(call.sender, call.receiver);
+    return Simulation::turn_of(call.posts, first, last);
+  }
+
+  /// Gives each rank that runs what it receives from all, as if replicas sent the same.
+  /// @pre all ranks that run have posted the call
+  void transfer_to_running(SimulatedCall& call) const
+  {
+    if (call.left_by >= 0 || call.is_simulated()) return;
+    const std::size_t bytes = call.signature.bytes();
+    std::vector<const std::byte*> sent;
+    for (int r = 0; r < size(); ++r) sent.push_back(call.members[place(r)].send);
+    std::vector<std::byte> sum(call.signature.kind == CallKind::all_reduce ? bytes : 0);
+    const MixedMemory memory;
+    if (!sum.empty()) memory.combine(call.signature, sent, 0, call.signature.count, sum.data());
+    for (const auto& m : call.members) switch (call.signature.kind)
+      {
+      case CallKind::all_gather:
+        for (std::size_t r = 0; r < sent.size() && m.recv != nullptr; ++r)
+          memory.copy(m.recv + r * bytes, sent[r], bytes);
+        break;
+      case CallKind::all_reduce:
+        memory.copy(m.recv, sum.data(), bytes);
+        break;
+      case CallKind::reduce_scatter:
+      {
+        const auto position = static_cast<std::size_t>(position_of(m.world_rank));
+        memory.combine(call.signature, sent, position * call.signature.count, call.signature.count,
+                       m.recv);
+        break;
+      }
+      case CallKind::expose:
+        break;
+      default:
+        throw ArgumentError{std::string{"got a "} + to_string(call.signature.kind) +
+                            " of host memory along ranks that are folded, whose data is unknown; "
+                            "simulate all replicas, without Simulated::options.replicas"};
+      }
+  }
+
   [[nodiscard]] const Machine& machine() const { return simulation_->machine(); }
   [[nodiscard]] const SimulatedLinks& links() const { return simulation_->links(); }
 
@@ -194,14 +318,14 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     if (call.left_by >= 0) return;
     if (call.is_message() && call.from == call.to) return end(call, call.begins);
     const auto what = collective_of(call);
-    auto cost = call.is_message() ? message_cost(machine(), links(), call.members[0].rank->number,
-                                                 call.members[1].rank->number, what.bytes)
-                                  : collective_cost(machine(), links(), placement_, what);
+    auto cost = call.is_message()
+                    ? message_cost(machine(), links(), call.sender, call.receiver, what.bytes)
+                    : collective_cost(machine(), links(), placement_, what);
     const double ready = call.begins + cost.latency;
     if (what.kind == CallKind::expose) return open(call, ready);
     if (cost.seconds == 0) return end(call, ready);
     simulation_->start(ready, cost.seconds, std::move(cost.uses),
-                       std::make_shared<Transfers>(shared_from_this(), call));
+                       std::make_shared<Transfers>(shared_from_this(), call), turn_of(call));
   }
 
   void open(SimulatedCall& call, double time)
@@ -241,6 +365,9 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
 
   std::shared_ptr<Simulation> simulation_;
   SimulatedPlacement placement_;
+  int first_rank_ = *std::ranges::min_element(placement_.ranks());
+  int last_rank_ = *std::ranges::max_element(placement_.ranks());
+  std::vector<std::size_t> places_;  // where ranks are folded: of each rank's representative
 };
 
 inline std::string SimulatedMember::describe() const { return call->describe(*this, {}); }

@@ -51,6 +51,7 @@ class SimulatedPlacement
     }
   }
 
+  [[nodiscard]] const std::vector<int>& ranks() const { return ranks_; }
   [[nodiscard]] std::size_t size() const { return ranks_.size(); }
   /// The rank of the launch at a position in the communicator, counted cyclically.
   [[nodiscard]] int rank(int position) const

@@ -72,7 +72,8 @@ struct LookupRoutes
   std::vector<LookupRoute> receives;  // from others and itself, in the order of the senders' blocks
 };
 
-/// Calls visit(sender, receiver) for each receiver of a block.
+/// Calls visit(sender, receiver) for each receiver of a block. Its holders share the receivers
+/// evenly.
 /// @param holders the ranks that hold the block, in ascending order
 template <class F>
 void for_each_message(const std::vector<int>& holders, const std::vector<int>& receivers, F visit)
@@ -83,6 +84,10 @@ void for_each_message(const std::vector<int>& holders, const std::vector<int>& r
       visit(receiver, receiver);
     else
       others.push_back(receiver);
+  // Those after consecutive holders come first, so that equal networks side by side do the same.
+  if (holders.back() - holders.front() + 1 == static_cast<int>(holders.size()))
+    std::rotate(others.begin(), std::upper_bound(others.begin(), others.end(), holders.back()),
+                others.end());
   for (std::size_t k = 0; k < others.size(); ++k)
     visit(holders[k * holders.size() / others.size()], others[k]);
 }
