@@ -104,6 +104,22 @@ TEST_CASE("Tiles multiply everything once: own operands first, own results last"
       }
 }
 
+TEST_CASE("Tiles are in the order in which their operands arrive, those from other nodes later")
+{
+  // A is cut by rows, B by inner indices, as X and W of Grid3D are; a rank has the pieces 2 and 1.
+  const auto order = [](bool remote_a, bool remote_b) {
+    const Pieces a{3, 2, Dimension::rows, remote_a};
+    const Pieces b{3, 1, Dimension::rows, remote_b};
+    std::vector<std::size_t> pieces;
+    for (const Tile t : Tiles{{3, 1, 3}, {3, 1, 3}, a, b, {}}) pieces.push_back(10 * t.a + t.b);
+    return pieces;
+  };
+  CHECK(order(true, false) == std::vector<std::size_t>{21, 20, 22, 1, 0, 2, 11, 10, 12});
+  CHECK(order(false, true) == std::vector<std::size_t>{21, 1, 11, 20, 0, 10, 22, 2, 12});
+  // Of equal distance, each step has all tiles with the pieces that have arrived.
+  CHECK(order(true, true) == std::vector<std::size_t>{21, 1, 20, 0, 11, 10, 22, 2, 12});
+}
+
 TEST_CASE("A tile lies in the pieces that it names")
 {
   const ProductSize s{.m = 12, .n = 6, .k = 24};

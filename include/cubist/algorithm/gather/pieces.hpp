@@ -48,7 +48,7 @@ struct Blocks
   {
     const bool one_matrix = (cut == Dimension::cols) == transposed;
     if (count() == 1 || (granularity == Granularity::whole && one_matrix)) return {1, 0, cut};
-    return {count(), static_cast<std::size_t>(along.rank()), cut};
+    return {count(), static_cast<std::size_t>(along.rank()), cut, along.remote()};
   }
 };
 

@@ -6,12 +6,15 @@
 //
 // A tile is a product of one piece of A and one of B, for one piece of C. Tiles whose operands are
 // this rank's own come first, because they need not wait. Tiles for other ranks' pieces of C
-// follow, so that these are in flight while the rest is multiplied. Tiles for this rank's piece of
-// C are last.
+// follow, piece by piece from the next rank's on, so that these are in flight while the rest is
+// multiplied. Tiles for this
+// rank's piece of C are last. Among each kind, tiles are in the order in which their operands
+// arrive: pieces arrive one after the other, those from other nodes later.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "cubist/algorithm/local_product.hpp"
@@ -48,6 +51,7 @@ struct Pieces
   std::size_t count = 1;
   std::size_t own = 0;
   Dimension cut = Dimension::none;
+  bool is_remote = false;  // they come from other nodes
 
   /// The number of pieces of its rows, or of its columns.
   [[nodiscard]] std::size_t of(Dimension d) const { return cut == d ? count : 1; }
@@ -55,7 +59,7 @@ struct Pieces
   [[nodiscard]] Pieces t() const
   {
     if (cut == Dimension::none) return *this;
-    return {count, own, cut == Dimension::rows ? Dimension::cols : Dimension::rows};
+    return {count, own, cut == Dimension::rows ? Dimension::cols : Dimension::rows, is_remote};
   }
 };
 
@@ -162,16 +166,24 @@ class Tiles
 
   void sort(Pieces a, Pieces b, Pieces c)
   {
+    // A rank has its own piece; the others arrive in their order.
+    const auto arrival = [](std::size_t piece, const Pieces& all) {
+      return piece == all.own ? 0 : piece + 1;
+    };
     const auto step_of = [&](const Place& p) {
-      const bool own_a = m_[p.m].i + k_[p.k].i == a.own;
-      const bool own_b = k_[p.k].j + n_[p.n].i == b.own;
-      const bool stays = m_[p.m].j + n_[p.n].j == c.own;
+      const std::size_t from_a = arrival(m_[p.m].i + k_[p.k].i, a);
+      const std::size_t from_b = arrival(k_[p.k].j + n_[p.n].i, b);
+      // Each rank sends to the next one first, so that no rank receives from all at once.
+      const std::size_t piece = (m_[p.m].j + n_[p.n].j + c.count - c.own) % c.count;
+      const bool stays = piece == 0;
       // First tiles that wait for nothing, then tiles for other ranks, which wait for the sum, then
-      // tiles for this rank. Among each kind, tiles with the fewest pieces of other ranks come
-      // first.
-      if (own_a && own_b) return stays ? 1 : 0;
-      const int foreign = int{!own_a} + int{!own_b};
-      return (stays ? 3 : 1) + foreign;
+      // tiles for this rank.
+      const bool waits = from_a + from_b > 0;
+      const std::size_t kind = (waits ? 2U : 0U) + (stays ? 1U : 0U);
+      const std::size_t later = a.is_remote == b.is_remote ? std::max(from_a, from_b)
+                                : a.is_remote              ? from_a
+                                                           : from_b;
+      return std::tuple{kind, piece, later, from_a + from_b};
     };
     std::ranges::stable_sort(order_, {}, step_of);
   }
