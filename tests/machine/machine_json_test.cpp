@@ -26,6 +26,7 @@ TEST_CASE("A machine is read as it was written")
   machine.nodes_sharing = 2;
   machine.memory = 7e9;
   machine.write_bandwidth = 5e9;
+  machine.idle_watts = 100, machine.busy_watts = 700, machine.hour_price = 3;
   machine.shared_memory = false;
   machine.algorithms = CollectiveAlgorithms::nccl;
   machine.links = {{"NVLink", 8, 1e-6, 4e11, 0, 0, 0, true},
@@ -40,6 +41,7 @@ TEST_CASE("A machine is read as it was written")
   const auto read = machine_from_json(written);
   CHECK(to_json(read) == written);
   CHECK(read.write_bandwidth == 5e9);
+  CHECK((read.idle_watts == 100 && read.busy_watts == 700 && read.hour_price == 3));
   CHECK(read.links[1].rank_bandwidth == 5e10);
   CHECK(read.rates.at("bfloat16").rates.back() == 7e14);
   CHECK(read.rates.at("double").is_peak);

@@ -86,8 +86,11 @@ TEST_CASE("There is a plan for every scheme and mesh, the fastest first, with a 
   CHECK(meshes.size() == plans.size());
   CHECK(std::is_sorted(plans.begin(), plans.end(),
                        [](const Plan& a, const Plan& b) { return a.seconds() < b.seconds(); }));
+  const auto of_same = std::count_if(plans.begin(), plans.end(),
+                                     [&](const Plan& p) { return p.ranks == plans.front().ranks; });
   CHECK(mentions(plans.front().reason,
-                 std::string{"the fastest of "} + std::to_string(plans.size())));
+                 std::string{"the fastest of "} + std::to_string(of_same) + " meshes of "));
+  CHECK(mentions(plans.front().reason, " than " + plans[1].scheme + " " + mesh_text(plans[1])));
   CHECK_FALSE(mentions(plans.back().reason, "fastest"));
 }
 

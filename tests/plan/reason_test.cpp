@@ -28,7 +28,7 @@ Plan plan_with_words(double words)
   return plan;
 }
 
-const Rivals rivals{.meshes = 96, .of_same = 28, .least_words = 42, .unit = 100};
+const Rivals rivals{.of_same = 28, .least_words = 42, .unit = 100};
 
 }  // namespace
 
@@ -44,13 +44,40 @@ TEST_CASE("A reason compares words with meshes of as many ranks")
   {
     auto first = rivals;
     first.first = true;
-    CHECK(reason_for(plan_with_words(42), first, {}).find("the fastest of 96 meshes; moves") == 0);
+    CHECK(reason_for(plan_with_words(42), first, {})
+              .find("the fastest of 28 meshes of 64 ranks; moves") == 0);
   }
   SECTION("one without rivals compares with nothing")
   {
-    CHECK(mentions(reason_for(plan_with_words(42), {.meshes = 9, .of_same = 1, .unit = 100}, {}),
+    CHECK(mentions(reason_for(plan_with_words(42), {.of_same = 1, .unit = 100}, {}),
                    "moves 0.42 M·h a rank; products"));
   }
+}
+
+TEST_CASE("A reason compares the parts of the time with those of the fastest, or of the next")
+{
+  auto next = plan_with_words(42);
+  next.scheme = "Summa2D";
+  next.extents = {8, 8};
+  next.time = {.total = 2, .products = 1.5, .inside = 0.25, .across = 0.25};
+  const auto of = [&](const Time& time, bool first) {
+    auto plan = plan_with_words(42);
+    plan.time = time;
+    auto with_next = rivals;
+    with_next.first = first;
+    with_next.other = &next;
+    return reason_for(plan, with_next, {});
+  };
+  CHECK(mentions(of({.total = 1, .products = 0.5, .inside = 0.25, .across = 0.375}, true),
+                 "the fastest of 28 meshes of 64 ranks; 50 % faster than Summa2D 8,8: products "
+                 "-1e+03 ms, between nodes +125 ms; moves"));
+  CHECK(of({.total = 3, .products = 1.5, .inside = 0.25, .across = 0.5}, false)
+            .find("50 % slower than Summa2D 8,8: between nodes +250 ms; moves") == 0);
+  CHECK(of({.total = 2.02, .products = 1.5, .inside = 0.25, .across = 0.25}, false)
+            .find("1 % slower than Summa2D 8,8, less than the model's error of 5 %; moves") == 0);
+  CHECK(of(next.time, false).find("as fast as Summa2D 8,8; moves") == 0);
+  next.fits_memory = false;
+  CHECK(of(next.time, true).find("the fastest of 28 meshes of 64 ranks; moves") == 0);
 }
 
 TEST_CASE("A reason names matrices that are not sent, replicas, idle ranks and padding")

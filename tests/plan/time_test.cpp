@@ -79,6 +79,34 @@ TEST_CASE("Sums of gradients overlap with backward, except for those of the last
   CHECK(with_gradient_sums(two, wire, 0).total == Approx(two.total + 2 * wire));
 }
 
+TEST_CASE("Each layer's sums of gradients begin when its backward has ended and the link is free")
+{
+  // The backward of the second layer ends at 3, its sums end at 7; that of the first ends at 5.
+  std::vector<Time> layers{{.sums = 5, .room = 2, .backward = 2},
+                           {.sums = 4, .room = 3, .backward = 3}};
+  CHECK(rest_of_gradient_sums(layers) == Approx(7 + 5 - 5));
+  layers[0].room = 1.5;  // of messages of the first layer's, behind the sums
+  CHECK(rest_of_gradient_sums(layers) == Approx(7 + 0.5 + 5 - 5));
+  layers[1].sums = 0;
+  CHECK(rest_of_gradient_sums(layers) == Approx(5));
+  CHECK(rest_of_gradient_sums({}) == 0);
+}
+
+TEST_CASE("A group that does not fill its nodes has a node with fewer network cards")
+{
+  auto machine = round_machine();
+  machine.algorithms = CollectiveAlgorithms::nccl;
+  machine.links.back().rank_bandwidth = 1;
+  const auto across = [&](int ranks) {
+    const Transfer t{CallKind::all_gather, LayerMatrix::x, ranks, 1, 10, 1};
+    return seconds(t, 4 * ranks, machine, 4) - 2 * t.messages();
+  };
+  CHECK(across(8) == Approx(70 * 4 / 4.0));
+  // Ranks 6 to 11 are on two nodes, of which the first has two of them.
+  CHECK(across(6) == Approx(50 * 4 / 2.0));
+  CHECK(across(7) == Approx(60 * 4 / 1.0));
+}
+
 TEST_CASE("NCCL's panels take the latencies of their chain, of which four are in flight")
 {
   auto machine = round_machine();

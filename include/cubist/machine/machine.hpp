@@ -76,9 +76,12 @@ struct Machine
   double memory_bandwidth = 8e9;      ///< bytes a second that one core, or GPU, reads and writes
   double node_memory_bandwidth = 0;   ///< the same for all ranks of a node; 0: no limit
   double write_bandwidth = 2e9;       ///< bytes a second to the disk of checkpoints, of all nodes
-  double call_seconds = 0;            ///< of each call of the engine: the launch of a kernel
-  double segment_bytes = 65'000;      ///< the bytes of a message in a pipelined chain
-  bool shared_memory = true;          ///< whether ranks of a node can read each other's blocks
+  double idle_watts = 0;          ///< of a node whose ranks wait, and of its part of the network
+  double busy_watts = 0;          ///< of a node whose ranks compute
+  double hour_price = 0;          ///< of a node, in any currency
+  double call_seconds = 0;        ///< of each call of the engine: the launch of a kernel
+  double segment_bytes = 65'000;  ///< the bytes of a message in a pipelined chain
+  bool shared_memory = true;      ///< whether ranks of a node can read each other's blocks
   CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpi;  ///< the algorithms of collectives
   /// The links, from the innermost level to the outermost.
   std::vector<Link> links = {
@@ -208,6 +211,9 @@ inline void require_valid(const Machine& machine)
   positive("memory_bandwidth", machine.memory_bandwidth);
   at_least_0("node_memory_bandwidth", machine.node_memory_bandwidth);
   positive("write_bandwidth", machine.write_bandwidth);
+  at_least_0("idle_watts", machine.idle_watts);
+  at_least_0("busy_watts", machine.busy_watts);
+  at_least_0("hour_price", machine.hour_price);
   at_least_0("call_seconds", machine.call_seconds);
   positive("segment_bytes", machine.segment_bytes);
   require<ArgumentError>(!machine.links.empty() && machine.links.back().ranks == 0, "got ",

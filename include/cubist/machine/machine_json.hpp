@@ -67,6 +67,9 @@ void for_each_figure_of_machine(M& machine, F f)
   f("memory_bandwidth", machine.memory_bandwidth);
   f("node_memory_bandwidth", machine.node_memory_bandwidth);
   f("write_bandwidth", machine.write_bandwidth);
+  f("idle_watts", machine.idle_watts);
+  f("busy_watts", machine.busy_watts);
+  f("hour_price", machine.hour_price);
   f("call_seconds", machine.call_seconds);
   f("segment_bytes", machine.segment_bytes);
   f("shared_memory", machine.shared_memory);

@@ -180,6 +180,7 @@ struct CommunicatedMatrix
   constexpr auto cols = Dimension::cols;
   // Blocks of columns are multiplied one by one; between nodes also blocks of rows, as they arrive.
   const auto add_product = [&](Work& work, LayerMatrix result) {
+    work.in_pieces = true;
     const std::size_t ns = y.pieces(cols);
     const std::size_t ks = x.pieces(cols);
     work.products.add(local_gemm(result, m, ceil_div(n, ns), ceil_div(k, ks), ns * ks));

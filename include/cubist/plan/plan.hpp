@@ -168,7 +168,10 @@ inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
 {
   const auto add = [&](const Work& work, bool is_backward) {
     Time time = time_of(work, plan.of_world(), machine, options.scalar_bytes);
-    if (!is_backward) time.room = 0;
+    if (is_backward)
+      time.backward = time.total;
+    else
+      time.room = 0;
     plan += {time, work.words(), work.messages(), work.flops(), 0};
     for (const auto& t : work.transfers)
       if (t.matrix != LayerMatrix::w)
@@ -380,21 +383,25 @@ template <SchemeType S>
                          "weights; plan a transformer, or leave `lora` out");
   Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
   detail::SegmentMemory segments{layers.size(), options.training ? options.recompute : 0};
-  double last_sums = 0;  // of the gradients of the first layer, whose backward is the last
+  std::vector<Time> backward(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i)
   {
     const auto& size = layers[i];
     const auto pass = detail::pass_of(i, options);
     const detail::LayerPlace place{i == 0, i + 1 == layers.size()};
+    const Time before = plan.time;
     const auto add = [&]<class Of>(std::type_identity<Of>) {
       const std::size_t kind = std::is_same_v<Of, S> ? 0 : 1;
       detail::add_layer<Of>(plan, segments, i, kind, extents, size, place, pass, machine, options);
     };
     i % 2 == 0 ? add(std::type_identity<S>{}) : add(std::type_identity<typename S::Next>{});
-    if (i == 0) last_sums = plan.time.sums;
+    backward[i].sums = plan.time.sums - before.sums;
+    backward[i].room = plan.time.room - before.room;
+    backward[i].backward = plan.time.backward - before.backward;
   }
   segments.add_to(plan.memory_parts);
-  plan.time = with_gradient_sums(plan.time, last_sums, machine.hidden(plan.ranks));
+  const double hidden = machine.hidden(plan.ranks);
+  plan.time.total += hidden * rest_of_gradient_sums(backward) + (1 - hidden) * plan.time.sums;
   if (options.training && options.muon)
     detail::add_muon(plan, detail::muon_matrices<S>(extents, layers), machine, options);
   detail::complete(plan, machine);

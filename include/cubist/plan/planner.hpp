@@ -44,9 +44,9 @@ inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& ma
   for (auto& plan : plans)
   {
     auto rivals = by_ranks[plan.ranks];
-    rivals.meshes = plans.size();
     rivals.unit = unit;
     rivals.first = &plan == plans.data();
+    rivals.other = !rivals.first ? plans.data() : plans.size() > 1 ? &plans[1] : nullptr;
     plan.reason = reason_for(plan, rivals, machine);
   }
 }

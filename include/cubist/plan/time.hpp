@@ -21,7 +21,9 @@
 //              results, when the product is complete
 //   gradients  that are summed over replicas are in flight during backward of the layers before, in
 //              the time in which their link has nothing else to send. What remains is added at the
-//              end, and at least the sums of the layer that is the last (`with_gradient_sums`)
+//              end, and at least the sums of the layer that is the last (`with_gradient_sums`). Of
+//              an MLP, whose few layers differ, each layer's sums begin when its backward has ended
+//              (`rest_of_gradient_sums`)
 //
 // A step ends with the last product or the last message, whichever is later. Messages also occupy
 // processors, so only a part of the overlapped time is hidden (`Machine::hidden`); the rest is
@@ -33,7 +35,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <numeric>
 #include <ostream>
+#include <vector>
 
 #include "cubist/machine/machine.hpp"
 #include "cubist/plan/work.hpp"
@@ -51,6 +55,7 @@ struct Time
   double passes = 0;    // element-wise, over memory
   double sums = 0;      ///< of the messages, those that sum gradients while backward goes on
   double room = 0;      ///< of backward, the seconds in which the link of these sums is free
+  double backward = 0;  ///< of `total`, the seconds of backward
 
   constexpr Time& operator+=(const Time& other)
   {
@@ -61,12 +66,13 @@ struct Time
     passes += other.passes;
     sums += other.sums;
     room += other.room;
+    backward += other.backward;
     return *this;
   }
   friend constexpr Time operator*(double n, const Time& t)
   {
     return {n * t.total,  n * t.products, n * t.inside, n * t.across,
-            n * t.passes, n * t.sums,     n * t.room};
+            n * t.passes, n * t.sums,     n * t.room,   n * t.backward};
   }
   /// Writes the total: "0.25 s".
   friend std::ostream& operator<<(std::ostream& out, const Time& t)
@@ -104,6 +110,15 @@ namespace detail
 [[nodiscard]] inline int members_on_a_node(const Transfer& t, int ranks, const Machine& machine)
 {
   return std::clamp(machine.on_a_node(ranks) / t.stride, 1, t.ranks);
+}
+
+/// The fewest members of a group of a transfer on a node that has some: groups of consecutive ranks
+/// that do not fill nodes begin and end somewhere in them.
+[[nodiscard]] inline int fewest_members_on_a_node(const Transfer& t, int ranks,
+                                                  const Machine& machine)
+{
+  const int begins = std::gcd(t.ranks * t.stride, machine.on_a_node(ranks));
+  return std::clamp(begins / t.stride, 1, t.ranks);
 }
 
 /// The seconds in which the beginning of a panel passes a chain of NCCL: each edge takes a latency,
@@ -169,9 +184,12 @@ namespace detail
       const double leaving = double(t.ranks - members) / double(t.ranks - 1);
       return latency + std::max(transfer, leaving * bytes / across.rank_bandwidth);
     }
-    // NCCL's rings use the network cards of all ranks that a group has on a node.
-    const bool uses_all = machine.algorithms == CollectiveAlgorithms::nccl;
-    transfer = std::max(transfer, bytes / ((uses_all ? members : 1) * across.rank_bandwidth));
+    // NCCL's rings use the network cards of all ranks that a group has on a node, of which the node
+    // with the fewest counts.
+    const int fewest = machine.algorithms != CollectiveAlgorithms::nccl
+                           ? 1
+                           : detail::fewest_members_on_a_node(t, ranks, machine);
+    transfer = std::max(transfer, bytes / (fewest * across.rank_bandwidth));
   }
   return latency + transfer;
 }
@@ -209,6 +227,7 @@ class LinkTimes
   {
     // SUMMA cuts panels into slices if its grid is on several nodes; products of gathered pieces
     // are cut if the mesh is.
+    is_far_ = work.in_pieces && is_remote();
     for (const auto& t : work.transfers)
       if (!sums_gradient(t))
         is_far_ = is_far_ || !within(t) || (t.collective == CallKind::all_gather && is_remote());
@@ -363,6 +382,22 @@ struct MessageTimes
           .across = messages.across,
           .sums = messages.sums,
           .room = std::max(0.0, total - messages.beside_sums)};
+}
+
+/// What remains of the sums of gradients when the backward of all layers has ended.
+/// @param layers  the times of backward of each layer, whose order is that of forward
+[[nodiscard]] inline double rest_of_gradient_sums(const std::vector<Time>& layers)
+{
+  double now = 0;
+  double link = 0;  // when it is free
+  for (std::size_t i = layers.size(); i-- > 0;)
+  {
+    // The layer's own messages on that link take their turn behind the sums.
+    link = std::max(link, now) + std::max(0.0, layers[i].backward - layers[i].room);
+    now += layers[i].backward;
+    if (layers[i].sums > 0) link = std::max(link, now) + layers[i].sums;
+  }
+  return std::max(0.0, link - now);
 }
 
 /// A step's time with what remains of the sums of gradients over replicas when backward has ended.

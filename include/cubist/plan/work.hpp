@@ -150,6 +150,7 @@ struct Work
   /// The products of a rank if ranks are on several nodes. They are thinner, because pieces are
   /// multiplied as they arrive.
   Few<LocalGemm, 2> far_products;
+  bool in_pieces = false;      ///< that is so if the mesh is on several nodes, not only its groups
   Few<Transfer, 8> transfers;  ///< what a rank sends
 
   /// Operations of the products: 2 m n k each.

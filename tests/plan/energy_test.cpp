@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/plan/energy.hpp"
+
+#include "catch.hpp"
+
+namespace plan_energy_test
+{
+
+using namespace cubist;
+
+namespace
+{
+
+/// Nodes of 4 ranks: 1 kW, 3 kW while they compute, 8 an hour.
+Machine machine_with_price()
+{
+  Machine machine;
+  machine.links.front().ranks = 4;
+  machine.idle_watts = 1000;
+  machine.busy_watts = 3000;
+  machine.hour_price = 8;
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("A step takes the energy of its nodes, more while they compute")
+{
+  Plan plan;
+  plan.ranks = 8;
+  plan.time = {.total = 3600, .products = 1350, .passes = 450};
+  // Two nodes of 2 kW.
+  const auto energy = energy_of(plan, machine_with_price());
+  CHECK(energy.kilowatt_hours == Approx(4));
+  CHECK(energy.price == Approx(16));
+  const auto run = 10 * energy;
+  CHECK((run.seconds == 36'000 && run.kilowatt_hours == Approx(40) && run.price == Approx(160)));
+  SECTION("nodes are whole, and ranks that are idle compute nothing")
+  {
+    plan.ranks = 6;
+    plan.idle = 3;
+    // Three nodes of 1 kW + 2 kW x 1/2 x 6/12.
+    CHECK(energy_of(plan, machine_with_price()).kilowatt_hours == Approx(3 * 1.5));
+    CHECK(energy_of(plan, machine_with_price()).price == Approx(24));
+  }
+  SECTION("what overlaps does not compute longer than the step")
+  {
+    plan.time.products = 9000;
+    CHECK(energy_of(plan, machine_with_price()).kilowatt_hours == Approx(6));
+  }
+}
+
+TEST_CASE("A machine without watts and price is refused")
+{
+  Plan plan;
+  plan.time.total = 1;
+  CHECK_THROWS_WITH(energy_of(plan, {}),
+                    Catch::Matchers::ContainsSubstring("neither watts nor a price"));
+  Machine machine;
+  machine.hour_price = 1;
+  CHECK(energy_of(plan, machine).kilowatt_hours == 0);
+}
+
+}  // namespace plan_energy_test
