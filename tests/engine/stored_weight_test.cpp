@@ -150,8 +150,9 @@ TEST_CASE("weights that are no numbers are refused by the name of their matrix")
   // A half has no larger numbers than 65504, and no block a larger scale.
   const auto refusal = [](StoredWeights type, float large) {
     StoredWeight w{type, {0, 1, 1}, 1, 1};
-    return message_of<NumericError>(
-        [&] { w.set(0, 0, MatrixView<const float>{&large, {1, 1}}, "up.weight"); });
+    return message_of<NumericError>([&] {
+      w.set(0, 0, MatrixView<const float>{&large, {1, 1}}, "up.weight");
+    });
   };
   CHECK(mentions(refusal(StoredWeights::half, 7e4F), "got up.weight", "becomes inf"));
   CHECK(mentions(refusal(StoredWeights::q8, 1e7F), "got up.weight", "becomes inf"));
