@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cubist/backend/simulated.hpp"
+#include "cubist/backend/threads.hpp"
 #include "cubist/matmul/stored_product.hpp"
 #include "cubist/matrix/global.hpp"
 #include "cubist/plan/meshes.hpp"
@@ -88,10 +89,12 @@ void equals_product(int most)
 
 }  // namespace
 
+#ifndef CUBIST_TEST_MPI
 TEST_CASE("a weight that is stored in fewer bits multiplies on every scheme and mesh")
 {
   for_each_scheme<WholeCatalogue>([]<class S>() { equals_product<S, Threads>(8); });
 }
+#endif
 
 TEST_CASE("a stored weight multiplies on every backend")
 {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cubist/backend/threads.hpp"
 #include "cubist/nn/merge_lora.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
