@@ -50,6 +50,21 @@ TEST_CASE("the processes of a grid are numbered by rows or by columns")
     for (int rank = 0; rank < 6; ++rank) CHECK(grid.rank(grid.row(rank), grid.col(rank)) == rank);
 }
 
+TEST_CASE("the processes of a grid may be any ranks, each of them one")
+{
+  const Distribution d{BlockCyclic{.shape = {10, 9}, .block = {2, 3}, .grid = {2, 2}}};
+  const Distribution moved = d.on_ranks({-1, 3, 0, -1, 1, 2});
+  CHECK(moved.ranks() == 6);
+  CHECK(moved.local_shape(0) == Shape{});
+  CHECK(moved.local_shape(1) == d.local_shape(3));
+  CHECK(moved.local_shape(2) == d.local_shape(0));
+  CHECK(moved.held_shape(5) == d.held_shape(2));
+  CHECK(moved.patches().all.size() == 4);
+  CHECK_FALSE(moved == d);
+  CHECK_THROWS_AS(d.on_ranks({0, 1, 2}), ArgumentError);
+  CHECK_THROWS_AS(d.on_ranks({0, 1, 2, 3, 3}), ArgumentError);
+}
+
 TEST_CASE("a source of -1 replicates rows or columns")
 {
   const Distribution d{

@@ -119,18 +119,18 @@ enum class Symmetry : std::uint8_t
 /// How a triangular matrix A is a factor: op(A) B, or B op(A). Only its triangle is read.
 struct TriangularOperand
 {
-  Side side = Side::left;
-  Triangle triangle = Triangle::lower;  ///< the triangle of A, not of op(A)
-  Op op = Op::none;
-  Diagonal diagonal = Diagonal::stored;
+  Side side = Side::left;                ///< where op(A) is
+  Triangle triangle = Triangle::lower;   ///< the triangle of A, not of op(A)
+  Op op = Op::none;                      ///< the operation of A
+  Diagonal diagonal = Diagonal::stored;  ///< whether the diagonal is read
 };
 
 /// How a symmetric or Hermitian matrix A is a factor: A B, or B A. Only one triangle is read.
 struct SymmetricOperand
 {
-  Side side = Side::left;
-  Triangle triangle = Triangle::lower;
-  Symmetry symmetry = Symmetry::symmetric;
+  Side side = Side::left;                   ///< where A is
+  Triangle triangle = Triangle::lower;      ///< the triangle that is read
+  Symmetry symmetry = Symmetry::symmetric;  ///< what the other triangle has
 };
 
 /// Rows that are summed, in an engine's memory: row targets[l] of the result is the sum of the rows
