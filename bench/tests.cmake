@@ -217,6 +217,48 @@ set(layers cubist_bench layers --ranks 4 --shapes 24x16x20 --every 2)
 add_test(NAME "bench: machine, threads"
   COMMAND cubist_bench machine --ranks 2 --largest 64 --json "${measured_machine}")
 set_tests_properties("bench: machine, threads" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP machine)
+# Links from what other people's benchmarks print.
+file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/nccl.txt" [=[
+# nThread 1 nGpus 1 minBytes 8 maxBytes 1073741824 step: 2(factor)
+#  Rank  0 Group  0 Pid   6899 on node-a device  0 [0000:04:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   6733 on node-b device  0 [0000:04:00] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+           8             2     float     sum      -1    20.00    0.00    0.00      0    19.00    0.00    0.00      0
+   268435456      67108864     float     sum      -1   1423.3  188.60   42.50      0   1420.2  189.01   42.70      0
+  1073741824     268435456     float     sum      -1   5503.4  195.10   45.25      0   5490.5  195.56   45.50      0
+# Avg bus bandwidth    : 29.1
+]=])
+file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/osu.txt" [=[
+# OSU MPI Latency Test v5.9
+# Size          Latency (us)
+0                       1.52
+8                       1.25
+4194304              2178.66
+# OSU MPI Bandwidth Test v5.9
+# Size      Bandwidth (MB/s)
+1                       3.55
+4194304             11750.25
+# OSU MPI Bi-Directional Bandwidth Test v5.9
+# Size      Bandwidth (MB/s)
+4194304             23600.00
+]=])
+# bench_machine_test(name EXPECT arguments...)
+function(bench_machine_test name expect)
+  add_test(NAME "bench: ${name}" COMMAND cubist_bench machine ${ARGN} WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+  set_tests_properties("bench: ${name}" PROPERTIES LABELS bench TIMEOUT 60 PASS_REGULAR_EXPRESSION "${expect}")
+endfunction()
+bench_machine_test("a link of nccl-tests"
+  "\"bandwidth\": 45250000000\\.0,[^}]*\"latency\": 1e-05,[^}]*\"name\": \"InfiniBand\".*from nccl-tests in nccl.txt"
+  --nccl-tests nccl.txt --machine "${PROJECT_SOURCE_DIR}/machines/dgx_h100.json")
+bench_machine_test("a link of the OSU micro-benchmarks"
+  "\"bandwidth\": 11800000000\\.0,[^}]*\"latency\": 1\\.25e-06,[^}]*\"name\": \"memory\".*\"bandwidth\": 12500000000\\.0"
+  --osu osu.txt --inside)
+bench_machine_test("a table without rows" "got osu.txt without a row of nccl-tests, so the link stays unknown" --nccl-tests osu.txt)
+bench_machine_test("a table that is not there" "cannot read no.txt, so the link stays unknown" --osu no.txt)
+bench_machine_test("a machine without a table" "got --machine or --inside without a table" --inside)
 add_test(NAME "bench: layers, simulated"
   COMMAND ${layers} --simulated "${measured_machine}" --json "${CMAKE_CURRENT_BINARY_DIR}/predicted.json")
 set_tests_properties("bench: layers, simulated" PROPERTIES
@@ -246,6 +288,10 @@ add_test(NAME "bench: papers"
     --json "${CMAKE_CURRENT_BINARY_DIR}/papers.json")
 set_tests_properties("bench: papers" PROPERTIES LABELS bench TIMEOUT 120
   PASS_REGULAR_EXPRESSION "Summa25D +1x2x2 +12 meluxina_a100.*Summa2D / Summa25D +step +1\\.00 .*1\\.00")
+add_test(NAME "bench: published steps"
+  COMMAND cubist_bench papers --published --json "${CMAKE_CURRENT_BINARY_DIR}/published.json")
+set_tests_properties("bench: published steps" PROPERTIES LABELS bench TIMEOUT 300
+  PASS_REGULAR_EXPRESSION "\\| dgx_h100 \\| 70b \\| 64 \\| 8 x 4, recomputed \\| 15\\.8 \\|.*41 rows: median error [0-9.]+ %, worst [0-9]+ %")
 add_test(NAME "bench: papers on another machine"
   COMMAND cubist_bench papers --papers tesseract-4 --own-links --machine dgx_h100 WORKING_DIRECTORY /)
 set_tests_properties("bench: papers on another machine" PROPERTIES LABELS bench TIMEOUT 120

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -21,6 +22,7 @@
 #include <cubist/machine/find_machine.hpp>
 #include <cubist/machine/machine_json.hpp>
 #include <cubist/nn/transformer/config.hpp>
+#include <cubist/plan/energy.hpp>
 #include <cubist/plan/planner.hpp>
 #include <cubist/plan/saves.hpp>
 
@@ -59,7 +61,8 @@ struct Options
   std::size_t pieces = 0;
   bool memory = false;
   std::optional<double> failure_hours;
-  bool simulate = false;
+  std::optional<double> run_tokens;
+  std::size_t simulate = 0;
   std::string trace;
   bool json = false;
   bool draw = false;
@@ -163,7 +166,8 @@ std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, con
 /// Whether the memory of a simulated step, which has AdamW, is that of the plans.
 bool compares_memory(const Options& options)
 {
-  return options.forward || options.optimizer.starts_with("adam");
+  return (options.forward || options.optimizer.starts_with("adam")) &&
+         (options.scalar == "float" || options.scalar == "double");
 }
 
 void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize size)
@@ -199,6 +203,12 @@ cubist::TransformerConfig read_model(const std::string& name)
   if (std::filesystem::is_regular_file(path) || std::filesystem::exists(path / "config.json"))
     return cubist::read_config(path);
   return cubist::transformer_model(name);
+}
+
+/// The bytes of an element of this type.
+std::size_t scalar_bytes(const std::string& name)
+{
+  return name == "double" ? sizeof(double) : name == "float" ? sizeof(float) : sizeof(short);
 }
 
 /// What is planned: layers, or a transformer, whose first product is that of Q, K and V.
@@ -265,11 +275,12 @@ class Network
                                     {*step_, training, options.sharded, options.recompute,
                                      options.context_parallel ? 0U : 1U, trace},
                                     machine);
-    const bool single = options.scalar == "float";
-    return cubist::simulated_cost(plan,
-                                  cubist::SimulatedStep{options.layers, options.tokens, training,
-                                                        single, options.sharded, options.recompute},
-                                  machine);
+    const std::size_t bytes = scalar_bytes(options.scalar);
+    return cubist::simulated_cost(
+        plan,
+        cubist::SimulatedStep{options.layers, options.tokens, training, bytes <= sizeof(float),
+                              bytes < sizeof(float), options.sharded, options.recompute},
+        machine);
   }
   void add_to(nlohmann::json& json, const Options& options) const
   {
@@ -288,16 +299,27 @@ class Network
   std::optional<cubist::TransformerStep> step_;
 };
 
-/// What each of the first plans costs by simulation; the others have none.
+/// What each of the first plans costs by simulation, by which these are sorted; the others have
+/// none.
 std::vector<cubist::SimulatedCost> simulate(const Network& network,
-                                            const std::vector<cubist::Plan>& plans,
+                                            std::vector<cubist::Plan>& plans,
                                             const Options& options, const cubist::Machine& machine)
 {
-  constexpr std::size_t most = 5;
+  using Row = std::pair<cubist::Plan, cubist::SimulatedCost>;
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < std::min(options.simulate, plans.size()); ++i)
+    rows.emplace_back(plans[i],
+                      network.simulated(plans[i], options, machine, i == 0 ? options.trace : ""));
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::pair{!a.first.fits_memory, a.second.seconds} <
+           std::pair{!b.first.fits_memory, b.second.seconds};
+  });
   std::vector<cubist::SimulatedCost> costs;
-  if (!options.simulate) return costs;
-  for (std::size_t i = 0; i < std::min(most, plans.size()); ++i)
-    costs.push_back(network.simulated(plans[i], options, machine, i == 0 ? options.trace : ""));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+  {
+    plans[i] = rows[i].first;
+    costs.push_back(rows[i].second);
+  }
   return costs;
 }
 
@@ -313,15 +335,15 @@ void check_together(const CLI::App& app, const Options& options)
   using cubist::require;
   const bool is_model = !options.model.empty();
   require<cubist::ArgumentError>(
-      !options.simulate || !is_model || options.scalar == "float", "got --simulate for a model in ",
-      options.scalar,
+      options.simulate == 0 || !is_model || options.scalar == "float",
+      "got --simulate for a model in ", options.scalar,
       ", but models are simulated in float; use --scalar float, or leave --simulate out");
   require<cubist::ArgumentError>(
-      !options.simulate || !is_model || compares_memory(options),
+      options.simulate == 0 || !is_model || compares_memory(options),
       "got --simulate for a model with ", "--optimizer ", options.optimizer,
       ", but models are simulated with AdamW; use --optimizer adamw, or leave --simulate out");
   require<cubist::ArgumentError>(
-      !options.simulate || options.lora == 0, "got --simulate with --lora ", options.lora,
+      options.simulate == 0 || options.lora == 0, "got --simulate with --lora ", options.lora,
       ", but models are simulated as they train all weights; leave one of them out");
   const bool has_data = cubist::has_scheme<cubist::DataCatalogue>(options.scheme);
   require<cubist::ArgumentError>(!is_in_stages(options) || is_model, "got ", options.scheme,
@@ -359,9 +381,8 @@ void run(const CLI::App& app, const Options& options)
   for (const auto& path : options.machines)
     machine = cubist::read_machine(cubist::find_machine(path), machine);
   const Network network{options};
-  const bool single = options.scalar == "float";
   const cubist::PlanOptions requested{
-      .scalar_bytes = single ? sizeof(float) : sizeof(double),
+      .scalar_bytes = scalar_bytes(options.scalar),
       .training = !options.forward,
       .data_parallel =
           options.data_parallel || cubist::has_scheme<cubist::DataCatalogue>(options.scheme),
@@ -394,7 +415,7 @@ void run(const CLI::App& app, const Options& options)
       network.plan_in_stages<P>(extents, options.ranks, machine, requested);
     });
   check_stages(app, all);
-  const auto plans = select_plans(all, options);
+  auto plans = select_plans(all, options);
   const auto simulated = simulate(network, plans, options, machine);
   std::vector<std::size_t> batches;
   if (options.memory || options.json)
@@ -407,18 +428,18 @@ void run(const CLI::App& app, const Options& options)
       saves.push_back(cubist::plan_saves(plan, network.parameters(), machine, requested,
                                          3600 * *options.failure_hours));
 
+  std::vector<cubist::PlanEnergy> energies;
+  if (options.run_tokens)
+    for (const auto& plan : plans) energies.push_back(cubist::energy_of(plan, machine));
+  const double steps = options.run_tokens.value_or(0) / static_cast<double>(options.tokens);
+
   if (options.json)
   {
-    nlohmann::json json{{"tokens", options.tokens},
-                        {"ranks", options.ranks},
-                        {"scalar", options.scalar},
-                        {"training", !options.forward},
-                        {"optimizer", options.optimizer},
-                        {"sharded", options.sharded},
-                        {"recompute", options.recompute},
-                        {"lora", options.lora},
-                        {"weights", options.weights},
-                        {"machine", cubist::to_json(machine)},
+    nlohmann::json json{{"tokens", options.tokens},        {"ranks", options.ranks},
+                        {"scalar", options.scalar},        {"training", !options.forward},
+                        {"optimizer", options.optimizer},  {"sharded", options.sharded},
+                        {"recompute", options.recompute},  {"lora", options.lora},
+                        {"weights", options.weights},      {"machine", cubist::to_json(machine)},
                         {"plans", nlohmann::json::array()}};
     network.add_to(json, options);
     for (std::size_t i = 0; i < plans.size(); ++i)
@@ -426,6 +447,9 @@ void run(const CLI::App& app, const Options& options)
       auto& plan = json["plans"].emplace_back(cubist::to_json(plans[i], network.unit(), machine));
       plan["largest_batch"] = batches[i];
       if (i < saves.size()) plan["saves"] = cubist::to_json(saves[i]);
+      if (i < energies.size())
+        plan["energy"] = {{"step", cubist::to_json(energies[i])},
+                          {"run", cubist::to_json(steps * energies[i])}};
       if (i >= simulated.size()) continue;
       plan["simulated_seconds"] = simulated[i].seconds;
       if (compares_memory(options)) plan["simulated_memory"] = simulated[i].memory;
@@ -434,12 +458,13 @@ void run(const CLI::App& app, const Options& options)
   }
   else
   {
-    cubist::print_table(plans, network.unit(), simulated);
+    cubist::print_table(plans, network.unit(), simulated, options.scalar, machine);
     if (options.memory)
       cubist::print_memory(
           plans, batches,
           compares_memory(options) ? simulated : std::vector<cubist::SimulatedCost>{}, machine);
     if (!saves.empty()) cubist::print_saves(plans, saves);
+    if (!energies.empty()) cubist::print_energies(plans, energies, steps);
   }
   std::fflush(stdout);
   draw(plans.front(), options, network.first());
@@ -477,7 +502,7 @@ try
       "the machine: a JSON file, written by hand or by cubist_bench machine, or the name of a file "
       "in machines/, such as dgx_h100; a later file overrides earlier ones");
   app.add_option("--scalar", options.scalar, "the type of the elements")
-      ->check(CLI::IsMember({"float", "double"}))
+      ->check(CLI::IsMember({"float", "double", "bfloat16", "half"}))
       ->capture_default_str();
   auto* scheme =
       app.add_option("--scheme", options.scheme,
@@ -548,14 +573,18 @@ try
                  "hours on average, by Young's formula")
       ->check(CLI::PositiveNumber)
       ->excludes(forward);
+  app.add_option("--run", options.run_tokens,
+                 "also print the energy and the price of a step, and of a run of so many tokens; "
+                 "the machine's file has idle_watts, busy_watts and hour_price of a node")
+      ->check(CLI::PositiveNumber);
   app.add_option("--method", options.method,
                  "automatic: ranks read each other's memory if all of a mesh are on one node")
       ->check(CLI::IsMember({"automatic", "collectives"}))
       ->capture_default_str();
   auto* simulate = app.add_flag(
-      "--simulate", options.simulate,
-      "also run the program of the first five plans in simulated time, in float: the model, or an "
-      "MLP with bias and GELU");
+      "--simulate{5}", options.simulate,
+      "also run the program of the first five plans, or of the first N with --simulate=N, in "
+      "simulated time, and sort them by it: the model, in float, or an MLP with bias and GELU");
   weights->excludes(simulate);
   app.add_option("--trace", options.trace,
                  "write a trace of the first plan's simulated step to this file, for "
@@ -570,7 +599,7 @@ try
   cubist::parse_strictly(app, argc, argv);
   CLI11_PARSE(app, argc, argv);
   check_together(app, options);
-  if (options.simulate) cubist::start_simulator(argv);
+  if (options.simulate > 0) cubist::start_simulator(argv);
   run(app, options);
 }
 catch (const std::exception& error)

@@ -13,6 +13,7 @@
 
 #include <cubist/core/error.hpp>
 #include <cubist/machine/machine.hpp>
+#include <cubist/plan/energy.hpp>
 #include <cubist/plan/plan.hpp>
 #include <cubist/plan/reason.hpp>
 #include <cubist/plan/saves.hpp>
@@ -21,13 +22,6 @@
 
 namespace cubist
 {
-
-[[nodiscard]] inline std::string mesh_text(const Plan& plan)
-{
-  std::string s;
-  for (const int e : plan.extents) (s += s.empty() ? "" : ",") += std::to_string(e);
-  return s;
-}
 
 [[nodiscard]] inline std::string time_text(double seconds)
 {
@@ -46,9 +40,10 @@ namespace cubist
   return static_cast<int>(width);
 }
 
-/// @param simulated the first plans by simulation; none: no such column
+/// @param simulated the first plans by simulation, which are sorted by it; none: no such column
 inline void print_table(const std::vector<Plan>& plans, double unit,
-                        const std::vector<SimulatedCost>& simulated)
+                        const std::vector<SimulatedCost>& simulated, const std::string& scalar,
+                        const Machine& machine)
 {
   const auto column = [&](const std::string& text) {
     return simulated.empty() ? "" : detail::join({std::string(10 - text.size(), ' '), text});
@@ -66,13 +61,24 @@ inline void print_table(const std::vector<Plan>& plans, double unit,
                 plan.words, plan.words / unit, plan.messages, plan.memory / (1 << 30),
                 plan.reason.c_str());
   }
+  std::printf("predicted in %s on %s\n", scalar.c_str(), machine.name.c_str());
   if (simulated.empty()) return;
-  const auto best = static_cast<std::size_t>(
-      std::min_element(simulated.begin(), simulated.end(),
-                       [](const auto& a, const auto& b) { return a.seconds < b.seconds; }) -
-      simulated.begin());
-  std::printf("the fastest by simulation: %s on %s\n", plans[best].scheme.c_str(),
-              mesh_text(plans[best]).c_str());
+  std::printf("the fastest by simulation: %s on %s\n", plans.front().scheme.c_str(),
+              mesh_text(plans.front()).c_str());
+  const auto first = std::min_element(
+      plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(simulated.size()), detail::better);
+  if (first != plans.begin())
+    std::printf("sorted by simulated time; predicted first: %s on %s, simulated %.2g %% slower\n",
+                first->scheme.c_str(), mesh_text(*first).c_str(),
+                100 * (simulated[static_cast<std::size_t>(first - plans.begin())].seconds /
+                           simulated.front().seconds -
+                       1));
+  for (const auto& cost : simulated)
+    if (!cost.folding.empty())
+    {
+      std::printf("%s\n", cost.folding.c_str());
+      break;
+    }
 }
 
 /// The memory of a rank by use, and the largest batches in tokens.
@@ -135,6 +141,32 @@ inline void print_saves(const std::vector<Plan>& plans, const std::vector<SavePl
                 steps(s.in_background).c_str(), percent(s.in_background).c_str(),
                 steps(s.at_once).c_str(), percent(s.at_once).c_str());
   }
+}
+
+/// The energy and the price of a step of each plan, and of a run of so many steps.
+inline void print_energies(const std::vector<Plan>& plans, const std::vector<PlanEnergy>& energies,
+                           double steps)
+{
+  const int width = scheme_width(plans);
+  std::printf("\nenergy and price of a step, and of a run of %s steps\n",
+              detail::three_digits(steps).c_str());
+  std::printf("%-*s %-10s %11s %11s %11s %11s %11s\n", width, "scheme", "mesh", "kWh", "price",
+              "days", "kWh", "price");
+  for (std::size_t i = 0; i < plans.size(); ++i)
+  {
+    constexpr double seconds_of_a_day = 86'400;
+    const PlanEnergy run = steps * energies[i];
+    std::printf("%-*s %-10s %11.3g %11.3g %11.3g %11.4g %11.4g\n", width, plans[i].scheme.c_str(),
+                mesh_text(plans[i]).c_str(), energies[i].kilowatt_hours, energies[i].price,
+                run.seconds / seconds_of_a_day, run.kilowatt_hours, run.price);
+  }
+}
+
+[[nodiscard]] inline nlohmann::json to_json(const PlanEnergy& energy)
+{
+  return {{"seconds", energy.seconds},
+          {"kilowatt_hours", energy.kilowatt_hours},
+          {"price", energy.price}};
 }
 
 [[nodiscard]] inline nlohmann::json to_json(const SavePlan& saves)

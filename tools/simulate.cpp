@@ -22,6 +22,9 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
 {
   double begin = 0;
   double end = 0;
+  Simulated::options.replicas =
+      equal_replicas<S>(extents, {step.tokens, step.sizes.front()}, S::quantum(extents));
+  const ProgressLine progress{plan};
   launch<Simulated>({.ranks = plan.ranks + plan.idle, .rethrow = true}, [&](auto& world) {
     const Mesh<S, Simulated> mesh{world, extents, IdleRanks::allowed};
     if (!mesh.active()) return;
@@ -46,7 +49,26 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
       update();
     });
   });
-  return {end - begin, static_cast<double>(Simulated::report().peak_memory())};
+  const auto& report = Simulated::report();
+  return {end - begin, static_cast<double>(report.peak_memory()),
+          folding_text(replicas_of<S>(extents).count)};
+}
+
+/// A machine whose float takes the time of 16 bits.
+Machine with_short_elements(Machine machine)
+{
+  constexpr double times = 2;  // elements in as many bytes
+  machine.rates["float"] = machine.rates_of(sizeof(short));
+  machine.memory_bandwidth *= times;
+  machine.node_memory_bandwidth *= times;
+  machine.segment_bytes *= times;
+  for (Link& link : machine.links)
+  {
+    link.bandwidth *= times;
+    link.rank_bandwidth *= times;
+    link.core_seconds_per_byte /= times;
+  }
+  return machine;
 }
 
 }  // namespace
@@ -55,7 +77,7 @@ void start_simulator(char**) {}
 
 SimulatedCost simulated_cost(const Plan& plan, const SimulatedStep& step, const Machine& machine)
 {
-  Simulated::machine = machine;
+  Simulated::machine = step.is_short ? with_short_elements(machine) : machine;
   return on_data_scheme(plan, [&]<class S>(const typename S::Axes::Array& extents) {
     return step.single ? step_cost<S, float>(extents, plan, step)
                        : step_cost<S, double>(extents, plan, step);

@@ -20,6 +20,7 @@ struct SimulatedStep
   std::size_t tokens = 1;
   bool training = true;       ///< forward and backward, or forward alone
   bool single = true;         ///< in float; else in double
+  bool is_short = false;      ///< in 16 bits; then memory is that of float
   bool sharded = false;       ///< replicas share the state of the optimizer
   std::size_t recompute = 0;  ///< layers of a segment whose activations are recomputed
 };
@@ -37,8 +38,9 @@ struct SimulatedTransformer
 
 struct SimulatedCost
 {
-  double seconds = 0;  ///< of a step
-  double memory = 0;   ///< bytes that a rank allocates at most, with AdamW in training
+  double seconds = 0;        ///< of a step
+  double memory = 0;         ///< bytes that a rank allocates at most, with AdamW in training
+  std::string folding = {};  ///< which replicas were simulated, and why
 };
 
 /// Continues in the program that has the simulator, if this one does not have it: it takes minutes

@@ -8,6 +8,7 @@
 #include <cubist/compiled/loops.hpp>
 #include <cubist/nn/transformer/pipelined_transformer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
+#include <cubist/plan/transformer_parts.hpp>
 #include <cubist/trace/traced.hpp>
 
 #include "simulate.hpp"
@@ -18,6 +19,29 @@ namespace cubist
 
 namespace
 {
+
+/// The replicas of a mesh, if all have as many rows in a micro-batch.
+template <class S>
+Replicas replicas_that_are_equal(const typename S::Axes::Array& extents, const Plan& plan,
+                                 const SimulatedTransformer& what)
+{
+  if (what.step.batch.sequences % plan.micro_batches != 0) return {};
+  const TokenBatch batch{what.step.batch.sequences / plan.micro_batches, what.step.batch.length};
+  const auto of_stage = [&]<class D>(const typename D::Axes::Array& stage) {
+    const TransformerParts<D> parts{stage, batch, what.step.model, what.context_parallel};
+    const std::size_t rows = parts.sequence_cut().is_cut() ? 1 : batch.length;
+    return equal_replicas<D>(stage, {batch.tokens(), what.step.model.width},
+                             rows * D::quantum(stage));
+  };
+  if constexpr (is_pipeline<S>)
+  {
+    const auto stage = S::of_scheme(extents);
+    if (of_stage.template operator()<typename S::StageScheme>(stage).count != extents[1]) return {};
+    return replicas_of<S>(extents);
+  }
+  else
+    return of_stage.template operator()<S>(extents);
+}
 
 /// Seconds of a step, which all ranks begin together.
 template <class S>
@@ -31,11 +55,17 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
   // Tokens of all parts of the vocabulary.
   std::vector<int> ids(batch.tokens());
   for (std::size_t i = 0; i < ids.size(); ++i)
-    ids[i] = static_cast<int>((i * i + 7 * i) % config.vocabulary);
+  {
+    // The same in each sequence, so that replicas do the same.
+    const std::size_t t = i % batch.length;
+    ids[i] = static_cast<int>((t * t + 7 * t) % config.vocabulary);
+  }
   double begin = 0;
   double end = 0;
   using Backend = Traced<Simulated>;
   Backend::options = {.file = what.trace};
+  Simulated::options.replicas = replicas_that_are_equal<S>(extents, plan, what);
+  const ProgressLine progress{plan};
   launch<Backend>({.ranks = plan.ranks + plan.idle, .rethrow = true}, [&](auto& world) {
     auto pause = std::make_unique<TracePause>();
     const Mesh<S, Backend> mesh{world, extents, IdleRanks::allowed};
@@ -66,7 +96,9 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
       });
     });
   });
-  return {end - begin, static_cast<double>(Simulated::report().peak_memory())};
+  const auto& report = Simulated::report();
+  return {end - begin, static_cast<double>(report.peak_memory()),
+          folding_text(replicas_of<S>(extents).count)};
 }
 
 }  // namespace

@@ -10,9 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <cubist/machine/find_machine.hpp>
 #include <cubist/machine/machine_json.hpp>
 
 #include "common/options.hpp"
+#include "planner/link_tables.hpp"
 #include "planner/machine.hpp"
 
 namespace bench
@@ -31,7 +33,42 @@ struct MachineOptions : Options
 {
   std::size_t largest = 0;  // left out: as large as it takes to be fast
   std::string name = "measured";
+  std::string nccl_tests;
+  std::string osu;
+  std::string machine;
+  bool inside = false;
 };
+
+void print_machine(const cubist::Machine& machine, const MachineOptions& options)
+{
+  const auto json = cubist::to_json(machine);
+  if (options.json.empty())
+    std::printf("%s\n", json.dump(1).c_str());
+  else
+    write_json(json, options.json);
+}
+
+/// A machine with the links that others' benchmarks have measured.
+void read_machine_of_tables(const MachineOptions& options)
+{
+  cubist::Machine machine;
+  if (!options.machine.empty())
+    machine = cubist::read_machine(cubist::find_machine(options.machine));
+  cubist::Link& link = options.inside ? machine.links.front() : machine.links.back();
+  std::string source;
+  const auto read = [&](const std::string& file, const char* what, auto parse) {
+    if (file.empty()) return;
+    set_link(link, read_link_table(file, parse));
+    source += (source.empty() ? "" : ", ") + std::string{what} + " in " + file;
+  };
+  read(options.nccl_tests, "nccl-tests", read_nccl_tests);
+  read(options.osu, "OSU micro-benchmarks", read_osu);
+  if (options.name != MachineOptions{}.name) machine.name = options.name;
+  machine.source += (machine.source.empty() ? "" : "; ") +
+                    (link.name.empty() ? "a link" : link.name) + " from " + source;
+  cubist::require_valid(machine);
+  print_machine(machine, options);
+}
 
 void run_machine(const Job& job, const MachineOptions& options)
 {
@@ -49,11 +86,7 @@ void run_machine(const Job& job, const MachineOptions& options)
   machine->source = std::string{"cubist_bench machine, "} + job.backend() + ", " +
                     std::to_string(task.ranks) + " ranks on " + std::to_string(job.nodes) +
                     " nodes, " + job.blas();
-  const auto json = cubist::to_json(*machine);
-  if (options.json.empty())
-    std::printf("%s\n", json.dump(1).c_str());
-  else
-    write_json(json, options.json);
+  print_machine(*machine, options);
 }
 
 }  // namespace
@@ -71,8 +104,31 @@ void add_machine(CLI::App& app, Action& action)
       ->add_option("--largest", options->largest,
                    "the size of the largest measured products; by default 2048, or 8192 on GPUs")
       ->check(CLI::Range(32, 32768));
-  command->callback(
-      [options, &action] { action = [options](const Job& job) { run_machine(job, *options); }; });
+  auto* nccl_tests = command->add_option(
+      "--nccl-tests", options->nccl_tests,
+      "read a link from what nccl-tests printed to this file, and measure nothing");
+  auto* osu = command->add_option(
+      "--osu", options->osu,
+      "read a link from what osu_latency, osu_bw and osu_bibw printed to this file, and measure "
+      "nothing");
+  command->add_option("--machine", options->machine,
+                      "the other figures of a machine whose link is read: a file, or the name of "
+                      "one in machines/");
+  command->add_flag("--inside", options->inside,
+                    "the link that is read is the one inside a node, not that between nodes");
+  command->callback([options, &action, nccl_tests, osu] {
+    const bool reads = nccl_tests->count() + osu->count() > 0;
+    cubist::require<cubist::ArgumentError>(
+        reads || (options->machine.empty() && !options->inside),
+        "got --machine or --inside without a table of a link, so it would be ignored; give "
+        "--nccl-tests or --osu, or leave it out");
+    action = [options, reads](const Job& job) {
+      if (!reads)
+        run_machine(job, *options);
+      else if (job.first)
+        read_machine_of_tables(*options);
+    };
+  });
 }
 
 }  // namespace bench

@@ -20,6 +20,7 @@
 #include "common/options.hpp"
 #include "planner/papers.hpp"
 #include "planner/papers_tables.hpp"
+#include "planner/published.hpp"
 
 namespace bench
 {
@@ -35,6 +36,7 @@ struct PapersOptions : Options
   std::string machines;
   std::size_t layers = 1;
   bool own_links = false;
+  bool published = false;
 };
 
 /// Seconds of a sequence.
@@ -219,6 +221,7 @@ void run_papers(const Job& job, const PapersOptions& options)
   cubist::require<cubist::ArgumentError>(!job.mpi, "got ", job.processes,
                                          " processes of MPI, but one simulates all ranks; start "
                                          "cubist_bench papers without mpiexec");
+  if (options.published) return run_published(options.json);
   Machines machines{options};
   auto json = describe(job, "papers");
   for (const auto& paper : all_papers())
@@ -259,6 +262,9 @@ void add_papers(CLI::App& app, Action& action)
       ->capture_default_str();
   command->add_flag("--own-links", options->own_links,
                     "each GPU has a link of its own, with its part of the node's bandwidth");
+  command->add_flag("--published", options->published,
+                    "predict, instead, steps of transformers that others have published, beside "
+                    "their times");
   command->add_option("--json", options->json, "write the results to this file");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_papers(job, *options); }; });

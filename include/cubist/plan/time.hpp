@@ -173,17 +173,19 @@ namespace detail
   // In a ring of neighbours only the last rank of a node sends to another node.
   const double senders = std::min(t.stride, machine.on_a_node(ranks));
   const Link& across = machine.across();
+  const int members = detail::members_on_a_node(t, ranks, machine);
+  if (t.collective == CallKind::reduce_scatter)
+  {
+    // Each rank sends the terms of a sum to the ranks that own it, by messages. Those to ranks of
+    // its node do not leave; the others of all ranks share the node's link, and each rank's its
+    // network card.
+    const double leaving = bytes * double(t.ranks - members) / double(t.ranks - 1);
+    const double of_card = across.rank_bandwidth > 0 ? leaving / across.rank_bandwidth : 0;
+    return latency + std::max(leaving * machine.on_a_node(ranks) / across.bandwidth, of_card);
+  }
   double transfer = bytes * senders / across.bandwidth;
   if (across.rank_bandwidth > 0)
   {
-    const int members = detail::members_on_a_node(t, ranks, machine);
-    if (t.collective == CallKind::reduce_scatter)
-    {
-      // Each rank sends the terms of a sum to the ranks that own it, by messages through its own
-      // network card. Those to ranks of its node do not use the card.
-      const double leaving = double(t.ranks - members) / double(t.ranks - 1);
-      return latency + std::max(transfer, leaving * bytes / across.rank_bandwidth);
-    }
     // NCCL's rings use the network cards of all ranks that a group has on a node, of which the node
     // with the fewest counts.
     const int fewest = machine.algorithms != CollectiveAlgorithms::nccl

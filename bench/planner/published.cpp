@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <cubist/machine/find_machine.hpp>
+#include <cubist/machine/machine_json.hpp>
+#include <cubist/plan/planner.hpp>
+
+#include "common/job.hpp"
+#include "planner/published.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+constexpr std::size_t published_length = 2048;  // tokens of a sequence
+
+struct PublishedModel
+{
+  const char* name;
+  std::size_t width;
+  std::size_t layers;
+};
+constexpr std::array published_models{
+    PublishedModel{"760m", 1536, 24}, PublishedModel{"1b", 2048, 24},
+    PublishedModel{"3b", 2560, 32},   PublishedModel{"7b", 4096, 32},
+    PublishedModel{"13b", 5120, 40},  PublishedModel{"30b", 7168, 48},
+    PublishedModel{"70b", 8192, 80}};
+
+/// A row of the tables.
+struct PublishedRow
+{
+  const char* machine;
+  const char* model;
+  int gpus;
+  std::size_t micro_batch;   // sequences of a GPU
+  std::size_t accumulated;   // micro-batches of a step
+  double tokens_per_second;  // of a GPU
+  bool recomputes;           // each block in backward
+};
+
+constexpr std::array published_rows{PublishedRow{"dgx_h100", "70b", 64, 8, 4, 1039, true},
+                                    PublishedRow{"dgx_h100", "70b", 32, 2, 16, 882, true},
+                                    PublishedRow{"dgx_h100", "30b", 32, 14, 3, 2308, true},
+                                    PublishedRow{"dgx_h100", "30b", 16, 10, 3, 2263, true},
+                                    PublishedRow{"dgx_h100", "30b", 8, 3, 21, 2002, true},
+                                    PublishedRow{"dgx_h100", "13b", 64, 2, 1, 4800, false},
+                                    PublishedRow{"dgx_h100", "13b", 32, 2, 1, 4811, false},
+                                    PublishedRow{"dgx_h100", "13b", 16, 2, 1, 4767, false},
+                                    PublishedRow{"dgx_h100", "13b", 8, 2, 1, 4792, false},
+                                    PublishedRow{"dgx_h100", "7b", 8, 6, 1, 10643, false},
+                                    PublishedRow{"dgx_h100", "3b", 64, 6, 3, 22525, false},
+                                    PublishedRow{"dgx_h100", "3b", 32, 6, 3, 23021, false},
+                                    PublishedRow{"dgx_h100", "3b", 16, 10, 3, 24142, false},
+                                    PublishedRow{"dgx_h100", "1b", 64, 20, 1, 44402, false},
+                                    PublishedRow{"dgx_h100", "1b", 32, 20, 1, 45130, false},
+                                    PublishedRow{"dgx_h100", "1b", 16, 20, 1, 46037, false},
+                                    PublishedRow{"dgx_h100", "1b", 8, 14, 1, 45455, false},
+                                    PublishedRow{"dgx_h100", "760m", 32, 24, 1, 67971, false},
+                                    PublishedRow{"dgx_h100", "760m", 16, 24, 1, 68551, false},
+                                    PublishedRow{"dgx_h100", "760m", 8, 24, 2, 63147, false},
+                                    PublishedRow{"dgx_a100", "70b", 128, 4, 1, 376, true},
+                                    PublishedRow{"dgx_a100", "70b", 64, 2, 1, 276, true},
+                                    PublishedRow{"dgx_a100", "30b", 128, 6, 1, 865, true},
+                                    PublishedRow{"dgx_a100", "30b", 32, 4, 1, 857, true},
+                                    PublishedRow{"dgx_a100", "13b", 128, 16, 1, 1972, true},
+                                    PublishedRow{"dgx_a100", "13b", 64, 16, 1, 1976, true},
+                                    PublishedRow{"dgx_a100", "13b", 32, 14, 1, 1998, true},
+                                    PublishedRow{"dgx_a100", "13b", 16, 10, 1, 1993, true},
+                                    PublishedRow{"dgx_a100", "13b", 8, 4, 16, 1668, true},
+                                    PublishedRow{"dgx_a100", "7b", 128, 18, 1, 3623, true},
+                                    PublishedRow{"dgx_a100", "7b", 64, 18, 1, 3665, true},
+                                    PublishedRow{"dgx_a100", "7b", 32, 18, 1, 3725, true},
+                                    PublishedRow{"dgx_a100", "7b", 16, 16, 1, 3645, true},
+                                    PublishedRow{"dgx_a100", "7b", 8, 12, 4, 3679, true},
+                                    PublishedRow{"dgx_a100", "3b", 32, 6, 1, 9914, false},
+                                    PublishedRow{"dgx_a100", "3b", 16, 5, 1, 9750, false},
+                                    PublishedRow{"dgx_a100", "3b", 8, 5, 8, 10065, false},
+                                    PublishedRow{"dgx_a100", "1b", 128, 10, 1, 18647, false},
+                                    PublishedRow{"dgx_a100", "1b", 64, 10, 1, 19001, false},
+                                    PublishedRow{"dgx_a100", "1b", 16, 8, 1, 19085, false},
+                                    PublishedRow{"dgx_a100", "1b", 8, 8, 8, 19271, false}};
+
+[[nodiscard]] cubist::TransformerConfig config_of(const std::string& name)
+{
+  const auto model = std::find_if(published_models.begin(), published_models.end(),
+                                  [&](const PublishedModel& m) { return name == m.name; });
+  return {.vocabulary = 50368,
+          .positions = published_length,
+          .width = model->width,
+          .layers = model->layers,
+          .heads = model->width / 128};
+}
+
+/// FSDP: the mesh on which each GPU has its rows, and weights are gathered for each product.
+[[nodiscard]] cubist::Plan plan_of_row(const PublishedRow& row, const cubist::Machine& machine)
+{
+  const cubist::TokenBatch batch{row.micro_batch * static_cast<std::size_t>(row.gpus),
+                                 published_length};
+  return cubist::plan_on<cubist::Grid3D>(
+      {1, 1, row.gpus}, cubist::TransformerStep{config_of(row.model), batch}, row.gpus, machine,
+      {.scalar_bytes = 2,
+       .gathered = cubist::Gathered::again,
+       .recompute = row.recomputes ? 1U : 0U});
+}
+
+/// What the planner would choose for the whole step.
+[[nodiscard]] cubist::Plan first_choice(const PublishedRow& row, const cubist::Machine& machine)
+{
+  const std::size_t sequences =
+      row.micro_batch * row.accumulated * static_cast<std::size_t>(row.gpus);
+  return cubist::plan(cubist::TransformerStep{config_of(row.model), {sequences, published_length}},
+                      row.gpus, machine,
+                      {.scalar_bytes = 2,
+                       .data_parallel = true,
+                       .sharded = true,
+                       .recompute = row.recomputes ? 1U : 0U,
+                       .pipeline = true})
+      .front();
+}
+
+}  // namespace
+
+void run_published(const std::string& json)
+{
+  auto rows = nlohmann::json::array();
+  std::vector<double> errors;
+  std::printf("| machine | model | GPUs | sequences | published, s | predicted, s | error | first "
+              "choice | predicted, s |\n|---|---|---|---|---|---|---|---|---|\n");
+  for (const auto& row : published_rows)
+  {
+    const auto machine =
+        cubist::read_machine(cubist::find_machine(row.machine, {CUBIST_BENCH_MACHINES}));
+    const auto n = static_cast<double>(row.accumulated);
+    const double published =
+        n * static_cast<double>(row.micro_batch * published_length) / row.tokens_per_second;
+    const double predicted = n * plan_of_row(row, machine).seconds();
+    const auto first = first_choice(row, machine);
+    const double error = predicted / published - 1;
+    errors.push_back(std::abs(error));
+    std::printf("| %s | %s | %d | %zu x %zu%s | %.3g | %.3g | %+.0f %% | `%s` %s%s | %.3g |\n",
+                row.machine, row.model, row.gpus, row.micro_batch, row.accumulated,
+                row.recomputes ? ", recomputed" : "", published, predicted, 100 * error,
+                first.scheme.c_str(), cubist::mesh_text(first).c_str(),
+                first.fits_memory ? "" : ", does not fit", first.seconds());
+    std::fflush(stdout);
+    rows.push_back({{"machine", row.machine},
+                    {"model", row.model},
+                    {"gpus", row.gpus},
+                    {"micro_batch", row.micro_batch},
+                    {"accumulated", row.accumulated},
+                    {"recomputes", row.recomputes},
+                    {"published_seconds", published},
+                    {"predicted_seconds", predicted},
+                    {"first_scheme", first.scheme},
+                    {"first_mesh", first.extents},
+                    {"first_seconds", first.seconds()}});
+  }
+  std::sort(errors.begin(), errors.end());
+  std::printf("\n%zu rows: median error %.1f %%, worst %.0f %%\n", errors.size(),
+              100 * errors[errors.size() / 2], 100 * errors.back());
+  write_json({{"benchmark", "published"}, {"rows", rows}}, json);
+}
+
+}  // namespace bench
