@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/backend/threads.hpp"
 #include "cubist/nn/merge_lora.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
@@ -83,8 +82,8 @@ void load(Model& model, const ReferenceModel& reference)
 Answer expected_of(const ReferenceModel& reference, StoredWeights type,
                    const std::optional<LoraOptions>& lora = {})
 {
-  return on_root<Threads>(Place<Megatron1D>{1}, [&](const auto& mesh) {
-    Transformer<Megatron1D, Threads, double> model{
+  return on_root(Place<Megatron1D>{1}, [&](const auto& mesh) {
+    Transformer<Megatron1D, TestBackend, double> model{
         mesh, reference.config, {.lora = lora, .inference = true}};
     const auto parameters = model.parameters();
     load(model, reference);
