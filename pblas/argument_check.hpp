@@ -45,12 +45,17 @@ struct ArrayDescriptor
 
   static constexpr int with_first_blocks = 2;
 
+  /// From a descriptor of 9 entries, whatever its type says: p?gemr2d does not read it.
+  [[nodiscard]] static ArrayDescriptor read_nine(const int* d)
+  {
+    return {with_first_blocks, d[1], d[2], d[3], d[4], d[5], d[4], d[5], d[6], d[7], d[8]};
+  }
   [[nodiscard]] static ArrayDescriptor read(const int* d)
   {
     switch (d[0])
     {
     case 1:
-      return {with_first_blocks, d[1], d[2], d[3], d[4], d[5], d[4], d[5], d[6], d[7], d[8]};
+      return read_nine(d);
     case with_first_blocks:
       return {d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7], d[8], d[9], d[10]};
     default:

@@ -40,11 +40,12 @@ using cubist::detail::ContextGrid;
 template <class T>
 struct MatrixArgument
 {
-  MatrixArgument(T* data, const int* i, const int* j, const int* d)
+  /// @param is_nine whether the descriptor has 9 entries, whatever its type says
+  MatrixArgument(T* data, const int* i, const int* j, const int* d, bool is_nine = false)
       : array{data},
         row{*i - 1},
         col{*j - 1},
-        descriptor{ArrayDescriptor::read(d)}
+        descriptor{is_nine ? ArrayDescriptor::read_nine(d) : ArrayDescriptor::read(d)}
   {
   }
 
@@ -576,8 +577,8 @@ template <class T, class... Sizes>
     static cubist_pblas::OwnRoutine<decltype(C##lower)> routine{"C" #lower};                       \
     if (auto* const own = routine.on_context(context, m > 0 && n > 0))                             \
       return own(m, n, a, ia, ja, desca, b, ib, jb, descb, context);                               \
-    cubist_pblas::gemr2d<T, E>(#upper, nullptr, nullptr, &m, &n, {a, &ia, &ja, desca},             \
-                               {b, &ib, &jb, descb}, context);                                     \
+    cubist_pblas::gemr2d<T, E>(#upper, nullptr, nullptr, &m, &n, {a, &ia, &ja, desca, true},       \
+                               {b, &ib, &jb, descb, true}, context);                               \
   }                                                                                                \
   [[gnu::visibility("default")]] void lower##_(const int* m, const int* n,                         \
                                                CUBIST_PBLAS_MATRIX(const E, a),                    \
@@ -596,8 +597,8 @@ template <class T, class... Sizes>
     static cubist_pblas::OwnRoutine<decltype(C##lower)> routine{"C" #lower};                       \
     if (auto* const own = routine.on_context(context, m > 0 && n > 0))                             \
       return own(uplo, diag, m, n, a, ia, ja, desca, b, ib, jb, descb, context);                   \
-    cubist_pblas::gemr2d<T, E>(#upper, uplo, diag, &m, &n, {a, &ia, &ja, desca},                   \
-                               {b, &ib, &jb, descb}, context);                                     \
+    cubist_pblas::gemr2d<T, E>(#upper, uplo, diag, &m, &n, {a, &ia, &ja, desca, true},             \
+                               {b, &ib, &jb, descb, true}, context);                               \
   }                                                                                                \
   [[gnu::visibility("default")]] void lower##_(const char* uplo, const char* diag, const int* m,   \
                                                const int* n, CUBIST_PBLAS_MATRIX(const E, a),      \
