@@ -18,16 +18,16 @@ namespace cubist::test
 template <class G>
 [[nodiscard]] G as_stored(G w, StoredWeights type)
 {
-  const std::size_t rows = w.shape(0), cols = w.shape(1);
+  const std::size_t in = w.shape(0), out = w.shape(1);
   if (type == StoredWeights::bfloat16)
     for (auto& x : w) x = static_cast<float>(bfloat16{static_cast<float>(x)});
   if (type == StoredWeights::half)
     for (auto& x : w) x = static_cast<float>(half{static_cast<float>(x)});
   if (type != StoredWeights::q8) return w;
-  for (std::size_t j = 0; j < cols; ++j)
-    for (std::size_t i = 0; i < rows; i += 32)
+  for (std::size_t j = 0; j < out; ++j)
+    for (std::size_t i = 0; i < in; i += 32)
     {
-      const std::size_t end = std::min(i + 32, rows);
+      const std::size_t end = std::min(i + 32, in);
       float largest = 0;
       for (std::size_t l = i; l < end; ++l)
         largest = std::max(largest, std::abs(static_cast<float>(w(l, j))));

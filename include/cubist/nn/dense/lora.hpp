@@ -82,7 +82,7 @@ void thin_product(const M& mesh, Shape part, MatrixView<T> whole, Product produc
   auto* const reduced = replicas_along(mesh, typename Move::Reduced{});
   if (!gathered && !scattered)
     product(whole);
-  else
+  else if constexpr (RealScalar<T>)
   {
     // Rows that no axis cuts are not padded, so there may be fewer of them than of those that are.
     const auto& engine = mesh.engine();
@@ -146,12 +146,15 @@ class LoraMatrices
 
   /// Gives output i a pair of A and B. If it has one of this rank, that stays.
   /// @param outputs  all layers with this X
-  /// @throws ArgumentError for options out of range, or another rank or scale than the other
-  /// outputs have, or if a pair is merged
+  /// @throws ArgumentError for options out of range, another rank or scale than the other outputs
+  /// have, complex elements, or if a pair is merged
   void add(const Mesh& mesh, const std::vector<Output>& outputs, std::size_t i,
            const LoraOptions& options, std::uint64_t seed)
   {
     options.check();
+    require<ArgumentError>(RealScalar<T>,
+                           "got LoRA for a layer of complex elements, but a mesh lends only real "
+                           "memory to its thin products; use a real scalar");
     require_unmerged("add");
     require<ArgumentError>(
         branches_.empty() || (options.rank == options_.rank && options.scale() == options_.scale()),
