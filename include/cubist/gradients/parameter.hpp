@@ -48,7 +48,9 @@ class LoraLayer
 
  protected:
   LoraLayer() = default;
+  /// Copied with the layer.
   LoraLayer(const LoraLayer&) = default;
+  /// Assigned with the layer.
   LoraLayer& operator=(const LoraLayer&) = default;
 };
 
@@ -70,10 +72,9 @@ struct Parameter
   /// Freezes the parameter for good; lists of parameters that were made before are no longer valid.
   /// Null for a layer that always computes the gradient.
   std::function<void()> freeze = {};
-  /// The layer of a weight that may have LoRA's matrices beside it, and the weight's number there;
-  /// null for other parameters.
+  /// The layer of a weight that may have LoRA's matrices beside it; null for other parameters.
   LoraLayer* lora = nullptr;
-  std::size_t lora_weight = 0;
+  std::size_t lora_weight = 0;  ///< the number of the weight in that layer
   /// The value, if it is not stored as elements of T; `value` then has none.
   std::optional<StoredValue<T>> stored = {};
 

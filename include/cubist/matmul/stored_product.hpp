@@ -100,10 +100,10 @@ class StoredProduct
   }
 
  protected:
-  Shape shape_;
-  Quanta quanta_;
-  Block block_;
-  StoredWeight weight_;
+  Shape shape_;          ///< of W
+  Quanta quanta_;        ///< of W
+  Block block_;          ///< of W, on this rank
+  StoredWeight weight_;  ///< that block
 };
 
 namespace detail

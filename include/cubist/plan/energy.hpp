@@ -19,12 +19,12 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What a step, or a run, takes from the socket and from the purse.
+/// What a step, or a run, costs in time, energy and money.
 struct PlanEnergy
 {
-  double seconds = 0;
-  double kilowatt_hours = 0;
-  double price = 0;  ///< in the currency of the machine's price
+  double seconds = 0;         ///< the time
+  double kilowatt_hours = 0;  ///< the energy of all nodes
+  double price = 0;           ///< in the currency of the machine's price
 
   /// That of so many steps.
   friend PlanEnergy operator*(double steps, const PlanEnergy& e)

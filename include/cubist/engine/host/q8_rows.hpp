@@ -108,7 +108,7 @@ template <class T>
   }
 }
 
-// A function of each kind for each instruction set.
+/// A function of each kind for each instruction set.
 #define CUBIST_Q8_LOOPS(name, ...)                                                                 \
   template <class T>                                                                               \
   [[ gnu::noinline, gnu::flatten __VA_ARGS__ ]] void q8_multiply_##name(                           \
