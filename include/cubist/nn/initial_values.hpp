@@ -9,13 +9,16 @@
 #include <optional>
 #include <variant>
 
+#include "cubist/core/block.hpp"
 #include "cubist/core/complex.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/finite.hpp"
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/core/philox.hpp"
 #include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/matrix/dist_matrix.hpp"
 
 namespace cubist::CUBIST_ABI
 {
