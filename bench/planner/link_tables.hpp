@@ -98,7 +98,7 @@ inline void take(LinkTable& link, double latency, double bandwidth)
     }
     const double bytes = detail::number_in(words[0]);
     if (bytes <= 0 || first_column == 0 || words.size() < first_column + 3) continue;
-    const double seconds = detail::number_in(words[first_column]) * 1e-6;
+    const double seconds = detail::number_in(words[first_column]) / 1e6;
     const double bandwidth = detail::number_in(words[first_column + 2]) * 1e9;
     if (seconds <= 0 || bandwidth < 0) continue;
     if (smallest == 0 || bytes < smallest) smallest = bytes, time = seconds;
@@ -142,7 +142,7 @@ inline void take(LinkTable& link, double latency, double bandwidth)
     const double value = detail::number_in(words[1]);
     if (bytes < 0 || value <= 0) continue;
     if (table == Table::latency)
-      detail::take(link, value * 1e-6, 0);
+      detail::take(link, value / 1e6, 0);
     else
       detail::take(link, 0, value * 1e6 / (table == Table::both_directions ? 2 : 1));
   }
