@@ -144,7 +144,7 @@ TEST_CASE("a model with stored weights computes what its stored values say, in e
 
 TEST_CASE("a model with stored weights is the same on every mesh, with idle ranks and in stages")
 {
-  if (on_processes<TestBackend>) return;
+  if (on_processes<TestBackend>) return;  // stored_product_test multiplies on processes
   for (const auto* reference : {&gpt2_tiny(), &llama_tiny()})
   {
     const Answer expected = expected_of(*reference, StoredWeights::q8);
@@ -159,7 +159,6 @@ TEST_CASE("a model with stored weights is the same on every mesh, with idle rank
 
 TEST_CASE("LoRA's matrices stand beside stored weights, and are not merged into them")
 {
-  if (on_processes<TestBackend>) return;
   const std::optional<LoraOptions> lora{LoraOptions{.rank = 2}};
   const Answer expected = expected_of(llama_tiny(), StoredWeights::q8, lora);
   check(Place<Megatron1D>{3, {.p = 3}}, llama_tiny(), StoredWeights::q8, expected, lora);
@@ -173,7 +172,8 @@ TEST_CASE("LoRA's matrices stand beside stored weights, and are not merged into 
 
 TEST_CASE("stored weights are neither trained nor saved, and refuse what is no number")
 {
-  const auto messages = on_root(Place<Megatron1D>{1}, [](const auto& mesh) {
+  const Folder folder;  // all processes make it
+  const auto messages = on_root(Place<Megatron1D>{1}, [&](const auto& mesh) {
     using Model = Transformer<Megatron1D, TestBackend, float>;
     const auto& config = llama_tiny().config;
     const auto trained = message_of<ArgumentError>([&] {
@@ -181,7 +181,6 @@ TEST_CASE("stored weights are neither trained nor saved, and refuse what is no n
     });
     Model model{mesh, config, {.inference = true, .weights = StoredWeights::q8}};
     const auto parameters = model.parameters();
-    const Folder folder;
     const auto saved =
         message_of<ArgumentError>([&] { save_weights(folder.path(), parameters, config); });
     const auto kept = message_of<ArgumentError>([&] { (void)state_of(model); });
