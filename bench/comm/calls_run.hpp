@@ -102,7 +102,7 @@ class CallMeter
   bool is_alone_;  // whether all ranks are in this process
 };
 
-/// The same product by BLAS on all cores, which rank 0 measures while the others sleep.
+/// Measures an n x n product by BLAS on all cores on rank 0, while the other ranks sleep.
 template <class World>
 Times blas_alone(World& world, std::size_t n, int calls, int repeats)
 {

@@ -121,7 +121,7 @@ class StoredWeight
 
   /// Sets columns [at, at + x.cols()) in rows [row, row + x.rows()) of the global matrix.
   /// @param name of the matrix, for messages
-  /// @pre row is rows().offset or a multiple of 32 behind it; and so is the end, or it is the end
+  /// @pre row is rows().offset or a multiple of 32 after it; and so is the end, or it is the end
   /// of rows()
   /// @throws NumericError for an element that is a NaN or infinite, or becomes infinite
   template <RealScalar T>

@@ -32,7 +32,7 @@ struct LoraOptions
   /// The probability that an element of X is dropped on its way to A while training.
   double dropout = 0;
   /// The layers that get A and B, by the names of their weights without ".weight", or by the end of
-  /// these names behind a dot, with * for any characters: {"query", "layers.0.*"}.
+  /// these names after a dot, with * for any characters: {"query", "layers.0.*"}.
   std::vector<std::string> layers = {"*"};
   /// Whether layers that are one product (query, key and value; gate and up) have one A, as the
   /// adapter of a matrix that contains them all. Then all of them get a B if one does. It is so in

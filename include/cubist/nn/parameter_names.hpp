@@ -52,7 +52,7 @@ namespace detail
 }
 
 /// Whether a weight gets LoRA's matrices by this pattern: it is the weight's name without
-/// ".weight", or the end of that behind a dot.
+/// ".weight", or the end of that after a dot.
 [[nodiscard]] inline bool matches_layer(std::string_view pattern, std::string_view weight)
 {
   const std::string_view layer = weight.substr(0, weight.rfind('.'));

@@ -37,7 +37,7 @@ struct FlagSlot
 {
   /// How many barriers a rank may be ahead of the slowest reader of its payloads.
   static constexpr std::size_t depth = 64;
-  /// The same for blocks, and how long they may be.
+  /// How many barriers with blocks it may be ahead, and how long a block may be.
   static constexpr std::size_t block_depth = 8;
   static constexpr std::size_t block_bytes = longest_copy(1);
   static constexpr std::size_t cache_line = 64;
