@@ -4,8 +4,10 @@
 // Memory of a process that other processes of the machine map and read. It is a sparse anonymous
 // file, as large as the machine's memory, which a peer maps once.
 //
-// A block is a run of pages, allocated first fit; freed pages return to the system. Linux only:
-// memfd_create, and /proc/PID/fd to open the file in another process.
+// A block is a run of pages, allocated first fit. Freed pages stay for the next block, because a
+// call often takes as much as the one before, and new pages cost more than the copy of what goes
+// into them. They return to the system once they are more than an eighth of the memory in use, and
+// more than 32 MiB. Linux only: memfd_create, and /proc/PID/fd to open the file in another process.
 
 #include <algorithm>
 #include <compare>
@@ -65,7 +67,7 @@ class SharedArena
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - begin_);
   }
 
-  /// Returns zeroed memory, or null if no run of free pages is long enough.
+  /// Returns memory that holds anything, or null if no run of free pages is long enough.
   [[nodiscard]] void* allocate(std::size_t bytes)
   {
     const std::lock_guard lock{mutex_};
@@ -76,6 +78,8 @@ class SharedArena
     const auto [offset, size] = *fits;
     free_.erase(fits);
     if (size > run) free_.emplace(offset + run, size - run);
+    used_ += run;
+    kept_ -= std::min(kept_, run);
     return begin_ + offset;
   }
 
@@ -83,23 +87,14 @@ class SharedArena
   void deallocate(void* p, std::size_t bytes)
   {
     const std::lock_guard lock{mutex_};
-    std::size_t begin = offset(p);
-    std::size_t run = pages(bytes);
-    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
-              static_cast<off_t>(run));
-    auto next = free_.lower_bound(begin);
-    if (next != free_.end() && begin + run == next->first)
-    {
-      run += next->second;
-      next = free_.erase(next);
-    }
-    if (next != free_.begin())
-      if (const auto before = std::prev(next); before->first + before->second == begin)
-      {
-        before->second += run;
-        return;
-      }
-    free_.emplace(begin, run);
+    used_ -= pages(bytes);
+    kept_ += pages(bytes);
+    insert_free(offset(p), pages(bytes));
+    if (kept_ <= std::max(kept_at_least, used_ / 8)) return;
+    for (const auto& [begin, run] : free_)
+      fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                static_cast<off_t>(run));
+    kept_ = 0;
   }
 
   /// Returns the whole pages in [p, p + bytes) to the system; their bytes become zero. The memory
@@ -155,12 +150,34 @@ class SharedArena
     return std::max<std::size_t>(1, (bytes + page_ - 1) / page_) * page_;
   }
 
+  /// Adds a run of free pages, and merges it with those next to it.
+  void insert_free(std::size_t begin, std::size_t run)
+  {
+    auto next = free_.lower_bound(begin);
+    if (next != free_.end() && begin + run == next->first)
+    {
+      run += next->second;
+      next = free_.erase(next);
+    }
+    if (next != free_.begin())
+      if (const auto before = std::prev(next); before->first + before->second == begin)
+      {
+        before->second += run;
+        return;
+      }
+    free_.emplace(begin, run);
+  }
+
+  static constexpr std::size_t kept_at_least = std::size_t{32} << 20;
+
   std::byte* begin_ = nullptr;
   std::size_t size_ = 0;
   std::size_t page_ = 1;
   int file_ = -1;
   std::mutex mutex_;
   std::map<std::size_t, std::size_t> free_;  // sizes of free runs by offset
+  std::size_t used_ = 0;                     // bytes of blocks
+  std::size_t kept_ = 0;  // bytes of free pages that the system may not have back
 };
 
 /// Allocates from the arena of this process. Blocks of less than a page, and blocks that do not
