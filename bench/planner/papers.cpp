@@ -37,6 +37,8 @@ struct PapersOptions : Options
   std::size_t layers = 1;
   bool own_links = false;
   bool published = false;
+  std::vector<std::string> models = published_model_names();
+  int most_gpus = 128;
 };
 
 /// Seconds of a sequence.
@@ -221,7 +223,7 @@ void run_papers(const Job& job, const PapersOptions& options)
   cubist::require<cubist::ArgumentError>(!job.mpi, "got ", job.processes,
                                          " processes of MPI, but one simulates all ranks; start "
                                          "cubist_bench papers without mpiexec");
-  if (options.published) return run_published(options.json);
+  if (options.published) return run_published(options.models, options.most_gpus, options.json);
   Machines machines{options};
   auto json = describe(job, "papers");
   for (const auto& paper : all_papers())
@@ -262,9 +264,18 @@ void add_papers(CLI::App& app, Action& action)
       ->capture_default_str();
   command->add_flag("--own-links", options->own_links,
                     "each GPU has a link of its own, with its part of the node's bandwidth");
-  command->add_flag("--published", options->published,
-                    "predict, instead, steps of transformers that others have published, beside "
-                    "their times");
+  auto* published = command->add_flag(
+      "--published", options->published,
+      "predict, instead, steps of transformers that others have published, beside their times");
+  command->add_option("--models", options->models, "the models of these steps")
+      ->delimiter(',')
+      ->check(CLI::IsMember(options->models))
+      ->needs(published)
+      ->capture_default_str();
+  command->add_option("--most-gpus", options->most_gpus, "leave out steps on more GPUs")
+      ->check(CLI::PositiveNumber)
+      ->needs(published)
+      ->capture_default_str();
   command->add_option("--json", options->json, "write the results to this file");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_papers(job, *options); }; });

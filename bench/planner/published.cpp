@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cubist/core/error.hpp>
 #include <cubist/machine/find_machine.hpp>
 #include <cubist/machine/machine_json.hpp>
 #include <cubist/plan/planner.hpp>
@@ -131,13 +132,27 @@ constexpr std::array published_rows{PublishedRow{"dgx_h100", "70b", 64, 8, 4, 10
 
 }  // namespace
 
-void run_published(const std::string& json)
+std::vector<std::string> published_model_names()
 {
+  std::vector<std::string> names;
+  for (const auto& model : published_models) names.emplace_back(model.name);
+  return names;
+}
+
+void run_published(const std::vector<std::string>& models, int most_gpus, const std::string& json)
+{
+  std::vector<PublishedRow> chosen;
+  for (const auto& row : published_rows)
+    if (row.gpus <= most_gpus && std::find(models.begin(), models.end(), row.model) != models.end())
+      chosen.push_back(row);
+  cubist::require<cubist::ArgumentError>(
+      !chosen.empty(), "got no row of at most ", most_gpus,
+      " GPUs for these models, so there is nothing to predict; leave out --most-gpus or --models");
   auto rows = nlohmann::json::array();
   std::vector<double> errors;
   std::printf("| machine | model | GPUs | sequences | published, s | predicted, s | error | first "
               "choice | predicted, s |\n|---|---|---|---|---|---|---|---|---|\n");
-  for (const auto& row : published_rows)
+  for (const auto& row : chosen)
   {
     const auto machine =
         cubist::read_machine(cubist::find_machine(row.machine, {CUBIST_BENCH_MACHINES}));

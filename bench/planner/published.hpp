@@ -10,11 +10,18 @@
 // with all parameters sharded (FSDP). Their sizes are those of scripts/train/yamls/mpt.
 
 #include <string>
+#include <vector>
 
 namespace bench
 {
 
-/// @param json a file for the rows; empty: none
-void run_published(const std::string& json);
+/// The names of the models of all rows.
+[[nodiscard]] std::vector<std::string> published_model_names();
+
+/// @param models  whose rows are predicted
+/// @param most_gpus  of a row
+/// @param json  a file for the rows; empty: none
+/// @throws cubist::ArgumentError if there is no such row
+void run_published(const std::vector<std::string>& models, int most_gpus, const std::string& json);
 
 }  // namespace bench
