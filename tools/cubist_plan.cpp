@@ -63,6 +63,7 @@ struct Options
   std::optional<double> failure_hours;
   std::optional<double> run_tokens;
   std::size_t simulate = 0;
+  bool all_replicas = false;
   std::string trace;
   bool json = false;
   bool draw = false;
@@ -273,14 +274,16 @@ class Network
     if (step_)
       return cubist::simulated_cost(plan,
                                     {*step_, training, options.sharded, options.recompute,
-                                     options.context_parallel ? 0U : 1U, trace},
+                                     options.context_parallel ? 0U : 1U, options.all_replicas,
+                                     trace},
                                     machine);
     const std::size_t bytes = scalar_bytes(options.scalar);
-    return cubist::simulated_cost(
-        plan,
-        cubist::SimulatedStep{options.layers, options.tokens, training, bytes <= sizeof(float),
-                              bytes < sizeof(float), options.sharded, options.recompute},
-        machine);
+    return cubist::simulated_cost(plan,
+                                  cubist::SimulatedStep{options.layers, options.tokens, training,
+                                                        bytes <= sizeof(float),
+                                                        bytes < sizeof(float), options.sharded,
+                                                        options.recompute, options.all_replicas},
+                                  machine);
   }
   void add_to(nlohmann::json& json, const Options& options) const
   {
@@ -384,6 +387,8 @@ void run(const CLI::App& app, const Options& options)
   const cubist::PlanOptions requested{
       .scalar_bytes = scalar_bytes(options.scalar),
       .training = !options.forward,
+      // One mesh is compared with those of its scheme: of many ranks, all schemes have millions.
+      .scheme = options.mesh.empty() ? "" : without_data(options.scheme),
       .data_parallel =
           options.data_parallel || cubist::has_scheme<cubist::DataCatalogue>(options.scheme),
       .method =
@@ -453,6 +458,7 @@ void run(const CLI::App& app, const Options& options)
       if (i >= simulated.size()) continue;
       plan["simulated_seconds"] = simulated[i].seconds;
       if (compares_memory(options)) plan["simulated_memory"] = simulated[i].memory;
+      if (!simulated[i].folding.empty()) plan["folding"] = simulated[i].folding;
     }
     std::cout << json.dump(2) << '\n';
   }
@@ -586,6 +592,10 @@ try
       "also run the program of the first five plans, or of the first N with --simulate=N, in "
       "simulated time, and sort them by it: the model, in float, or an MLP with bias and GELU");
   weights->excludes(simulate);
+  app.add_flag("--all-replicas", options.all_replicas,
+               "simulate all replicas along a data axis, also those that do the same, of which one "
+               "stands for the others; takes as much longer as there are replicas")
+      ->needs(simulate);
   app.add_option("--trace", options.trace,
                  "write a trace of the first plan's simulated step to this file, for "
                  "bench/scripts/draw_trace and ui.perfetto.dev")

@@ -22,8 +22,10 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
 {
   double begin = 0;
   double end = 0;
-  Simulated::options.replicas =
-      equal_replicas<S>(extents, {step.tokens, step.sizes.front()}, S::quantum(extents));
+  if (!step.all_replicas)
+    Simulated::options.replicas =
+        equal_replicas<S>(extents, {step.tokens, step.sizes.front()}, S::quantum(extents));
+  Simulated::options.replicas.messages = false;
   const ProgressLine progress{plan};
   launch<Simulated>({.ranks = plan.ranks + plan.idle, .rethrow = true}, [&](auto& world) {
     const Mesh<S, Simulated> mesh{world, extents, IdleRanks::allowed};
@@ -51,7 +53,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
   });
   const auto& report = Simulated::report();
   return {end - begin, static_cast<double>(report.peak_memory()),
-          folding_text(replicas_of<S>(extents).count)};
+          folding_text(step.all_replicas ? 1 : replicas_of<S>(extents).count)};
 }
 
 /// A machine whose float takes the time of 16 bits.

@@ -23,6 +23,7 @@ struct SimulatedStep
   bool is_short = false;      ///< in 16 bits; then memory is that of float
   bool sharded = false;       ///< replicas share the state of the optimizer
   std::size_t recompute = 0;  ///< layers of a segment whose activations are recomputed
+  bool all_replicas = false;  ///< simulate replicas that do the same, too
 };
 
 /// A step of a transformer in float, with the loss and, in training, AdamW.
@@ -33,6 +34,7 @@ struct SimulatedTransformer
   bool sharded = false;
   std::size_t recompute = 0;
   std::size_t context_parallel = 0;  ///< ranks that share a sequence, as in TransformerOptions
+  bool all_replicas = false;         ///< simulate replicas that do the same, too
   std::string trace = {};            ///< a file for a trace of the step; empty: none
 };
 

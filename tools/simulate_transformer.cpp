@@ -64,7 +64,8 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
   double end = 0;
   using Backend = Traced<Simulated>;
   Backend::options = {.file = what.trace};
-  Simulated::options.replicas = replicas_that_are_equal<S>(extents, plan, what);
+  if (!what.all_replicas)
+    Simulated::options.replicas = replicas_that_are_equal<S>(extents, plan, what);
   const ProgressLine progress{plan};
   launch<Backend>({.ranks = plan.ranks + plan.idle, .rethrow = true}, [&](auto& world) {
     auto pause = std::make_unique<TracePause>();
@@ -98,7 +99,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
   });
   const auto& report = Simulated::report();
   return {end - begin, static_cast<double>(report.peak_memory()),
-          folding_text(replicas_of<S>(extents).count)};
+          folding_text(what.all_replicas ? 1 : replicas_of<S>(extents).count)};
 }
 
 }  // namespace

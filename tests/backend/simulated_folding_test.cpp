@@ -94,6 +94,7 @@ SimulationReport report_of(const Machine& machine, const Extents& extents, bool 
 {
   Simulated::machine = machine;
   if (folds) Simulated::options.replicas = replicas_of<P>(extents);
+  Simulated::options.replicas.messages = false;
   launch<Simulated>({.ranks = P::Axes::ranks(extents), .rethrow = true},
                     [&](auto& world) { train(world, extents); });
   Simulated::machine = {};

@@ -66,9 +66,10 @@ TEST_CASE("Replicas that share what they send through are simulated, and the tex
     CHECK(folding.text() ==
           "4 of 8 replicas are simulated, because so many share the links of 8 ranks");
   }
-  SECTION("replicas without stages send nothing through it but their sums")
+  SECTION("replicas without stages do if they send messages to each other")
   {
-    CHECK(Folding{{1, 8, 2}, 16, nodes_of(8)}.simulated() == 1);
+    CHECK(Folding{{1, 8, 2}, 16, nodes_of(8)}.simulated() == 4);
+    CHECK(Folding{{.count = 8, .inner = 2, .messages = false}, 16, nodes_of(8)}.simulated() == 1);
   }
   SECTION("replicas on parts of nodes are all simulated")
   {

@@ -193,7 +193,7 @@ class TransformerParts
     return ranks_ == 1 ? 0 : 2 * stream().block.size() * static_cast<std::uint64_t>(ranks_);
   }
   /// The elements that a rank reserves for messages with rows of the table and with sums of
-  /// gradients, both sent and received.
+  /// gradients, both sent, its own included, and received.
   [[nodiscard]] std::size_t embedding_workspace() const
   {
     const auto h = stream();
@@ -203,7 +203,8 @@ class TransformerParts
     // Some rank has blocks of H and of the table with different columns.
     const std::size_t own =
         h.cols.parts() > 1 && table.rows.parts() > 1 ? 0 : std::min(h.block.cols, table.block.rows);
-    return 2 * rows * (h.rows.parts() * std::min(table.block.rows, d) - own);
+    const std::size_t all = h.rows.parts() * std::min(table.block.rows, d);
+    return rows * (all == own ? 0 : 2 * all - own);
   }
   /// The sum of the gradients of positions.
   [[nodiscard]] LineSum position_gradients() const

@@ -37,6 +37,9 @@ struct Replicas
   int outer = 1;  ///< parts of the launch, each of which has a part of every replica: stages
   int count = 1;  ///< replicas
   int inner = 1;  ///< consecutive ranks that a part of a replica has
+  /// Whether replicas send messages to each other, as rows of an embedding's gradient. Without,
+  /// only collectives join replicas.
+  bool messages = true;
 
   /// All their ranks, at most the largest int. Later ranks are in no replica.
   [[nodiscard]] int ranks() const
@@ -84,7 +87,7 @@ class Folding
     simulated_ = 1;
     for (std::size_t level = 0; level + 1 < machine.links.size(); ++level)
       if (machine.links[level].ranks < ranks)
-        share(machine.links[level].ranks, all_.outer > 1, "links");
+        share(machine.links[level].ranks, all_.outer > 1 || all_.messages, "links");
     if (machine.shares_cores(ranks)) share(machine.on_the_cores(ranks), true, "cores");
   }
 

@@ -48,6 +48,8 @@ class SimulatedLinks
   {
     return a / ranks_per_node_ == b / ranks_per_node_;
   }
+  /// The place of a rank among those of its node.
+  [[nodiscard]] int place_on_node(int rank) const { return rank % ranks_per_node_; }
   /// The number of the resource that is the cores on which a rank runs.
   [[nodiscard]] int cores_of(int rank) const { return first_core_ + rank / ranks_on_cores_; }
   [[nodiscard]] double cores_together() const { return cores_together_; }

@@ -127,14 +127,16 @@ class Simulation
     ready_.push({rank.clock, rank.number});
   }
 
-  /// The turn of an activity of the ranks from `first` to `last`, of which one has posted so many
-  /// calls: ranks take turns, and what is inside of a replica comes before what is not, so that the
-  /// order is the same for all replicas.
-  [[nodiscard]] static std::uint64_t turn_of(std::uint64_t posts, int first, int last)
+  /// The turn of an activity of ranks of which one has posted so many calls: ranks take turns, and
+  /// those nearest to each other come first. The order of activities on one link must be the same
+  /// for all replicas.
+  /// @param distance  of the ranks; of a message, around the ring of its communicator's ranks
+  /// @param place  the number of the first rank; of a message, its sender's place on its node
+  [[nodiscard]] static std::uint64_t turn_of(std::uint64_t posts, int distance, int place)
   {
     constexpr unsigned bits = 18;  // of the number of a rank
-    return posts << 2 * bits | static_cast<std::uint64_t>(last - first) << bits |
-           static_cast<std::uint64_t>(first);
+    return posts << 2 * bits | static_cast<std::uint64_t>(distance) << bits |
+           static_cast<std::uint64_t>(place);
   }
 
   /// Starts an activity at a time that is not in the past.
@@ -210,7 +212,7 @@ class Simulation
     const auto computation = std::make_shared<Computation>();
     computation->rank = &self;
     start(self.clock, seconds, {{links_.cores_of(self.number), cores / links_.cores_together()}},
-          computation, turn_of(self.posts, self.number, self.number));
+          computation, turn_of(self.posts, 0, self.number));
     block(self, *computation);
   }
 

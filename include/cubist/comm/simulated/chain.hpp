@@ -111,7 +111,7 @@ class SimulatedChain
     const auto [first, last] = std::minmax(sender.rank->number, member(e + 1).rank->number);
     simulation_.start(begins, cost.seconds, std::move(cost.uses),
                       std::make_shared<Transfer>(*this, e),
-                      Simulation::turn_of(call_.posts, first, last));
+                      Simulation::turn_of(call_.posts, last - first, first));
   }
 
   /// Called when the bytes of the edge are transferred.

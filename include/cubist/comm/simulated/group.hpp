@@ -223,9 +223,10 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   [[nodiscard]] const Folding& folding() const { return simulation_->folding(); }
   [[nodiscard]] std::uint64_t turn_of(const SimulatedCall& call) const
   {
-    if (!call.is_message()) return Simulation::turn_of(call.posts, first_rank_, last_rank_);
-    const auto [first, last] = std::minmax(call.sender, call.receiver);
-    return Simulation::turn_of(call.posts, first, last);
+    if (!call.is_message())
+      return Simulation::turn_of(call.posts, last_rank_ - first_rank_, first_rank_);
+    return Simulation::turn_of(call.posts, (call.to - call.from + size()) % size(),
+                               links().place_on_node(call.sender));
   }
 
   /// Gives each rank that runs what it receives from all, as if replicas sent the same.

@@ -23,7 +23,8 @@
 //
 // The replicas of a block of E stay equal bit by bit, because each adds the same sums in the order
 // of the blocks of H. The rows of an id in a block of H are therefore summed and rounded first,
-// even where this rank holds them itself.
+// even where this rank holds them itself. They also take the same time: a rank packs its own sums
+// as it packs those for others, and adds when all messages have arrived.
 
 #include <algorithm>
 #include <cstddef>
@@ -278,6 +279,8 @@ class RowLookup
     const auto matrix = [&](int r) { return h.block(r); };
     to_h_ = lookup_routes(mesh_.size(), rank, table, matrix, true);
     to_e_ = lookup_routes(mesh_.size(), rank, matrix, table, false);
+    const auto own = std::ranges::find_if(to_e_.receives, &LookupRoute::is_local);
+    if (own != to_e_.receives.end() && to_e_.receives.size() > 1) to_e_.sends.push_back(*own);
     distinct_.reserve(e.shape.rows, h.shape.rows);
     // Each row of H is looked up once.
     reserve(to_h_, std::min(h.valid().size(), most_elements(to_h_.receives)));
@@ -287,8 +290,8 @@ class RowLookup
   /// H(i, :) = E(ids[i], :) on this rank's blocks.
   void look_up(std::span<const int> ids, MatrixView<const T> e, MatrixView<T> h)
   {
-    list_steps(to_h_, ids, [&](const LookupRoute& route) {
-      if (route.to != mesh_.rank())
+    list_steps(to_h_, ids, [&](const LookupRoute& route, bool packs) {
+      if (packs)
         for (std::size_t n = 0; n < distinct_.size(); ++n) lists_.add(n, entry(route, n));
       else
         for (std::size_t i = 0; i < route.rows.valid; ++i)
@@ -301,12 +304,13 @@ class RowLookup
   /// E(v, :) += the sum of H(i, :) over all i with ids[i] = v, on this rank's blocks.
   void add_sums(std::span<const int> ids, MatrixView<const T> h, MatrixView<T> e)
   {
-    list_steps(to_e_, ids, [&](const LookupRoute& route) {
+    const bool packs_own = !to_e_.sends.empty() && to_e_.sends.back().is_local();
+    list_steps(to_e_, ids, [&](const LookupRoute& route, bool packs) {
       const auto number = [&](std::size_t i) {
         return distinct_.number(ids[route.rows.offset + i]);
       };
-      const auto target = [&](std::size_t n) { return route.is_local() ? entry(route, n) : n; };
-      if (route.from == mesh_.rank())
+      const auto target = [&](std::size_t n) { return packs ? n : entry(route, n); };
+      if (packs || (route.is_local() && !packs_own))
         lists_.add_grouped(distinct_.size(), route.rows.valid, number, target);
       else
         for (std::size_t n = 0; n < distinct_.size(); ++n) lists_.add(entry(route, n), n);
@@ -319,7 +323,8 @@ class RowLookup
   using Buffer = typename M::Engine::template Buffer<V>;
   using Request = decltype(std::declval<typename M::Communicator&>().async_barrier());
 
-  /// A step for one route: its message, which is empty if the route is local, and its lists.
+  /// A step for one route: its message, which is empty if this rank receives from itself, and its
+  /// lists.
   struct Step
   {
     const LookupRoute* route;
@@ -334,6 +339,13 @@ class RowLookup
     for (const auto& route : routes) n += route.most_elements();
     return n;
   }
+  /// The elements of what a rank packs, its own sums included.
+  [[nodiscard]] static std::size_t most_packed(const std::vector<LookupRoute>& sends)
+  {
+    if (sends.empty() || !sends.back().is_local()) return most_elements(sends);
+    const LookupRoute& own = sends.back();
+    return most_elements(sends) + std::min(own.rows.valid, own.vocab.valid) * own.cols;
+  }
 
   /// Reserves memory for the worst case of a direction.
   /// @param received the most elements that this rank receives
@@ -344,7 +356,7 @@ class RowLookup
       for (const auto& route : *some) rows += route.rows.valid;
     lists_.reserve(rows, rows);
     enlarge(index_, HostRowLists::numbers(rows, rows));
-    enlarge(sent_, most_elements(routes.sends));
+    enlarge(sent_, most_packed(routes.sends));
     enlarge(received_, received);
     receives_.reserve(routes.receives.size());
     sends_.reserve(routes.sends.size());
@@ -358,12 +370,13 @@ class RowLookup
   }
 
   /// The steps for the routes on which there are ids.
-  /// @param add_lists (route) adds the lists of a route's distinct ids
+  /// @param add_lists (route, packs) adds the lists of a route's distinct ids, which pack its
+  /// message or read it
   template <class F>
   void list_steps(const LookupRoutes& routes, std::span<const int> ids, F add_lists)
   {
     lists_.clear();
-    const auto list = [&](const std::vector<LookupRoute>& some, T* message,
+    const auto list = [&](const std::vector<LookupRoute>& some, bool packs, T* message,
                           std::vector<Step>& steps) {
       steps.clear();
       for (const auto& route : some)
@@ -371,14 +384,15 @@ class RowLookup
         distinct_.find(ids, route.rows, route.vocab);
         if (distinct_.size() == 0) continue;
         const std::size_t first = lists_.size();
-        add_lists(route);
-        const Shape shape{route.is_local() ? 0 : distinct_.size(), route.cols};
+        add_lists(route, packs);
+        const bool has_message = packs || !route.is_local();
+        const Shape shape{has_message ? distinct_.size() : 0, route.cols};
         steps.push_back({&route, {message, shape}, first, lists_.size() - first});
         message += shape.size();
       }
     };
-    list(routes.receives, received_.data(), receives_);
-    list(routes.sends, sent_.data(), sends_);
+    list(routes.receives, false, received_.data(), receives_);
+    list(routes.sends, true, sent_.data(), sends_);
     lists_.upload(mesh_.engine(), index_.data());
   }
 
@@ -390,16 +404,26 @@ class RowLookup
     for (const Step& step : receives_)
       if (!step.route->is_local())
         requests_.push_back(world.async_receive(step.message.elements(), step.route->from));
+    const auto received = static_cast<std::ptrdiff_t>(requests_.size());
+    const Step* own = nullptr;  // what this rank has packed for itself
     for (const Step& step : sends_)
     {
       sum(step, source(step, from), step.message, false);
-      requests_.push_back(world.async_send(step.message.elements(), step.route->to));
+      if (step.route->is_local())
+        own = &step;
+      else
+        requests_.push_back(world.async_send(step.message.elements(), step.route->to));
     }
     auto request = requests_.begin();
+    while (adds && request != requests_.begin() + received) (request++)->wait();
     for (const Step& step : receives_)
     {
-      if (!step.route->is_local()) (request++)->wait();
-      sum(step, step.route->is_local() ? source(step, from) : step.message, target(step, to), adds);
+      const bool is_local = step.route->is_local();
+      if (!adds && !is_local) (request++)->wait();
+      const MatrixView<const T> rows = !is_local ? step.message
+                                       : own     ? own->message
+                                                 : source(step, from);
+      sum(step, rows, target(step, to), adds);
     }
     for (; request != requests_.end(); ++request) request->wait();
     requests_.clear();
