@@ -48,49 +48,50 @@ struct PublishedRow
   std::size_t accumulated;   // micro-batches of a step
   double tokens_per_second;  // of a GPU
   bool recomputes;           // each block in backward
+  bool sums_in_float;        // gradients: mixed precision DEFAULT, not PURE
 };
 
-constexpr std::array published_rows{PublishedRow{"dgx_h100", "70b", 64, 8, 4, 1039, true},
-                                    PublishedRow{"dgx_h100", "70b", 32, 2, 16, 882, true},
-                                    PublishedRow{"dgx_h100", "30b", 32, 14, 3, 2308, true},
-                                    PublishedRow{"dgx_h100", "30b", 16, 10, 3, 2263, true},
-                                    PublishedRow{"dgx_h100", "30b", 8, 3, 21, 2002, true},
-                                    PublishedRow{"dgx_h100", "13b", 64, 2, 1, 4800, false},
-                                    PublishedRow{"dgx_h100", "13b", 32, 2, 1, 4811, false},
-                                    PublishedRow{"dgx_h100", "13b", 16, 2, 1, 4767, false},
-                                    PublishedRow{"dgx_h100", "13b", 8, 2, 1, 4792, false},
-                                    PublishedRow{"dgx_h100", "7b", 8, 6, 1, 10643, false},
-                                    PublishedRow{"dgx_h100", "3b", 64, 6, 3, 22525, false},
-                                    PublishedRow{"dgx_h100", "3b", 32, 6, 3, 23021, false},
-                                    PublishedRow{"dgx_h100", "3b", 16, 10, 3, 24142, false},
-                                    PublishedRow{"dgx_h100", "1b", 64, 20, 1, 44402, false},
-                                    PublishedRow{"dgx_h100", "1b", 32, 20, 1, 45130, false},
-                                    PublishedRow{"dgx_h100", "1b", 16, 20, 1, 46037, false},
-                                    PublishedRow{"dgx_h100", "1b", 8, 14, 1, 45455, false},
-                                    PublishedRow{"dgx_h100", "760m", 32, 24, 1, 67971, false},
-                                    PublishedRow{"dgx_h100", "760m", 16, 24, 1, 68551, false},
-                                    PublishedRow{"dgx_h100", "760m", 8, 24, 2, 63147, false},
-                                    PublishedRow{"dgx_a100", "70b", 128, 4, 1, 376, true},
-                                    PublishedRow{"dgx_a100", "70b", 64, 2, 1, 276, true},
-                                    PublishedRow{"dgx_a100", "30b", 128, 6, 1, 865, true},
-                                    PublishedRow{"dgx_a100", "30b", 32, 4, 1, 857, true},
-                                    PublishedRow{"dgx_a100", "13b", 128, 16, 1, 1972, true},
-                                    PublishedRow{"dgx_a100", "13b", 64, 16, 1, 1976, true},
-                                    PublishedRow{"dgx_a100", "13b", 32, 14, 1, 1998, true},
-                                    PublishedRow{"dgx_a100", "13b", 16, 10, 1, 1993, true},
-                                    PublishedRow{"dgx_a100", "13b", 8, 4, 16, 1668, true},
-                                    PublishedRow{"dgx_a100", "7b", 128, 18, 1, 3623, true},
-                                    PublishedRow{"dgx_a100", "7b", 64, 18, 1, 3665, true},
-                                    PublishedRow{"dgx_a100", "7b", 32, 18, 1, 3725, true},
-                                    PublishedRow{"dgx_a100", "7b", 16, 16, 1, 3645, true},
-                                    PublishedRow{"dgx_a100", "7b", 8, 12, 4, 3679, true},
-                                    PublishedRow{"dgx_a100", "3b", 32, 6, 1, 9914, false},
-                                    PublishedRow{"dgx_a100", "3b", 16, 5, 1, 9750, false},
-                                    PublishedRow{"dgx_a100", "3b", 8, 5, 8, 10065, false},
-                                    PublishedRow{"dgx_a100", "1b", 128, 10, 1, 18647, false},
-                                    PublishedRow{"dgx_a100", "1b", 64, 10, 1, 19001, false},
-                                    PublishedRow{"dgx_a100", "1b", 16, 8, 1, 19085, false},
-                                    PublishedRow{"dgx_a100", "1b", 8, 8, 8, 19271, false}};
+constexpr std::array published_rows{PublishedRow{"dgx_h100", "70b", 64, 8, 4, 1039, true, true},
+                                    PublishedRow{"dgx_h100", "70b", 32, 2, 16, 882, true, true},
+                                    PublishedRow{"dgx_h100", "30b", 32, 14, 3, 2308, true, true},
+                                    PublishedRow{"dgx_h100", "30b", 16, 10, 3, 2263, true, true},
+                                    PublishedRow{"dgx_h100", "30b", 8, 3, 21, 2002, true, true},
+                                    PublishedRow{"dgx_h100", "13b", 64, 2, 1, 4800, false, true},
+                                    PublishedRow{"dgx_h100", "13b", 32, 2, 1, 4811, false, true},
+                                    PublishedRow{"dgx_h100", "13b", 16, 2, 1, 4767, false, true},
+                                    PublishedRow{"dgx_h100", "13b", 8, 2, 1, 4792, false, true},
+                                    PublishedRow{"dgx_h100", "7b", 8, 6, 1, 10643, false, true},
+                                    PublishedRow{"dgx_h100", "3b", 64, 6, 3, 22525, false, true},
+                                    PublishedRow{"dgx_h100", "3b", 32, 6, 3, 23021, false, true},
+                                    PublishedRow{"dgx_h100", "3b", 16, 10, 3, 24142, false, true},
+                                    PublishedRow{"dgx_h100", "1b", 64, 20, 1, 44402, false, true},
+                                    PublishedRow{"dgx_h100", "1b", 32, 20, 1, 45130, false, true},
+                                    PublishedRow{"dgx_h100", "1b", 16, 20, 1, 46037, false, true},
+                                    PublishedRow{"dgx_h100", "1b", 8, 14, 1, 45455, false, true},
+                                    PublishedRow{"dgx_h100", "760m", 32, 24, 1, 67971, false, true},
+                                    PublishedRow{"dgx_h100", "760m", 16, 24, 1, 68551, false, true},
+                                    PublishedRow{"dgx_h100", "760m", 8, 24, 2, 63147, false, true},
+                                    PublishedRow{"dgx_a100", "70b", 128, 4, 1, 376, true, false},
+                                    PublishedRow{"dgx_a100", "70b", 64, 2, 1, 276, true, false},
+                                    PublishedRow{"dgx_a100", "30b", 128, 6, 1, 865, true, false},
+                                    PublishedRow{"dgx_a100", "30b", 32, 4, 1, 857, true, false},
+                                    PublishedRow{"dgx_a100", "13b", 128, 16, 1, 1972, true, false},
+                                    PublishedRow{"dgx_a100", "13b", 64, 16, 1, 1976, true, false},
+                                    PublishedRow{"dgx_a100", "13b", 32, 14, 1, 1998, true, false},
+                                    PublishedRow{"dgx_a100", "13b", 16, 10, 1, 1993, true, false},
+                                    PublishedRow{"dgx_a100", "13b", 8, 4, 16, 1668, true, false},
+                                    PublishedRow{"dgx_a100", "7b", 128, 18, 1, 3623, true, false},
+                                    PublishedRow{"dgx_a100", "7b", 64, 18, 1, 3665, true, false},
+                                    PublishedRow{"dgx_a100", "7b", 32, 18, 1, 3725, true, false},
+                                    PublishedRow{"dgx_a100", "7b", 16, 16, 1, 3645, true, false},
+                                    PublishedRow{"dgx_a100", "7b", 8, 12, 4, 3679, true, false},
+                                    PublishedRow{"dgx_a100", "3b", 32, 6, 1, 9914, false, false},
+                                    PublishedRow{"dgx_a100", "3b", 16, 5, 1, 9750, false, false},
+                                    PublishedRow{"dgx_a100", "3b", 8, 5, 8, 10065, false, false},
+                                    PublishedRow{"dgx_a100", "1b", 128, 10, 1, 18647, false, false},
+                                    PublishedRow{"dgx_a100", "1b", 64, 10, 1, 19001, false, false},
+                                    PublishedRow{"dgx_a100", "1b", 16, 8, 1, 19085, false, false},
+                                    PublishedRow{"dgx_a100", "1b", 8, 8, 8, 19271, false, false}};
 
 [[nodiscard]] cubist::TransformerConfig config_of(const std::string& name)
 {
@@ -103,16 +104,68 @@ constexpr std::array published_rows{PublishedRow{"dgx_h100", "70b", 64, 8, 4, 10
           .heads = model->width / 128};
 }
 
-/// FSDP: the mesh on which each GPU has its rows, and weights are gathered for each product.
-[[nodiscard]] cubist::Plan plan_of_row(const PublishedRow& row, const cubist::Machine& machine)
+constexpr std::size_t scalar_bytes = 2;
+// Bytes that their program reads and writes, and cubist's plan does not count.
+constexpr double loss_bytes = 36 - 8;        // of a logit, of which softmax and loss are in float
+constexpr double optimizer_bytes = 80 + 12;  // of an element of a parameter: AdamW, clipping
+
+/// Seconds of products and passes of one GPU for a micro-batch, without the optimizer.
+[[nodiscard]] double compute_seconds(const PublishedRow& row, const cubist::Machine& machine,
+                                     bool training)
 {
   const cubist::TokenBatch batch{row.micro_batch * static_cast<std::size_t>(row.gpus),
                                  published_length};
-  return cubist::plan_on<cubist::Grid3D>(
-      {1, 1, row.gpus}, cubist::TransformerStep{config_of(row.model), batch}, row.gpus, machine,
-      {.scalar_bytes = 2,
-       .gathered = cubist::Gathered::again,
-       .recompute = row.recomputes ? 1U : 0U});
+  const cubist::PlanOptions options{.scalar_bytes = scalar_bytes,
+                                    .training = training,
+                                    .recompute = training && row.recomputes ? 1U : 0U};
+  const auto plan = cubist::plan_on<cubist::DataParallel<cubist::Megatron1D>>(
+      {row.gpus, 1}, cubist::TransformerStep{config_of(row.model), batch}, row.gpus, machine,
+      options);
+  const double updates = training ? plan.memory_parts.parameters *
+                                        cubist::detail::optimizer_passes(options) /
+                                        machine.pass_bandwidth(row.gpus)
+                                  : 0;
+  return plan.time.products + plan.time.passes - updates;
+}
+
+/// Seconds in which all GPUs gather the parameters of which each has a part, or reduce and scatter
+/// their gradients.
+[[nodiscard]] double exchange_seconds(double elements, const PublishedRow& row,
+                                      const cubist::Machine& machine, std::size_t bytes)
+{
+  return cubist::seconds({.collective = cubist::CallKind::all_gather,
+                          .matrix = cubist::LayerMatrix::w,
+                          .ranks = row.gpus,
+                          .count = static_cast<std::size_t>(elements / row.gpus)},
+                         row.gpus, machine, bytes);
+}
+
+/// Seconds of a step as their program runs it (published.hpp).
+[[nodiscard]] double predicted_seconds(const PublishedRow& row, const cubist::Machine& machine)
+{
+  const auto config = config_of(row.model);
+  const auto blocks = static_cast<double>(config.layers);
+  const auto all = static_cast<double>(config.parameters());
+  const auto logits = static_cast<double>(row.micro_batch * published_length * config.vocabulary);
+  const double bandwidth = machine.pass_bandwidth(row.gpus);
+  const double loss = logits * loss_bytes / bandwidth;
+  const double forward = compute_seconds(row, machine, false);
+  const double backward = compute_seconds(row, machine, true) - forward;
+
+  const auto ends = static_cast<double>((config.vocabulary + config.positions) * config.width);
+  const double block = (all - ends) / blocks;
+  const double gather = exchange_seconds(block, row, machine, scalar_bytes);
+  const double reduce =
+      exchange_seconds(block, row, machine, row.sums_in_float ? sizeof(float) : scalar_bytes);
+  const double passes = all * (row.sums_in_float ? 18 : 8) / bandwidth;
+  const auto overlapped = [&](double computing, double travelling) {
+    return blocks * std::max(computing / blocks, travelling);
+  };
+  const double micro_batch = exchange_seconds(ends, row, machine, scalar_bytes) + gather +
+                             overlapped(forward, gather) + loss + blocks * gather +
+                             overlapped(backward + passes, reduce) + reduce;
+  return static_cast<double>(row.accumulated) * micro_batch +
+         all / row.gpus * optimizer_bytes / bandwidth;
 }
 
 /// What the planner would choose for the whole step.
@@ -122,7 +175,7 @@ constexpr std::array published_rows{PublishedRow{"dgx_h100", "70b", 64, 8, 4, 10
       row.micro_batch * row.accumulated * static_cast<std::size_t>(row.gpus);
   return cubist::plan(cubist::TransformerStep{config_of(row.model), {sequences, published_length}},
                       row.gpus, machine,
-                      {.scalar_bytes = 2,
+                      {.scalar_bytes = scalar_bytes,
                        .data_parallel = true,
                        .sharded = true,
                        .recompute = row.recomputes ? 1U : 0U,
@@ -156,10 +209,10 @@ void run_published(const std::vector<std::string>& models, int most_gpus, const 
   {
     const auto machine =
         cubist::read_machine(cubist::find_machine(row.machine, {CUBIST_BENCH_MACHINES}));
-    const auto n = static_cast<double>(row.accumulated);
     const double published =
-        n * static_cast<double>(row.micro_batch * published_length) / row.tokens_per_second;
-    const double predicted = n * plan_of_row(row, machine).seconds();
+        static_cast<double>(row.accumulated * row.micro_batch * published_length) /
+        row.tokens_per_second;
+    const double predicted = predicted_seconds(row, machine);
     const auto first = first_choice(row, machine);
     const double error = predicted / published - 1;
     errors.push_back(std::abs(error));

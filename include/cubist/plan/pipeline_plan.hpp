@@ -347,7 +347,7 @@ class PipelinePlanner
     time.room = stage.all.cost.time.room;
     time = with_exchange(time, block_.sums.time.sums, of_stage_.hidden(parts_.ranks()),
                          options_.sharded);
-    if (options_.training) add_passes(time, (3 + 2 * options_.moments) * stage.all.elements);
+    if (options_.training) add_passes(time, optimizer_passes(options_) * stage.all.elements);
     return time;
   }
   /// Adds the messages between stages. Returns the seconds in which stages wait for them.

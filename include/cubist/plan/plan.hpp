@@ -231,6 +231,15 @@ inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replic
   return static_cast<double>(part);
 }
 
+/// The elements that an optimizer reads and writes for one of a parameter: dW, W and the moments.
+/// For parameters of 16 bits these moments, and masters of W, are in float.
+[[nodiscard]] inline double optimizer_passes(const PlanOptions& options)
+{
+  const bool is_short = options.scalar_bytes < sizeof(float);
+  const double state = 2.0 * (options.moments + 1);
+  return is_short ? 2 + state * double(sizeof(float)) / double(options.scalar_bytes) : 1 + state;
+}
+
 /// Where a layer is in its network.
 struct LayerPlace
 {

@@ -145,11 +145,7 @@ class TransformerPlanner
     plan_.time = with_exchange(plan_.time, last, machine_.hidden(plan_.ranks), options_.sharded);
   }
   /// Adds the optimizer for all parameters of the plan.
-  void add_optimizer()
-  {
-    // Reads W, dW and the moments, writes W and the moments.
-    add_passes(0, (3 + 2 * options_.moments) * parameters_);
-  }
+  void add_optimizer() { add_passes(0, optimizer_passes(options_) * parameters_); }
   /// Multiplies the parts added so far by the number of blocks.
   void repeat(std::size_t blocks)
   {
