@@ -26,15 +26,20 @@ struct CallsTask
   int warm_up = 1;
 };
 
-/// One call of many in a row; counts are of all ranks together.
+/// One call of many in a row; counts and processor times are of all ranks together.
 struct CallRow
 {
   std::string call;
   Times times = {};
-  Times peer = {};           // std::barrier, MPI's collective, or BLAS on all cores
-  double sleeps = 0;         // how often a rank gave up its core
-  double interruptions = 0;  // how often a rank lost its core
-  double core_seconds = 0;   // processor time
+  Times peer = {};         // std::barrier, MPI's collective, or BLAS on all cores
+  double work = 0;         // seconds of the same on single ranks, which wait for none
+  double user = 0;         // seconds outside of the kernel
+  double kernel = 0;       // seconds in the kernel
+  double idle = 0;         // seconds in which cores do nothing for it
+  double switches = 0;     // from one thread to another
+  double yields = 0;       // calls of sched_yield
+  double futex_waits = 0;  // calls that sleep until another rank wakes this one
+  double futex_wakes = 0;  // calls that wake others
 };
 
 /// Every process calls it, the first one gets the result.

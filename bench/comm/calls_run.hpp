@@ -3,11 +3,13 @@
 
 // The measurement behind calls.hpp, for any backend.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #include <cubist/scheme/summa2d.hpp>
 
 #include "comm/calls.hpp"
+#include "comm/kernel_calls.hpp"
 #include "meter/all_cores.hpp"
 #include "products/product.hpp"
 
@@ -30,6 +33,8 @@ namespace bench
 /// What this process has done so far.
 struct Usage
 {
+  using Numbers = std::array<double, 6>;
+
   static Usage now()
   {
     rusage u{};
@@ -37,17 +42,18 @@ struct Usage
     const auto seconds = [](const timeval& t) {
       return double(t.tv_sec) + 1e-6 * double(t.tv_usec);
     };
-    return {double(u.ru_nvcsw), double(u.ru_nivcsw), seconds(u.ru_utime) + seconds(u.ru_stime)};
+    const auto calls = KernelCalls::now();
+    return {{seconds(u.ru_utime), seconds(u.ru_stime), double(u.ru_nvcsw + u.ru_nivcsw),
+             calls.yields, calls.waits, calls.wakes}};
   }
-  [[nodiscard]] std::array<double, 3> since(const Usage& before) const
+  [[nodiscard]] Numbers since(const Usage& before) const
   {
-    return {sleeps - before.sleeps, interruptions - before.interruptions,
-            core_seconds - before.core_seconds};
+    Numbers all = numbers;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] -= before.numbers[i];
+    return all;
   }
 
-  double sleeps = 0;
-  double interruptions = 0;
-  double core_seconds = 0;
+  Numbers numbers{};
 };
 
 /// Measures calls on the ranks of one launch, which share processes or have one each.
@@ -63,19 +69,30 @@ class CallMeter
   }
 
   /// Adds a row on rank 0. The peer takes Times{} if there is none.
-  template <class F, class Peer>
-  void measure(const std::string& name, int calls, F f, Peer peer)
+  /// @param single the same on a single rank, of which all ranks together do `copies`
+  template <class F, class Single, class Peer>
+  void measure(const std::string& name, int calls, F f, Single single, int copies, Peer peer)
   {
     const auto [times, usage] = time(calls, f);
-    CallRow row{name, times, peer(), usage[0] / calls, usage[1] / calls, usage[2] / calls};
-    if (is_first()) rows.push_back(row);
+    CallRow row{name, times, peer()};
+    row.work = copies * time_alone(calls, single);
+    if (!is_first()) return;
+    const auto& [user, kernel, switches, yields, waits, wakes] = usage;
+    row.user = user;
+    row.kernel = kernel;
+    row.idle = std::max(0.0, std::thread::hardware_concurrency() * times.median - user - kernel);
+    row.switches = switches;
+    row.yields = yields;
+    row.futex_waits = waits;
+    row.futex_wakes = wakes;
+    rows.push_back(row);
   }
-  /// The times of one of so many calls, and what the last repeat used.
+  /// The times of one of so many calls, and what one used, averaged over all repeats.
   template <class F>
-  [[nodiscard]] std::pair<Times, std::array<double, 3>> time(int calls, F f)
+  [[nodiscard]] std::pair<Times, Usage::Numbers> time(int calls, F f)
   {
     std::vector<double> times;
-    std::array<double, 3> usage{};
+    Usage::Numbers usage{};
     for (int i = -task_.warm_up; i < task_.repeats; ++i)
     {
       world_.barrier();
@@ -84,8 +101,10 @@ class CallMeter
         for (int c = 0; c < calls; ++c) f();
         world_.barrier();
       });
-      if (i >= 0) times.push_back(all / calls);
-      usage = Usage::now().since(before);
+      if (i < 0) continue;
+      times.push_back(all / calls);
+      const auto used = Usage::now().since(before);
+      for (std::size_t n = 0; n < used.size(); ++n) usage[n] += used[n] / calls / task_.repeats;
     }
     if (!is_alone_) world_.all_reduce(std::span<double>{usage});
     return {Times{times}, usage};
@@ -97,6 +116,20 @@ class CallMeter
   std::vector<CallRow> rows;
 
  private:
+  /// Seconds of one of so many calls on rank 0, while the other ranks sleep.
+  template <class F>
+  double time_alone(int calls, F f)
+  {
+    std::vector<double> times;
+    for (int i = 0; i < task_.repeats && is_first(); ++i)
+      times.push_back(seconds([&] {
+                        for (int c = 0; c < calls; ++c) f();
+                      }) /
+                      calls);
+    world_.barrier();
+    return Times{times}.median;
+  }
+
   World& world_;
   const CallsTask& task_;
   bool is_alone_;  // whether all ranks are in this process
@@ -166,33 +199,49 @@ std::optional<std::vector<CallRow>> measure_calls(const CallsTask& task, bool is
   std::optional<std::vector<CallRow>> rows;
   cubist::launch<B>({.ranks = task.ranks}, [&](auto& world) {
     CallMeter meter{world, task, is_alone};
-    std::vector<float> sum(1024, 1.0F), one(1, 1.0F);
+    std::vector<float> sum(1024, 1.0F), one(1, 1.0F), large(4096, 1.0F);
     std::vector<float> all(static_cast<std::size_t>(task.ranks));
     constexpr int calls = 200;
+    auto self = world.split(world.rank(), 0);  // this rank alone
+    // f(communicator)
     const auto row = [&](const std::string& name, auto f) {
-      meter.measure(name, calls, f, [&] { return peer(meter, name, calls); });
+      meter.measure(
+          name, calls, [&] { f(world); }, [&] { f(self); }, task.ranks,
+          [&] { return peer(meter, name, calls); });
     };
-    row("barrier", [&] { world.barrier(); });
-    row("all_gather 1", [&] { world.all_gather(std::span<const float>{one}, std::span{all}); });
-    row("all_reduce 1024", [&] { world.all_reduce(std::span{sum}); });
-    row("window 1", [&] {
-      auto window = world.expose(one);
-      window.close();
-      window.wait();
+    row("barrier", [](auto& ranks) { ranks.barrier(); });
+    row("all_gather 1", [&](auto& ranks) {
+      ranks.all_gather(std::span<const float>{one},
+                       std::span{all}.first(static_cast<std::size_t>(ranks.size())));
     });
-    const cubist::Mesh<cubist::Summa2D, B> mesh{world, extents_for<cubist::Summa2D>({}, task.ranks),
-                                                cubist::IdleRanks::refused};
+    row("all_reduce 1024", [&](auto& ranks) { ranks.all_reduce(std::span{sum}); });
+    for (const std::size_t n : {1U, 4096U})
+      row("window " + std::to_string(n), [&, n](auto& ranks) {
+        auto window = ranks.expose(std::span<const float>{large}.first(n));
+        (void)window[0];
+        window.close();
+        window.wait();
+      });
+    using Mesh = cubist::Mesh<cubist::Summa2D, B>;
+    const Mesh mesh{world, extents_for<cubist::Summa2D>({}, task.ranks),
+                    cubist::IdleRanks::refused};
+    const Mesh alone{self, extents_for<cubist::Summa2D>({}, 1), cubist::IdleRanks::refused};
     for (const std::size_t n : {64U, 128U, 256U, 512U})
     {
       const int products = n <= 128 ? 100 : n == 256 ? 20 : 5;
-      SchemeProduct<B, cubist::Summa2D, float> product{mesh, {"Summa2D", {}, {n, n, n}}};
+      using Product = SchemeProduct<B, cubist::Summa2D, float>;
+      const ProductSetting setting{"Summa2D", {}, {n, n, n}};
+      Product product{mesh, setting};
+      Product single{alone, setting};
       meter.measure(
-          std::to_string(n) + "^3", products, [&] { product.forward(); },
-          [&] { return blas_alone(world, n, products, task.repeats); });
+          std::to_string(n) + "^3", products, [&] { product.forward(); }, [&] { single.forward(); },
+          1, [&] { return blas_alone(world, n, products, task.repeats); });
     }
     SmallStep<B> step{mesh};
+    SmallStep<B> single{alone};
     meter.measure(
-        "step of README's MLP", 20, [&] { step.run(); }, [] { return Times{}; });
+        "step of README's MLP", 20, [&] { step.run(); }, [&] { single.run(); }, 1,
+        [] { return Times{}; });
     if (world.rank() == 0) rows = meter.rows;
   });
   return rows;

@@ -214,7 +214,7 @@ TEST_CASE("a rank that throws while peers read its block waits until they have r
           if (flag != nullptr) *flag = true;
         }
       };
-      const Freed mine{std::vector<int>(1000, 1), world.rank() == 0 ? &freed : nullptr};
+      const Freed mine{std::vector<int>(3000, 1), world.rank() == 0 ? &freed : nullptr};
       auto window = world.expose(mine.data);
       const auto theirs = window[0];
       ++reading;
@@ -226,7 +226,7 @@ TEST_CASE("a rank that throws while peers read its block waits until they have r
       for (int i = 0; i < 20; ++i)
       {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        if (freed || std::accumulate(theirs.begin(), theirs.end(), 0) != 1000) read_late = true;
+        if (freed || std::accumulate(theirs.begin(), theirs.end(), 0) != 3000) read_late = true;
       }
       window.close();
       window.wait();
@@ -286,19 +286,63 @@ TEST_CASE("blocks of different sizes are a mismatch, and windows that no rank cl
                      const std::vector<int> mine(static_cast<std::size_t>(world.rank()) + 1);
                      auto window = world.expose(mine);
                      window.close();
+                     window.wait();
                    });
                  }),
                  "expose of 1 int32", "expose of 2 int32"));
   CHECK(mentions(message_of<DeadlockError>([] {
                    launch<Threads>({.ranks = 2}, [](World& world) {
-                     const std::vector<int> mine(3);
+                     const std::vector<int> mine(3000);  // a small block would be copied
                      auto window = world.expose(mine);
                      static_cast<void>(window[0]);
                      if (world.rank() == 0) window.close(), window.wait();
                      if (world.rank() == 1) world.barrier();
                    });
                  }),
-                 "expose of 3 int32"));
+                 "expose of 3000 int32"));
+  CHECK(mentions(message_of<CollectiveMismatch>([] {
+                   launch<Threads>({.ranks = 2}, [](World& world) {
+                     std::vector<int> mine(3);
+                     if (world.rank() == 0) return world.expose(mine).wait();
+                     world.expose_writable(std::span{mine}).wait();
+                   });
+                 }),
+                 "expose of 3 int32 to write"));
+}
+
+TEST_CASE("a rank that does not read waits once, when it waits for the window")
+{
+  const Watchdog watchdog;
+  for (const std::size_t count : {3U, 3000U})  // copied, and in place
+  {
+    std::atomic<bool> closed = false;
+    launch<Threads>({.ranks = 2}, [&](World& world) {
+      std::vector<int> mine(count, world.rank());
+      if (world.rank() == 1)
+        while (!closed) std::this_thread::yield();
+      auto window = world.expose(mine);
+      if (world.rank() == 1 && window[0][count - 1] != 0) throw std::logic_error{"a wrong block"};
+      window.close();
+      closed = true;  // rank 1 has not exposed its block yet
+      window.wait();
+    });
+    CHECK(closed);
+  }
+}
+
+TEST_CASE("a small block may change while peers read it, as they read a copy")
+{
+  CHECK(results_of<int, Threads>(3, [](World& world) {
+          std::vector<int> mine{10 * world.rank()};
+          auto window = world.expose(mine);
+          const auto theirs = window[(world.rank() + 1) % 3];
+          mine[0] = -1;
+          world.barrier();
+          const int read = theirs[0];
+          window.close();
+          window.wait();
+          return read;
+        }) == std::vector<int>{10, 20, 0});
 }
 
 #endif

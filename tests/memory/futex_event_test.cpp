@@ -25,12 +25,8 @@ TEST_CASE("a thread waits until it is notified")
   std::atomic<bool> ready{false};
   std::atomic<bool> seen{false};
   std::thread waiting{[&] {
-    for (;;)
-    {
-      const auto count = event.count();
-      if (ready) break;
-      event.wait(count, Clock::now() + 60s);  // longer than the test may take
-    }
+    while (!ready)
+      event.wait_unless([&] { return ready.load(); }, Clock::now() + 60s);  // longer than it takes
     seen = true;
   }};
   std::this_thread::sleep_for(20ms);
@@ -51,6 +47,20 @@ TEST_CASE("a notification since the count was read ends a wait at once")
   const auto before = Clock::now();
   event.wait(count, Clock::now() + 60s);
   CHECK(Clock::now() - before < 30s);
+}
+
+TEST_CASE("a notification after the condition was looked at ends a wait at once")
+{
+  const Watchdog watchdog;
+  FutexEvent event;
+  int looks = 0;
+  event.wait_unless([&] {
+    ++looks;
+    event.notify();  // too late for this look
+    return false;
+  });
+  event.wait_unless([&] { return ++looks > 0; });
+  CHECK(looks == 2);
 }
 
 TEST_CASE("without a notification, a wait ends at the time that it was given")
@@ -112,12 +122,7 @@ TEST_CASE("no notification is lost between two threads that notify each other")
   const auto run = [&](std::size_t me) {
     for (int t = static_cast<int>(me); t < steps; t += 2)
     {
-      for (;;)
-      {
-        const auto count = events[me].count();
-        if (step == t) break;
-        events[me].wait(count, Clock::now() + 60s);
-      }
+      while (step != t) events[me].wait_unless([&] { return step == t; }, Clock::now() + 60s);
       step = t + 1;
       events[1 - me].notify();
     }

@@ -88,6 +88,7 @@ struct Call
   std::size_t count = 0;              ///< elements of one rank's piece
   int peer = 0;                       ///< the root, or the other rank of a message
   ReduceOp op = ReduceOp::sum;        ///< how elements are combined
+  bool writable = false;              ///< whether peers may write to an exposed block
 };
 
 /// Whether one rank is the root.

@@ -21,11 +21,12 @@ struct CallSignature
   int peer = 0;  // the root, or the other end of a message
   std::size_t count = 0;
   std::string (*element)() = nullptr;
+  bool writable = false;
 
   template <Element T>
   [[nodiscard]] static CallSignature of(const Call<T>& call)
   {
-    return {call.kind, call.op, call.peer, call.count, &element_name<T>};
+    return {call.kind, call.op, call.peer, call.count, &element_name<T>, call.writable};
   }
   friend bool operator==(const CallSignature&, const CallSignature&) = default;
 };
@@ -37,6 +38,7 @@ struct CallSignature
   if (s.kind == CallKind::barrier) return t;
   t += " of " + std::to_string(s.count) + " " + s.element();
   if (reduces(s.kind)) t += std::string{" by "} + to_string(s.op);
+  if (s.writable) t += " to write";
   if (has_root(s.kind)) t += " with root " + std::to_string(s.peer);
   return t;
 }

@@ -75,9 +75,10 @@ class CommunicatorDecorator : public Collectives<Derived>
   requires has_windows [[nodiscard]] auto open(std::span<T> mine, std::size_t size)
   {
     using Exposed = Call<std::remove_const_t<T>>;
-    return self().on_window(Exposed{CallKind::expose, mine, {}, size}, [&](const Exposed& call) {
-      return inner_.open(mine.first(call.send.size()), call.count);
-    });
+    return self().on_window(
+        Exposed{
+            .kind = CallKind::expose, .send = mine, .count = size, .writable = !std::is_const_v<T>},
+        [&](const Exposed& call) { return inner_.open(mine.first(call.send.size()), call.count); });
   }
 
   /// The hook of calls; by default nothing is added.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Collectives that are small enough for one round between ranks that share memory: each rank copies
-// what it sends to where all can read it, waits until all have, and reads. A rank that reads peers'
-// buffers in place would have to wait twice more, until the sums are complete and until all have
-// read its buffer.
+// Collectives, and windows that peers only read, that are small enough for one round between ranks
+// that share memory: each rank copies what it sends to where all can read it, waits until all have,
+// and reads. A rank that reads peers' buffers in place would have to wait twice more, until the
+// sums are complete and until all have read its buffer.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,11 +29,13 @@ namespace cubist::CUBIST_ABI::detail
   return kind == CallKind::all_to_all || kind == CallKind::reduce_scatter ? ranks * bytes : bytes;
 }
 
-/// Whether each rank waits for all others anyway, and what they send is short.
+/// Whether each rank waits for all others anyway, and what they send is short. Windows in which
+/// peers write are not small, whatever their size.
 [[nodiscard]] constexpr bool is_small(CallKind kind, std::size_t bytes, std::size_t ranks)
 {
   const bool waits_for_all = kind == CallKind::all_gather || kind == CallKind::all_to_all ||
-                             kind == CallKind::reduce_scatter || kind == CallKind::all_reduce;
+                             kind == CallKind::reduce_scatter || kind == CallKind::all_reduce ||
+                             kind == CallKind::expose;
   return waits_for_all && bytes_to_copy(kind, bytes, ranks) <= longest_copy(ranks);
 }
 

@@ -9,13 +9,17 @@
 //   window.close();                     this rank has read what it needs; does not wait
 //   window.wait();                      until no rank reads this rank's block
 //
+// A block of a few KiB that peers only read is copied (small_call.hpp), so `wait` waits only until
+// all ranks have exposed theirs. A rank that closes a window without reading waits once, in `wait`.
+//
 // world.expose(mine, size) gives the size, so that some ranks may expose empty blocks, which no
 // rank reads. Peers may also write to a block that world.expose_writable(mine) exposes. No two
 // ranks may write to the same element, and no rank to an element that another one reads.
 //
 // Until `wait` returns, a rank must not write to its exposed block in any other way. A window that
 // is destroyed before it has been waited for, for example by an exception, is revoked: its rank
-// waits until no rank reads its block, and the next wait of a peer throws PeerFailed.
+// waits until no rank reads its block, and the next wait of a peer throws PeerFailed, unless it has
+// a copy.
 
 #include <concepts>
 #include <span>

@@ -4,10 +4,11 @@
 // An event on which threads of one machine wait, also of several processes if it is in shared
 // memory: a count of notifications, and Linux's futex.
 //
-//   waiting thread     const auto seen = event.count();
-//                      check the condition; unless it holds,
-//                      event.wait(seen, end);   returns at once after a notification since then
+//   waiting thread     event.wait_unless([] { return whether the condition holds; }, end);
 //   notifying thread   make the condition true; event.notify();
+//
+// The count is read before the condition, and the kernel compares it before the thread sleeps, so
+// no notification between the two is lost.
 //
 // A notification may be for some of the threads only. Each of them has a bit, and one call of the
 // kernel wakes all whose bits are in a mask.
@@ -43,6 +44,16 @@ class FutexEvent
   {
     count_.fetch_add(1);
     if (waiting_.load() > 0) futex(FUTEX_WAKE_BITSET, INT_MAX, nullptr, who);
+  }
+
+  /// Waits until the next notification, unless `holds()`, but no longer than until `end`; may
+  /// return earlier.
+  template <class Holds>
+  void wait_unless(Holds holds, Clock::time_point end = Clock::time_point::max(),
+                   Mask me = everyone)
+  {
+    const auto seen = count();
+    if (!holds()) wait(seen, end, me);
   }
 
   /// Waits until the count is not `seen`, but no longer than until `end`; may return earlier.

@@ -12,6 +12,7 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 #include "sanitized.hpp"
+#include "sleep_hook.hpp"
 #include "watchdog.hpp"
 
 namespace comm_threads_scheduler_test
@@ -140,6 +141,32 @@ TEST_CASE("a notification between a rank's last poll and its parking is not lost
   scheduler.add(0, late);
   CHECK_NOTHROW(scheduler.wait(0, late));
   CHECK(late.polls == 2);
+}
+
+TEST_CASE("a notification between a rank's parking and its sleep is not lost")
+{
+  const Watchdog watchdog;
+  ThreadScheduler scheduler{2};
+  Flag flag;
+  scheduler.add(0, flag);
+  int sleeps = 0;
+  const SleepHook hook{[&] {
+    if (++sleeps == 2) flag.raised = true;
+    scheduler.notify(0);  // as rank 1 would
+  }};
+  scheduler.wait(0, flag);
+  CHECK(sleeps == 2);
+  CHECK(flag.polls == 3);
+}
+
+TEST_CASE("the end of a program between a rank's parking and its sleep is a deadlock, not a hang")
+{
+  const Watchdog watchdog;
+  ThreadScheduler scheduler{2};
+  Flag flag;
+  scheduler.add(0, flag);
+  const SleepHook hook{[&] { scheduler.finish(1); }};
+  CHECK_THROWS_AS(scheduler.wait(0, flag), DeadlockError);
 }
 
 TEST_CASE("test advances all pending calls of its rank")

@@ -7,6 +7,7 @@
 // transfer everything once all have posted.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -65,9 +66,10 @@ struct GroupCall
   int first_rank = 0;    // the first rank that has posted it
   std::vector<Member> members;
   std::vector<const std::byte*> summands;  // what is sent, in the order of a sum
-  std::array<std::size_t, 4> gates{};
+  // Threads read these two without a lock.
+  std::array<std::atomic<std::size_t>, 4> gates{};
+  std::atomic<int> left_by{-1};  // the rank that left it before its end
   std::size_t left = 0;
-  int left_by = -1;  // the rank that left it before its end
 
   [[nodiscard]] bool is_message() const { return from >= 0; }
   [[nodiscard]] int size() const { return static_cast<int>(members.size()); }
@@ -177,7 +179,7 @@ struct GroupCall
   /// Prepares the object for another call of the same ranks.
   void reset()
   {
-    gates = {};
+    for (auto& gate : gates) gate = 0;
     left = 0;
     for (auto& m : members) m.posted = false;
   }
@@ -233,8 +235,8 @@ struct GroupCall
   /// @pre left_by >= 0
   [[nodiscard]] PeerFailed left_error(const Member& me) const
   {
-    return PeerFailed{"rank " + std::to_string(left_by) + " left " + text(signature) + where() +
-                      " before its end, so rank " + std::to_string(me.world_rank) +
+    return PeerFailed{"rank " + std::to_string(left_by.load()) + " left " + text(signature) +
+                      where() + " before its end, so rank " + std::to_string(me.world_rank) +
                       " cannot complete it; look for the error of that rank"};
   }
 };

@@ -39,17 +39,13 @@ class GroupWindow
     const auto* begin = member_->call->members[group_->place(rank)].send;
     return {reinterpret_cast<T*>(const_cast<std::byte*>(begin)), count_};
   }
-  void close()
-  {
-    group_->wait_open(*member_);
-    group_->close(*member_);
-  }
+  void close() { group_->close(*member_); }
   void wait() { request_.wait(); }
 
  private:
   [[nodiscard]] static Call<std::remove_const_t<T>> exposed(std::span<T> mine, std::size_t count)
   {
-    return {CallKind::expose, mine, {}, count};
+    return {CallKind::expose, mine, {}, count, 0, ReduceOp::sum, !std::is_const_v<T>};
   }
 
   Group* group_;  // the request keeps it alive

@@ -20,6 +20,7 @@
 //   all_gather      all posted -> copy all
 //   reduce_scatter  all posted -> reduce my piece
 //   all_reduce      all posted -> reduce everything
+//   expose          all posted; peers only read
 
 #include <cstdint>
 #include <span>
@@ -66,6 +67,8 @@ inline std::span<const Stage> stages_of_copies(CallKind c)
   static constexpr Stage exchange[] = {{Gate::posted, CopyWork::exchange_pieces}};
   static constexpr Stage reduce_piece[] = {{Gate::posted, CopyWork::reduce_piece}};
   static constexpr Stage reduce_all[] = {{Gate::posted, CopyWork::reduce_all}};
+  static constexpr Stage expose[] = {{Gate::posted}};
+  if (c == CallKind::expose) return expose;
   if (c == CallKind::all_gather) return gather;
   if (c == CallKind::all_to_all) return exchange;
   return c == CallKind::reduce_scatter ? reduce_piece : reduce_all;

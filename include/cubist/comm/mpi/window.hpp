@@ -4,7 +4,8 @@
 // RMA windows of processes of one machine: every rank exchanges the offset of its block in its
 // arena (memory/shared_arena.hpp) and the size of all blocks. A block outside of the arena is
 // copied into it. Peers map an arena for as long as they run, so a rank may leave while they read
-// its block.
+// its block. Small blocks that are only read (small_call.hpp) are exchanged themselves: all ranks
+// have copies, and no rank waits for the others a second time.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "cubist/comm/call.hpp"
+#include "cubist/comm/small_call.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/memory/shared_arena.hpp"
 
@@ -34,6 +36,7 @@ struct WindowBuffer
   /// The offset in its arena and the number of elements of each rank's block, then those of this
   /// rank, which it sends.
   std::vector<std::uint64_t> locations;
+  /// Of this rank's block, or of the small blocks of all ranks.
   std::vector<std::byte, ArenaAllocator<std::byte>> copy;
 
   /// The offset of a block in the arena; copies it there if it lies elsewhere.
@@ -87,13 +90,9 @@ class MpiWindow
         buffer_{world_.group()->window_buffers().acquire()}
   {
     const auto ranks = static_cast<std::size_t>(world_.size());
-    auto& locations = buffer_->locations;
-    locations.resize(2 * ranks + 2);
-    locations[2 * ranks] = buffer_->place(mine.data(), mine.size_bytes());
-    locations[2 * ranks + 1] = size;
-    const std::span all{locations};
-    exchange_.emplace(
-        world_.start(Call<std::uint64_t>{CallKind::expose, all.last(2), all.first(2 * ranks), 2}));
+    has_copies_ = std::is_const_v<T> && ranks > 1 &&
+                  detail::is_small(CallKind::expose, size * sizeof(T), ranks);
+    has_copies_ ? exchange_blocks(ranks) : exchange_locations(ranks);
   }
   MpiWindow(MpiWindow&&) noexcept = default;
   MpiWindow& operator=(MpiWindow&&) = delete;
@@ -102,7 +101,8 @@ class MpiWindow
     if (buffer_ == nullptr) return;
     // If the window was not closed, its peers would wait for ever. The request of its barrier,
     // which is dropped here, reports that.
-    if (!closed_ && std::uncaught_exceptions() == 0) closed_.emplace(world_.async_barrier());
+    if (!closed_ && !has_copies_ && std::uncaught_exceptions() == 0)
+      closed_.emplace(world_.async_barrier());
     exchange_.reset();
     closed_.reset();
     world_.group()->window_buffers().release(std::move(buffer_));
@@ -113,28 +113,53 @@ class MpiWindow
     if constexpr (std::is_const_v<T>)
       if (rank == world_.rank()) return mine_;
     open();
-    auto* begin = world_.arena(rank) + buffer_->locations[2 * static_cast<std::size_t>(rank)];
+    const auto r = static_cast<std::size_t>(rank);
+    auto* begin = has_copies_ ? buffer_->copy.data() + r * size_ * sizeof(T)
+                              : world_.arena(rank) + buffer_->locations[2 * r];
     return {reinterpret_cast<T*>(begin), size_};
   }
   void close()
   {
-    open();
-    closed_.emplace(world_.async_barrier());
+    if (!has_copies_) closed_.emplace(world_.async_barrier());
   }
   void wait()
   {
-    closed_->wait();
+    open();
+    if (closed_) closed_->wait();
     if constexpr (!std::is_const_v<T>) buffer_->copy_back(mine_.data(), mine_.size_bytes());
   }
 
  private:
   using Request = decltype(std::declval<C&>().async_barrier());
+  using Value = std::remove_const_t<T>;
+
+  void exchange_locations(std::size_t ranks)
+  {
+    auto& locations = buffer_->locations;
+    locations.resize(2 * ranks + 2);
+    locations[2 * ranks] = buffer_->place(mine_.data(), mine_.size_bytes());
+    locations[2 * ranks + 1] = size_;
+    const std::span all{locations};
+    exchange_.emplace(
+        world_.start(Call<std::uint64_t>{CallKind::expose, all.last(2), all.first(2 * ranks), 2}));
+  }
+  void exchange_blocks(std::size_t ranks)
+  {
+    auto& copies = buffer_->copy;
+    const std::size_t bytes = ranks * size_ * sizeof(T);
+    if (copies.size() < bytes) copies.resize(bytes);
+    const std::span<Value> all{reinterpret_cast<Value*>(copies.data()), ranks * size_};
+    const auto me = static_cast<std::size_t>(world_.rank());
+    // A rank without a block sends what its piece has, which no rank reads.
+    const std::span<const Value> block = mine_.empty() ? all.subspan(me * size_, size_) : mine_;
+    exchange_.emplace(world_.start(Call<Value>{CallKind::expose, block, all, size_}));
+  }
 
   void open()
   {
     if (opened_) return;
     exchange_->wait();
-    for (int r = 0; r < world_.size(); ++r)
+    for (int r = 0; r < world_.size() && !has_copies_; ++r)
     {
       const auto size = buffer_->locations[2 * static_cast<std::size_t>(r) + 1];
       require<CollectiveMismatch>(
@@ -149,9 +174,10 @@ class MpiWindow
   std::span<T> mine_;
   std::size_t size_;
   std::unique_ptr<detail::WindowBuffer> buffer_;
-  std::optional<Request> exchange_;  // the exchange of the locations
+  std::optional<Request> exchange_;  // the exchange of the locations, or of the blocks
   std::optional<Request> closed_;    // by all ranks
   bool opened_ = false;
+  bool has_copies_ = false;  // of the blocks of all ranks
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -139,6 +139,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   /// A rank no longer reads its peers' blocks.
   void close(Member& me)
   {
+    wait_open(me);
     SimulatedCall& call = *me.call;
     call.begins = std::max(call.begins, me.rank->clock);
     if (++call.closed == call.members.size()) end(call, call.begins);

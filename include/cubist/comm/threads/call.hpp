@@ -31,6 +31,21 @@ namespace cubist::CUBIST_ABI::detail
 /// What the calls of one communicator share.
 struct ThreadContext
 {
+  /// Locks the mutex. No rank holds it for long, so it is tried some times before the kernel is
+  /// called, which takes longer.
+  [[nodiscard]] std::unique_lock<std::mutex> lock()
+  {
+    constexpr int tries = 64;
+    std::unique_lock lock{mutex, std::try_to_lock};
+    for (int i = 1; i < tries && !lock; ++i)
+    {
+      pause_core();
+      (void)lock.try_lock();
+    }
+    if (!lock) lock.lock();
+    return lock;
+  }
+
   std::shared_ptr<ThreadScheduler> scheduler;
   std::mutex mutex;  // guards all calls
   std::condition_variable drained;
@@ -67,6 +82,9 @@ struct ThreadMember final : Waiter, GroupMember<ThreadCall>
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] std::vector<int> awaited() const override;
 
+  /// Whether peers' blocks, or copies of them, can be read.
+  [[nodiscard]] bool is_open() const { return reads_peers || remaining.empty(); }
+
   std::span<const Stage> remaining;
   bool reads_peers = false;
 };
@@ -87,7 +105,7 @@ struct ThreadCall : GroupCall<ThreadMember>
   /// Takes a rank through the stages whose gates are open; true when none is left.
   bool advance(ThreadMember& me);
 
-  /// Called when a rank no longer reads its peers' blocks.
+  /// Called when a rank no longer reads its peers' blocks, or never will.
   void close(ThreadMember& me);
 
   /// Ends the call for all its ranks; returns when no rank reads the buffers of this one.

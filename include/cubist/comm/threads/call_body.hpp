@@ -17,17 +17,20 @@ CUBIST_INLINE void ThreadCall::begin(ThreadMember& me, Notify& notify)
 
 CUBIST_INLINE bool ThreadCall::copy_block(ThreadMember& me)
 {
-  const std::size_t bytes = bytes_to_copy(signature.kind, signature.bytes(), members.size());
-  const bool has_block = me.send != nullptr || bytes == 0;  // in a split it has none
-  if (!has_block || !is_small(signature.kind, signature.bytes(), members.size())) return false;
-  set_block(me, copies.copy(me.index, me.send, bytes));
-  return true;
+  const CallKind kind = signature.kind;
+  const std::size_t bytes = bytes_to_copy(kind, signature.bytes(), members.size());
+  if (signature.writable || !is_small(kind, signature.bytes(), members.size())) return false;
+  const bool has_block = me.send != nullptr || bytes == 0;
+  if (has_block) set_block(me, copies.copy(me.index, me.send, bytes));
+  return has_block || kind == CallKind::expose;  // in a split no rank has one
 }
 
 CUBIST_INLINE bool ThreadCall::advance(ThreadMember& me)
 {
+  // Most polls find that nothing has happened.
+  if (!me.remaining.empty() && left_by < 0 && !open(me.remaining.front().waits_for)) return false;
   Notify notify{*context->scheduler, me.world_rank};
-  std::unique_lock lock{context->mutex};
+  auto lock = context->lock();
   while (!me.remaining.empty())
   {
     const Stage stage = me.remaining.front();
@@ -47,7 +50,7 @@ CUBIST_INLINE bool ThreadCall::advance(ThreadMember& me)
       ++readers;
       lock.unlock();
       perform(stage.work, me, DirectMemory{});
-      lock.lock();
+      lock = context->lock();
       remove_reader();
     }
     me.remaining = me.remaining.subspan(1);
@@ -58,9 +61,12 @@ CUBIST_INLINE bool ThreadCall::advance(ThreadMember& me)
 
 CUBIST_INLINE void ThreadCall::close(ThreadMember& me)
 {
+  const bool reads_copies = me.remaining.empty() || me.remaining.back().waits_for != Gate::done;
+  if (reads_copies) return;
   Notify notify{*context->scheduler, me.world_rank};
-  const std::lock_guard lock{context->mutex};
+  const auto lock = context->lock();
   stop_reading(me);
+  me.remaining = me.remaining.last(1);  // it may not have read, nor waited for the window to open
   signal(Gate::done, notify);
 }
 
@@ -76,7 +82,7 @@ CUBIST_INLINE void ThreadCall::revoke(ThreadMember& me)
     for (const auto& m : members)
       if (m.posted && !m.remaining.empty() && &m != &me) notify.add(m.world_rank);
   }
-  std::unique_lock lock{context->mutex};
+  auto lock = context->lock();
   context->drained.wait(lock, [&] { return readers == 0; });
 }
 

@@ -21,6 +21,16 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// Takes some nanoseconds in which the other thread of a core may compute.
+inline void pause_core()
+{
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
 /// Tells from the processor time of this process whether others use the cores, too.
 class SharedCores
 {
@@ -87,7 +97,7 @@ class CoreYield
   static constexpr int most_yields = 8;
   /// Longer than the switches between 64 ranks, shorter than a time slice.
   static constexpr std::chrono::microseconds slow{500};
-  static constexpr std::chrono::milliseconds first_pause{250}, longest_pause{2000};
+  static constexpr std::chrono::milliseconds first_pause{25}, longest_pause{2000};
 
   [[nodiscard]] static Clock::duration processor_time()
   {

@@ -39,7 +39,7 @@ class ThreadGroup : public RankGroup<ThreadGroup, ThreadCall>
   void release(ThreadMember& me);
   void abandon(ThreadMember& me);
 
-  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock{context_.mutex}; }
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return context_.lock(); }
   void adopt(ThreadCall& call)
   {
     call.context = &context_;

@@ -42,7 +42,7 @@ CUBIST_INLINE ThreadMember& ThreadGroup::post(int rank, const ErasedCall& mine)
 
 CUBIST_INLINE void ThreadGroup::wait_open(ThreadMember& me)
 {
-  scheduler().wait(me.world_rank, me, [&] { return me.reads_peers; });
+  if (!me.is_open()) scheduler().wait(me.world_rank, me, [&] { return me.is_open(); });
 }
 
 CUBIST_INLINE void ThreadGroup::release(ThreadMember& me)

@@ -31,16 +31,19 @@ CUBIST_INLINE void ThreadScheduler::notify(std::span<const int> ranks)
   for (std::size_t i = 0; i < ranks.size();)
   {
     FutexEvent& event = wake(ranks[i]);
+    std::size_t end = i + 1;
+    while (end < ranks.size() && &wake(ranks[end]) == &event) ++end;
+    // Counted before they are woken: a rank that was parked may run, and park again, at once.
+    const auto count = static_cast<int>(end - i);
+    running_.fetch_add(count);
     FutexEvent::Mask parked = 0;
-    for (; i < ranks.size() && &wake(ranks[i]) == &event; ++i)
-    {
-      // Counted before it is woken: a rank that was parked may run, and park again, at once.
-      running_.fetch_add(1);
+    int ran = 0;
+    for (; i < end; ++i)
       if (state(ranks[i]).flag.exchange(RankFlag::notified) == RankFlag::parked)
         parked |= bit(ranks[i]);
       else
-        running_.fetch_sub(1);
-    }
+        ++ran;
+    if (ran > 0) running_.fetch_sub(ran);
     if (parked != 0) event.notify(parked);
   }
 }
@@ -92,11 +95,11 @@ CUBIST_INLINE void ThreadScheduler::park(int rank, const Waiter& waiter, End end
   if (s.flag.compare_exchange_strong(expected, RankFlag::parked))
   {
     if (running_.fetch_sub(1) == 1) report_deadlock();
-    for (auto seen = wake(rank).count(); s.flag.load() == RankFlag::parked;
-         seen = wake(rank).count())
+    const auto is_notified = [&s] { return s.flag.load() != RankFlag::parked; };
+    while (!is_notified())
     {
-      wake(rank).wait(seen, end, bit(rank));
-      if (Clock::now() < end || s.flag.load() != RankFlag::parked) continue;
+      wake(rank).wait_unless(is_notified, end, bit(rank));
+      if (is_notified() || Clock::now() < end) continue;
       if (count_as_running()) return exceed_limit(rank, waiter);
       end = End::max();  // a deadlock is being reported
     }

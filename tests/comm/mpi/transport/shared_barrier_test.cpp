@@ -11,6 +11,7 @@
 
 #include "catch.hpp"
 #include "ranks.hpp"
+#include "watchdog.hpp"
 
 namespace comm_mpi_shared_barrier_test
 {
@@ -81,6 +82,27 @@ TEST_CASE("a barrier is complete when all have arrived, and the last one notifie
   CHECK(ranks.events[0].count() == 1);
   CHECK(ranks.events[1].count() == 0);
   CHECK(ranks.events[2].count() == 1);
+}
+
+TEST_CASE("a rank that sees a barrier incomplete is notified though it does not sleep yet")
+{
+  const Watchdog watchdog;
+  Ranks ranks{2};
+  auto& sleeper = ranks.all[0];
+  auto& last = ranks.all[1];
+  for (std::uint64_t n : {1U, 2U})
+  {
+    CHECK(sleeper.next_barrier() == n);
+    CHECK(last.next_barrier() == n);
+    CHECK(sleeper.try_arrive(n, {}));
+    ranks.events[0].wait_unless([&] {
+      const bool is_complete = sleeper.is_complete(n);
+      CHECK(last.try_arrive(n, {}));  // between the look and the sleep
+      return is_complete;
+    });
+    CHECK(sleeper.is_complete(n));
+    for (auto* rank : {&sleeper, &last}) rank->end_reading(n);
+  }
 }
 
 TEST_CASE(

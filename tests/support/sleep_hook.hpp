@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// A hook between the moment at which a thread has looked whether it must wait, and its sleep in a
+// futex: there a wake-up would be lost. The kernel is called by `syscall`, which this header
+// replaces for the whole program; so the code that is tested is the code that programs have.
+
+#include <cstdarg>
+#include <functional>
+#include <utility>
+
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cubist::test
+{
+
+/// Calls `before` whenever this thread is about to sleep in a futex, for the lifetime of the
+/// object.
+class SleepHook
+{
+ public:
+  explicit SleepHook(std::function<void()> before)
+      : before_{std::move(before)}
+  {
+    current() = this;
+  }
+  SleepHook(const SleepHook&) = delete;
+  SleepHook& operator=(const SleepHook&) = delete;
+  ~SleepHook() { current() = nullptr; }
+
+  static void run()
+  {
+    // What it calls may sleep, too.
+    if (SleepHook* const hook = std::exchange(current(), nullptr); hook != nullptr)
+    {
+      hook->before_();
+      current() = hook;
+    }
+  }
+
+ private:
+  static SleepHook*& current()
+  {
+    thread_local SleepHook* hook = nullptr;
+    return hook;
+  }
+
+  std::function<void()> before_;
+};
+
+}  // namespace cubist::test
+
+extern "C" __attribute__((no_sanitize("address"))) inline long syscall(long number, ...) noexcept
+{
+  using Function = long (*)(long, ...);
+  static const auto original = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "syscall"));
+  long a[6];  // more than a call has are not used
+  std::va_list arguments;
+  va_start(arguments, number);
+  for (long& x : a) x = va_arg(arguments, long);
+  va_end(arguments);
+  if (number == SYS_futex && static_cast<int>(a[1]) == FUTEX_WAIT_BITSET)
+    cubist::test::SleepHook::run();
+  return original(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
