@@ -303,17 +303,23 @@ TEST_CASE("a rank that exposes a block of another size gets a mismatch")
 {
   const Watchdog watchdog;
   if (processes() != 4 || !one_node()) SKIP_TEST("needs 4 processes on one node");
-  const auto text = message_of<CollectiveMismatch>([&] {
-    (void)on_ranks<Mpi>(4, [&](World& world) {
-      const std::vector<double> x(world.rank() == 2 ? 5 : 4);
-      auto window = world.expose(x);
-      const double sum = window[2][3];
-      window.close();
-      window.wait();
-      return sum;
+  const auto text_for = [](std::size_t size, std::size_t of_rank_2) {
+    return message_of<CollectiveMismatch>([&] {
+      (void)on_ranks<Mpi>(4, [&](World& world) {
+        const std::vector<double> x(world.rank() == 2 ? of_rank_2 : size);
+        auto window = world.expose(x);
+        const double sum = window[2][3];
+        window.close();
+        window.wait();
+        return sum;
+      });
     });
-  });
-  CHECK(mentions(text, "exposed 4 elements", "exposed 5", "rank 2", "blocks of the same size"));
+  };
+  CHECK(mentions(text_for(4000, 5000), "exposed 4000 elements", "exposed 5000", "rank 2",
+                 "blocks of the same size"));
+  // Small blocks are copied.
+  for (const std::size_t other : {5U, 5000U})
+    CHECK(mentions(text_for(4, other), "called expose", "rank 2 called", "with another size"));
 }
 
 TEST_CASE("a wait for a rank that is late ends at the limit, and names the rank")
