@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/dense/merged_linear.hpp"
+#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
@@ -145,6 +147,55 @@ TEST_CASE("LoRA is the same on every scheme and mesh, and begins with the same b
       }
   });
   on(Place<DataParallel<Megatron1DSequence>>{6, {2, {3}}});
+}
+
+TEST_CASE("A and B have the rate and the decay of their group, or the optimizer's")
+{
+  const AdamOptions adam{
+      .learning_rate = 0.125,
+      .weight_decay = 0.5,
+      .groups = {{.names = {"lora_b"}, .learning_rate = 2, .weight_decay = 0.25}}};
+  const auto on = [&]<class S>(const Place<S>& place) {
+    CAPTURE(place.name());
+    const auto results = on_root<Threads>(place, [&](const auto& mesh) {
+      using Layer = Linear<S, Threads, double>;
+      Layer layer{mesh, in, out, {.bias = false, .seed = 7}};
+      layer.add_lora(0, options);
+      List<typename Layer::Mesh> all;
+      layer.append_parameters(all, "");
+      all[0].freeze();
+      all.clear();
+      layer.append_parameters(all, "");
+      scatter(integers<double>(rank, out, 3), all[2].value);
+      const auto values = [&] {
+        return std::vector{gather(all[0].value), gather(all[1].value), gather(all[2].value)};
+      };
+      const auto x = scatter<typename S::Input>(mesh, integers<double>(rows, in, 5));
+      (void)layer.forward(x);
+      layer.backward(x, scatter<typename S::Output>(mesh, integers<double>(rows, out, 6)));
+      const auto first = values();
+      AdamW optimizer{all, adam};
+      optimizer.step(all);
+      check_replicas_of_values(all);
+      return std::tuple{first, values(),
+                        std::vector{gather(all[1].gradient), gather(all[2].gradient)}};
+    });
+    const auto& before = std::get<0>(results);
+    const auto& after = std::get<1>(results);
+    const auto& gradients = std::get<2>(results);
+    // The first step of Adam is the rate times the sign of the gradient.
+    const auto stepped = [&](std::size_t i, double rate, double decay) {
+      return each(before[i], gradients[i - 1], [&](double w, double g) {
+        return w * (1 - rate * decay) - rate * g / (std::abs(g) + adam.epsilon);
+      });
+    };
+    CHECK(identical(after[0], before[0]));
+    CHECK(difference(after[1], stepped(1, 0.125, 0.5)) < 1e-14);
+    CHECK(difference(after[2], stepped(2, 2, 0.25)) < 1e-14);
+  };
+  on(one_rank);
+  on(Place<Megatron1D>{3, {.p = 3}});
+  on(two_two_two);
 }
 
 namespace

@@ -251,9 +251,10 @@ class LoraMatrices
     auto& p = fit(kept.p, x.mesh(), {x.rows(), columns()}, {x.quanta().rows, x.mesh().quantum()});
     detail::thin_product<Move>(
         x.mesh(), {x.padded().rows(), columns()}, p.padded(), [&](MatrixView<T> out) {
-          for (std::size_t i = 0; i < roots_.size(); ++i)
-            engine.gemm(Op::none, Op::none, T{1}, dropped(x, pass, kept, i).padded(),
-                        std::as_const(roots_[i].a).padded(), T{}, of_root(out, i));
+          for_each_input(x, pass, kept,
+                         [&](MatrixView<const T> in, Run run, MatrixView<const T> a) {
+                           engine.gemm(Op::none, Op::none, T{1}, in, a, T{}, of_roots(out, run));
+                         });
         });
     const MatrixView<const T> thin = std::as_const(p).padded();
     for (const Branch& branch : branches_)
@@ -297,14 +298,12 @@ class LoraMatrices
     });
     for (Branch& branch : branches_) gradients.sum(mesh, OfB{}, branch.db.padded());
     const MatrixView<const T> thin = std::as_const(dp).padded();
-    for (std::size_t i = 0; i < roots_.size(); ++i)
-    {
-      Root& root = roots_[i];
-      engine.gemm(Op::transpose, Op::none, T{1}, dropped(x, pass, kept, i).padded(),
-                  of_root(thin, i), T{}, root.da.padded());
-      gradients.sum(mesh, OfA{}, root.da.padded());
-      if (dx != nullptr) add_input_gradient(of_root(thin, i), i, pass, kept, *dx);
-    }
+    for_each_input(x, pass, kept, [&](MatrixView<const T> in, Run run, MatrixView<const T> a) {
+      multiply_transposed(engine, in, of_roots(thin, run), run);
+      for (std::size_t i = run.first; i < run.first + run.count; ++i)
+        gradients.sum(mesh, OfA{}, roots_[i].da.padded());
+      if (dx != nullptr) add_input_gradient(of_roots(thin, run), a, run, pass, kept, *dx);
+    });
   }
 
   /// Appends A and B of each pair that is not merged: lora_a and lora_b behind `prefix` and the
@@ -340,6 +339,12 @@ class LoraMatrices
     In a;
     In da;
     std::size_t index;
+  };
+  /// Some A side by side.
+  struct Run
+  {
+    std::size_t first;
+    std::size_t count;
   };
   /// B of an output.
   struct Branch
@@ -413,7 +418,12 @@ class LoraMatrices
   template <class V>
   [[nodiscard]] MatrixView<V> of_root(MatrixView<V> thin, std::size_t i) const
   {
-    return thin.block(0, i * options_.rank, {thin.rows(), options_.rank});
+    return of_roots(thin, {i, 1});
+  }
+  template <class V>
+  [[nodiscard]] MatrixView<V> of_roots(MatrixView<V> thin, Run run) const
+  {
+    return thin.block(0, run.first * options_.rank, {thin.rows(), run.count * options_.rank});
   }
   [[nodiscard]] T scale() const
   {
@@ -423,6 +433,45 @@ class LoraMatrices
   [[nodiscard]] Dropout dropout(std::size_t root) const
   {
     return Dropout{options_.dropout, seed_, roots_[root].index, Draw::lora_dropout};
+  }
+  /// Calls f(D X, run, its A as one matrix) for each run with the same D X, so that X is read once
+  /// for all A without dropout.
+  template <class F>
+  void for_each_input(const Input& x, const Pass& pass, Kept& kept, F f) const
+  {
+    const bool drops = pass.training_step && options_.dropout > 0;
+    const std::size_t count = drops ? 1 : roots_.size();
+    for (std::size_t i = 0; i < roots_.size(); i += count)
+    {
+      const MatrixView<const T> in = dropped(x, pass, kept, i).padded();
+      const MatrixView<const T> a = roots_[i].a.padded();
+      if constexpr (RealScalar<T>)
+        if (count > 1)
+        {
+          detail::BorrowedMatrix<T, Mesh> all{x.mesh(), {a.rows(), columns()}};
+          for (std::size_t j = 0; j < count; ++j)
+            x.mesh().engine().copy(std::as_const(roots_[j].a).padded(), of_root(all.view(), j));
+          f(in, Run{i, count}, MatrixView<const T>{all.view()});
+          continue;
+        }
+      f(in, Run{i, 1}, a);
+    }
+  }
+  /// dA = (D X)^T dP, of a run.
+  template <class E>
+  void multiply_transposed(const E& engine, MatrixView<const T> in, MatrixView<const T> dp, Run run)
+  {
+    const auto multiply = [&](MatrixView<T> da) {
+      engine.gemm(Op::transpose, Op::none, T{1}, in, dp, T{}, da);
+    };
+    if (run.count == 1) return multiply(roots_[run.first].da.padded());
+    if constexpr (RealScalar<T>)
+    {
+      detail::BorrowedMatrix<T, Mesh> all{roots_.front().a.mesh(), {in.cols(), dp.cols()}};
+      multiply(all.view());
+      for (std::size_t j = 0; j < run.count; ++j)
+        engine.copy(MatrixView<const T>{of_root(all.view(), j)}, roots_[j].da.padded());
+    }
   }
   /// D X for A number i, or X without dropout.
   [[nodiscard]] const Input& dropped(const Input& x, const Pass& pass, Kept& kept,
@@ -437,18 +486,17 @@ class LoraMatrices
       }
     return x;
   }
-  /// dX += D dP A^T
-  void add_input_gradient(MatrixView<const T> dp, std::size_t i, const Pass& pass, Kept& kept,
-                          Input& dx) const
+  /// dX += D dP A^T, of a run.
+  void add_input_gradient(MatrixView<const T> dp, MatrixView<const T> a, Run run, const Pass& pass,
+                          Kept& kept, Input& dx) const
   {
     const auto& engine = dx.mesh().engine();
-    const MatrixView<const T> a = roots_[i].a.padded();
     if constexpr (RealScalar<T>)
       if (pass.training_step && options_.dropout > 0)
       {
         Input& all = fit_like(kept.dropped, dx);
         engine.gemm(Op::none, Op::transpose, T{1}, dp, a, T{}, all.padded());
-        return dropout(i).add(dx, all, dx, *pass.training_step, pass.cut);
+        return dropout(run.first).add(dx, all, dx, *pass.training_step, pass.cut);
       }
     engine.gemm(Op::none, Op::transpose, T{1}, dp, a, T{1}, dx.padded());
   }
