@@ -6,6 +6,7 @@
 #include "cubist/plan/transformer_plan.hpp"
 
 #include "catch.hpp"
+#include "message.hpp"
 #include "ranks.hpp"
 
 namespace plan_transformer_plan_test
@@ -80,8 +81,12 @@ TEST_CASE("With LoRA a step has fewer products, and gradients and moments of A a
   CHECK(thin.memory_parts.parameters == Approx(whole.memory_parts.parameters + trained));
   CHECK(thin.flops < 0.75 * whole.flops);
   CHECK(thin.seconds() < 0.75 * whole.seconds());
+  // A of query, key and value, that of up, and the others, of two blocks.
   options.muon = true;
-  CHECK_THROWS_AS(plan_on<Megatron1D>({4}, step, 4, {}, options), ArgumentError);
+  const auto muon = plan_on<Megatron1D>({4}, step, 4, {}, options);
+  CHECK(muon.flops > thin.flops);
+  for (const char* kind : {" for 4 of 768 x 8", " for 6 of 8 x 768", " for 2 of 8 x 3072"})
+    CHECK(mentions(muon.note, kind));
 }
 
 TEST_CASE("A plan knows the bytes of weights that are stored in fewer bits")

@@ -230,8 +230,8 @@ class PipelinePlanner
     plan.time.total += plan.bubble;
     (machine_.on_a_node(plan.ranks) == plan.ranks ? plan.time.inside : plan.time.across) += waits;
     if (options_.training && options_.muon)
-      add_muon(plan, muon_matrices(parts_, ceil_div(step_.model.layers, stages_)), of_stage_,
-               options_);
+      add_muon(plan, muon_matrices(parts_, ceil_div(step_.model.layers, stages_), options_.lora),
+               of_stage_, options_);
     complete(plan, machine_);
     return plan;
   }

@@ -314,14 +314,19 @@ class TransformerParts
 namespace detail
 {
 
+/// Whether layers that share a product share LoRA's A.
+template <SchemeType S>
+[[nodiscard]] bool shares_a(const TransformerParts<S>& parts)
+{
+  return parts.model().learned_positions;
+}
+
 /// f(cost) for LoRA's matrices beside a product, and g(cost) for each of its outputs.
 template <SchemeType S, class F, class G>
 void for_lora(const TransformerParts<S>& parts, const TransformerProduct& p, std::size_t rank, F f,
               G g)
 {
-  // Layers with an A of their own. Those that share a product in a model with learned positions
-  // share one.
-  const std::size_t pairs = parts.model().learned_positions ? 1 : p.outputs.size();
+  const std::size_t pairs = shares_a(parts) ? 1 : p.outputs.size();
   const auto with = [&]<class Of>(std::type_identity<Of>) {
     f(lora_cost<Of>(parts.extents(), p.size, rank, p.quanta, pairs));
     for (const auto& output : p.outputs)

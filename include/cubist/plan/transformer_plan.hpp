@@ -484,9 +484,12 @@ template <SchemeType S>
   return (blocks - 1) / options.recompute * options.recompute;
 }
 
-/// The weights of blocks; merged ones count one by one.
+/// The matrices of blocks that are trained: their weights, of which merged ones count one by one,
+/// or A and B.
+/// @param lora  the rank of A and B, or 0
 template <SchemeType S>
-[[nodiscard]] MuonMatrices muon_matrices(const TransformerParts<S>& parts, std::size_t blocks)
+[[nodiscard]] MuonMatrices muon_matrices(const TransformerParts<S>& parts, std::size_t blocks,
+                                         std::size_t lora)
 {
   MuonMatrices all;
   const auto& extents = parts.extents();
@@ -495,10 +498,18 @@ template <SchemeType S>
   for (const auto& p : parts.products())
     for (const auto& output : p.outputs)
     {
+      const bool has_a = &output == p.outputs.begin() || !shares_a(parts);
       const auto add = [&]<class Of>(std::type_identity<Of>) {
-        all.add<typename Of::Weight, typename Of::Axes>(
-            extents, {or_of_mesh(p.quanta.k), or_of_mesh(output.quantum)}, {p.size.k, output.n},
-            blocks);
+        using Axes = typename Of::Axes;
+        const std::size_t in = or_of_mesh(p.quanta.k), out = or_of_mesh(output.quantum);
+        if (lora == 0)
+          return all.add<typename Of::Weight, Axes>(extents, {in, out}, {p.size.k, output.n},
+                                                    blocks);
+        if (has_a)
+          all.add<Transposed<RowVector<typename Of::Input>>, Axes>(extents, {in, quantum},
+                                                                   {p.size.k, lora}, blocks);
+        all.add<RowVector<typename Of::Output>, Axes>(extents, {quantum, out}, {lora, output.n},
+                                                      blocks);
       };
       p.is_next ? add(std::type_identity<typename S::Next>{}) : add(std::type_identity<S>{});
     }
@@ -520,10 +531,6 @@ template <SchemeType S>
   planner.add_block();
   double last = plan.time.sums;
   const std::size_t blocks = parts.model().layers;
-  require<ArgumentError>(
-      options.lora == 0 || !options.muon,
-      "got LoRA with Muon, for which no step is planned, as A and B are too thin "
-      "to orthogonalize; plan AdamW");
   planner.repeat(blocks);
   if (const std::size_t again = detail::recomputed_blocks(blocks, options); again > 0)
     plan += detail::recomputation_cost(plan, parts, again, machine, options);
@@ -536,7 +543,7 @@ template <SchemeType S>
   if (options.training) planner.add_gradient_sums(last), planner.add_optimizer();
   plan.note = detail::attention_note(parts);
   if (options.training && options.muon)
-    detail::add_muon(plan, detail::muon_matrices(parts, blocks), machine, options);
+    detail::add_muon(plan, detail::muon_matrices(parts, blocks, options.lora), machine, options);
   detail::complete(plan, machine);
   return plan;
 }

@@ -12,6 +12,7 @@
 
 #include "cubist/backend/threads.hpp"
 #include "cubist/io/checkpoints.hpp"
+#include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/optimizers/muon.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/scheme/catalogue.hpp"
@@ -408,6 +409,8 @@ struct Network
                                                     {"positions.weight", {5, 4}},
                                                     {"layers.0.attention_norm.weight", {1, 4}},
                                                     {"layers.0.attention.query.weight", {4, 4}},
+                                                    {"layers.0.attention.query.lora_a", {4, 2}},
+                                                    {"layers.0.attention.query.lora_b", {2, 4}},
                                                     {"layers.0.attention.query.bias", {1, 4}},
                                                     {"layers.0.attention.key.weight", {4, 2}},
                                                     {"layers.0.attention.value.weight", {4, 2}},
@@ -452,7 +455,8 @@ TEST_CASE("Muon takes the matrices of layers, and others by groups")
     return on_network([&](Network& network) { return network.momenta(options); });
   };
   const std::vector<std::string> layers{
-      "layers.0.attention.query.weight", "layers.0.attention.key.weight",
+      "layers.0.attention.query.weight", "layers.0.attention.query.lora_a",
+      "layers.0.attention.query.lora_b", "layers.0.attention.key.weight",
       "layers.0.attention.value.weight", "layers.0.feed_forward.down.weight"};
   CHECK(momenta({}) == layers);
   CHECK(momenta({.groups = {{.names = {"*.down.weight"}, .muon = false}}}) ==
@@ -466,6 +470,77 @@ TEST_CASE("Muon takes the matrices of layers, and others by groups")
         message_of<ArgumentError>([&] { momenta({.groups = {{.names = {name}, .muon = true}}}); });
     CHECK(mentions(message, "in a group of Muon's", "which is a vector", ".muon = false"));
   }
+}
+
+namespace
+{
+
+/// LoRA's A or B before and after a step, and its gradient; rows as the longer side.
+struct Thin
+{
+  Global<double> before, after, gradient;
+};
+
+/// One step of Muon for the matrices of LoRA beside a layer.
+template <class S>
+std::pair<Thin, Thin> lora_stepped_on(const Place<S>& place, MuonWay way)
+{
+  return on_root<Threads>(place, [&](const auto& mesh) {
+    constexpr std::size_t rows = 13, in = 9, out = 11, rank = 2;
+    Linear<S, Threads, double> layer{mesh, in, out, {.bias = false, .seed = 7}};
+    layer.add_lora(0, {.rank = rank});
+    using M = typename decltype(layer)::Mesh;
+    Parameters<double, M> all;
+    layer.append_parameters(all, "");
+    all[0].freeze();
+    scatter(integers<double>(rank, out, 3), all[2].value);
+    Parameters<double, M> list;
+    layer.append_parameters(list, "");
+    const auto x = scatter<typename S::Input>(mesh, integers<double>(rows, in, 5));
+    const auto dy = scatter<typename S::Output>(mesh, integers<double>(rows, out, 6));
+    (void)layer.forward(x);
+    layer.backward(x, dy);
+    Muon optimizer{list, MuonOptions{.learning_rate = 0.25,
+                                     .weight_decay = 0.5,
+                                     .newton_schulz = {.steps = 40, .coefficients = {1.5, -0.5, 0}},
+                                     .way = way}};
+    Thin a{gather(list[1].value), {}, gather(list[1].gradient)};
+    Thin b{transposed(gather(list[2].value)), {}, transposed(gather(list[2].gradient))};
+    optimizer.step(list);
+    check_replicas_of_values(list);
+    a.after = gather(list[1].value);
+    b.after = transposed(gather(list[2].value));
+    return std::pair{a, b};
+  });
+}
+
+}  // namespace
+
+TEST_CASE("Muon moves LoRA's A and B by the orthogonal factors of their momenta")
+{
+  // The factor of G is the Q with Q^T Q = I for which Q^T G is symmetric and positive definite.
+  const auto check = [](const Thin& thin, double scale) {
+    const Global<double> q = (0.875 * thin.before - thin.after) / (0.25 * scale);
+    const auto square = product(transposed(q), q);
+    const auto h = product(transposed(q), thin.gradient);
+    CHECK(difference(square, Global<double>{{1, 0}, {0, 1}}) < 1e-12);
+    CHECK(h(0, 1) == Approx(h(1, 0)).epsilon(1e-10));
+    CHECK(h(0, 0) > 0);
+    CHECK(h(0, 0) * h(1, 1) > h(0, 1) * h(1, 0));
+  };
+  const auto on = [&](const auto& place) {
+    for (const MuonWay way :
+         {MuonWay::automatic, MuonWay::home, MuonWay::replicated, MuonWay::distributed})
+    {
+      CAPTURE(place.name(), static_cast<int>(way));
+      const auto [a, b] = lora_stepped_on(place, way);
+      check(a, 1);
+      check(b, std::sqrt(11.0 / 2));  // sqrt(out / in)
+    }
+  };
+  on(one_rank);
+  on(Place<Megatron1D>{3, {.p = 3}});
+  on(two_two_two);
 }
 
 TEST_CASE("merged matrices are orthogonalized one by one, or as one matrix")

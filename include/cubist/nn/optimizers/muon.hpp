@@ -12,8 +12,8 @@
 // transpose, it is sqrt(max(1, out / in)), or 0.2 sqrt(max(out, in)), with which an update has the
 // size of AdamW's. The orthogonal factor of the transpose is the transpose of the factor.
 //
-// Muon is for the matrices of layers. It gives embeddings, positions, logits, norms and biases to
-// an AdamW, and other parameters by `.groups`:
+// Muon is for the matrices of layers, LoRA's A and B among them. It gives embeddings, positions,
+// logits, norms and biases to an AdamW, and other parameters by `.groups`:
 //
 //   Muon optimizer{model.parameters(), {.learning_rate = 0.02,
 //                                       .adamw = {.learning_rate = 1e-3},
@@ -50,6 +50,7 @@
 #include "cubist/machine/machine.hpp"
 #include "cubist/matrix/redistribute.hpp"
 #include "cubist/matrix/state.hpp"
+#include "cubist/model/lora_options.hpp"
 #include "cubist/nn/optimizers/moments.hpp"
 #include "cubist/nn/optimizers/newton_schulz.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
@@ -124,7 +125,8 @@ namespace detail
 {
   for (const std::string_view table : {"embedding.weight", "positions.weight", "logits.weight"})
     if (name.ends_with(table)) return false;
-  return name.ends_with("weight") && shape.size() > 0 && !is_vector(name, shape);
+  const bool is_matrix = name.ends_with("weight") || is_of_lora(name);
+  return is_matrix && shape.size() > 0 && !is_vector(name, shape);
 }
 
 /// Whether Muon updates a parameter, and not AdamW.
