@@ -69,7 +69,8 @@ foreach(backend IN LISTS backends)
   bench_test(${backend} strong scaling --mode strong --shape 70x40x30)
   bench_test(${backend} weak scaling --mode weak --grow all --shape 30x40x50 --scalars float)
 endforeach()
-bench_test(threads lora lora --ranks 4 --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --vocabulary 50 --rank 2)
+bench_test(threads lora lora --ranks 4 --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --vocabulary 50 --rank 2
+  --sharded)
 bench_test(threads transformer-collectives transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes megatron1d
   --ranks 3 --method collectives --optimizer none --torch off)
 bench_test(threads traced-transformer transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes summa2d

@@ -13,9 +13,11 @@
 #include <cubist/backend/threads.hpp>
 #include <cubist/compiled/loops.hpp>
 #include <cubist/core/error.hpp>
+#include <cubist/matrix/state.hpp>
 #include <cubist/nn/optimizers/optimizer.hpp>
 #include <cubist/nn/transformer/transformer.hpp>
 #include <cubist/scheme/catalogue.hpp>
+#include <cubist/training/sharded_optimizer.hpp>
 
 #include "common/options.hpp"
 #include "common/schemes.hpp"
@@ -31,23 +33,43 @@ namespace
 struct LoraBenchOptions : Options
 {
   std::size_t sequences = 4;
-  std::size_t length = 128;
+  std::size_t length = 256;
   std::size_t layers = 2;
   std::size_t width = 1024;
   std::size_t heads = 16;
   std::size_t vocabulary = 512;
   std::size_t rank = 8;
+  bool sharded = false;
 };
 
 struct LoraValues
 {
   std::string mesh;
   std::vector<double> full, lora, ratios;  // seconds of a step, and their ratios in each round
-  std::size_t full_elements = 0;           // of gradients, on all ranks
+  std::size_t full_elements = 0;           // of gradients and moments, on all ranks
   std::size_t lora_elements = 0;
+  double bound = 0;  // elements of A and B over those of all parameters
 };
 
-template <class S>
+/// The elements of gradients and moments that a rank has.
+template <class Model, class O>
+std::size_t elements_of(Model& model, O& optimizer)
+{
+  const auto parameters = model.parameters();
+  std::size_t sum = 0;
+  for (const auto& p : parameters) sum += p.gradient.padded.size();
+  for (const auto& m : cubist::state_of(optimizer).matrices) sum += m.matrix.padded.size();
+  if constexpr (requires { optimizer.reducer(); })  // a rank has parts of gradients, too
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+    {
+      const auto& part = optimizer.parameters()[i].gradient.padded;
+      if (part.data() != parameters[i].gradient.padded.data()) sum += part.size();
+    }
+  return sum;
+}
+
+/// @tparam O  the optimizer
+template <class S, template <class, class> class O>
 LoraValues measure(const LoraBenchOptions& options, int ranks)
 {
   using B = cubist::Threads;
@@ -67,8 +89,9 @@ LoraValues measure(const LoraBenchOptions& options, int ranks)
       ids.push_back(static_cast<int>((i * i + 7 * i) % options.vocabulary));
     Model full{mesh, config, {.seed = 42}};
     Model lora{mesh, config, {.seed = 42, .lora = cubist::LoraOptions{.rank = options.rank}}};
-    cubist::AdamW of_full{full.parameters()};
-    cubist::AdamW of_lora{lora.parameters()};
+    using Optimizer = O<T, typename Model::Mesh>;
+    Optimizer of_full{full.parameters()};
+    Optimizer of_lora{lora.parameters()};
     const auto step = [&](Model& model, auto& optimizer) {
       world.barrier();
       return seconds([&] {
@@ -77,14 +100,20 @@ LoraValues measure(const LoraBenchOptions& options, int ranks)
         world.barrier();
       });
     };
-    const auto elements = [&](Model& model) {
-      std::vector<double> sum{0};
-      for (const auto& p : model.parameters())
-        sum[0] += static_cast<double>(p.gradient.padded.size());
+    const auto elements = [&](Model& model, Optimizer& optimizer) {
+      std::vector<double> sum{static_cast<double>(elements_of(model, optimizer))};
       world.all_reduce(sum);
       return static_cast<std::size_t>(sum[0]);
     };
-    const std::size_t full_elements = elements(full), lora_elements = elements(lora);
+    const std::size_t full_elements = elements(full, of_full);
+    const std::size_t lora_elements = elements(lora, of_lora);
+    const auto trained = [](Model& model) {
+      double sum = 0;
+      for (const auto& p : model.parameters())
+        if (!p.frozen) sum += static_cast<double>(p.value.shape.size());
+      return sum;
+    };
+    const double bound = trained(lora) / trained(full);
     for (int round = -options.warm_up; round < options.repeats; ++round)
     {
       const double whole = step(full, of_full);
@@ -98,9 +127,15 @@ LoraValues measure(const LoraBenchOptions& options, int ranks)
     values.mesh = S::Axes::to_string(mesh.extents());
     values.full_elements = full_elements;
     values.lora_elements = lora_elements;
+    values.bound = bound;
   });
   return values;
 }
+
+template <class T, class M>
+using AdamW = cubist::AdamW<T, M>;
+template <class T, class M>
+using ShardedAdamW = cubist::Sharded<cubist::AdamW<T, M>>;
 
 void run_lora(const Job& job, const LoraBenchOptions& options)
 {
@@ -114,14 +149,17 @@ void run_lora(const Job& job, const LoraBenchOptions& options)
     std::printf(
         "Steps with AdamW in float on %d threads, %zu blocks of width %zu, %zu x %zu tokens, "
         "LoRA of rank %zu beside all layers; medians of %d rounds in ms.\nstate: elements "
-        "of gradients on all ranks, as many as a third of gradients and moments.\n"
-        "%-12s %-12s %9s %9s %7s %12s %12s %7s\n",
+        "of gradients and moments on all ranks%s. A and B: their elements over those of all "
+        "parameters.\n%-12s %-12s %9s %9s %7s %12s %12s %7s %7s\n",
         ranks, options.layers, options.width, options.sequences, options.length, options.rank,
-        options.repeats, "scheme", "mesh", "full", "LoRA", "ratio", "state", "of LoRA", "ratio");
+        options.repeats, options.sharded ? ", sharded among replicas" : "", "scheme", "mesh",
+        "full", "LoRA", "ratio", "state", "of LoRA", "ratio", "A and B");
   for (const auto& scheme : options.schemes)
   {
-    const auto v =
-        cubist::with_scheme<Few>(scheme, [&]<class S>() { return measure<S>(options, ranks); });
+    const auto v = cubist::with_scheme<Few>(scheme, [&]<class S>() {
+      return options.sharded ? measure<S, ShardedAdamW>(options, ranks)
+                             : measure<S, AdamW>(options, ranks);
+    });
     const double state =
         static_cast<double>(v.lora_elements) / static_cast<double>(v.full_elements);
     json["rows"].push_back({{"backend", job.backend()},
@@ -143,11 +181,13 @@ void run_lora(const Job& job, const LoraBenchOptions& options)
                             {"ratio", median(v.ratios)},
                             {"full_elements", v.full_elements},
                             {"elements", v.lora_elements},
-                            {"state_ratio", state}});
+                            {"sharded", options.sharded},
+                            {"state_ratio", state},
+                            {"bound", v.bound}});
     if (options.json != "-")
-      std::printf("%-12s %-12s %9.2f %9.2f %7.3f %12zu %12zu %7.4f\n", scheme.c_str(),
+      std::printf("%-12s %-12s %9.2f %9.2f %7.3f %12zu %12zu %7.4f %7.4f\n", scheme.c_str(),
                   v.mesh.c_str(), 1e3 * median(v.full), 1e3 * median(v.lora), median(v.ratios),
-                  v.full_elements, v.lora_elements, state);
+                  v.full_elements, v.lora_elements, state, v.bound);
   }
   write_json(json, options.json);
 }
@@ -176,6 +216,7 @@ void add_lora(CLI::App& app, Action& action)
   size("--heads", options->heads, "the heads of attention");
   size("--vocabulary", options->vocabulary, "the number of tokens");
   size("--rank", options->rank, "the rank of LoRA's matrices");
+  command->add_flag("--sharded", options->sharded, "replicas share the state of the optimizer");
   command->add_option("--repeats", options->repeats, "rounds of a step each")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
