@@ -275,7 +275,7 @@ class Network
       return cubist::simulated_cost(plan,
                                     {*step_, training, options.sharded, options.recompute,
                                      options.context_parallel ? 0U : 1U, options.all_replicas,
-                                     trace},
+                                     trace, options.lora},
                                     machine);
     const std::size_t bytes = scalar_bytes(options.scalar);
     return cubist::simulated_cost(plan,
@@ -345,9 +345,6 @@ void check_together(const CLI::App& app, const Options& options)
       options.simulate == 0 || !is_model || compares_memory(options),
       "got --simulate for a model with ", "--optimizer ", options.optimizer,
       ", but models are simulated with AdamW; use --optimizer adamw, or leave --simulate out");
-  require<cubist::ArgumentError>(
-      options.simulate == 0 || options.lora == 0, "got --simulate with --lora ", options.lora,
-      ", but models are simulated as they train all weights; leave one of them out");
   const bool has_data = cubist::has_scheme<cubist::DataCatalogue>(options.scheme);
   require<cubist::ArgumentError>(!is_in_stages(options) || is_model, "got ", options.scheme,
                                  " for layers, but stages are planned for models only; use "

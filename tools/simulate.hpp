@@ -36,6 +36,8 @@ struct SimulatedTransformer
   std::size_t context_parallel = 0;  ///< ranks that share a sequence, as in TransformerOptions
   bool all_replicas = false;         ///< simulate replicas that do the same, too
   std::string trace = {};            ///< a file for a trace of the step; empty: none
+  /// The rank of LoRA's matrices beside all linear layers, which alone are trained; 0: none.
+  std::size_t lora = 0;
 };
 
 struct SimulatedCost

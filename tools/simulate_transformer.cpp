@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <cubist/backend/simulated.hpp>
@@ -71,6 +72,8 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
     auto pause = std::make_unique<TracePause>();
     const Mesh<S, Backend> mesh{world, extents, IdleRanks::allowed};
     if (!mesh.active()) return;
+    std::optional<LoraOptions> lora;
+    if (what.lora > 0) lora = LoraOptions{.rank = what.lora};
     const auto method = plan.method == Method::direct ? Method::automatic : Method::collectives;
     Transformer<S, Backend, float> network{
         mesh,
@@ -78,6 +81,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
         {.gathered = plan.gathered,
          .method = method,
          .recompute = what.recompute,
+         .lora = lora,
          .inference = !what.training,
          .context_parallel = what.context_parallel,
          .pipeline = {.micro_batches = plan.micro_batches, .pieces = plan.pieces}}};
