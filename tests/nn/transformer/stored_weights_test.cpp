@@ -144,13 +144,14 @@ TEST_CASE("a model with stored weights computes what its stored values say, in e
 
 TEST_CASE("a model with stored weights is the same on every mesh, with idle ranks and in stages")
 {
-  if (on_processes<TestBackend>) return;  // stored_product_test multiplies on processes
   for (const auto* reference : {&gpt2_tiny(), &llama_tiny()})
   {
+    if (on_processes<TestBackend> && reference == &gpt2_tiny()) continue;
     const Answer expected = expected_of(*reference, StoredWeights::q8);
     // The models have fewer heads of keys and values than some of these have ranks.
     for (const int p : {1, 3, 8})
-      check(Place<Megatron1D>{p, {.p = p}}, *reference, StoredWeights::q8, expected);
+      if (p == 8 || !on_processes<TestBackend>)
+        check(Place<Megatron1D>{p, {.p = p}}, *reference, StoredWeights::q8, expected);
     check(two_two_two, *reference, StoredWeights::q8, expected);
     check(Place<Pipeline<Megatron1D>>{4, {.stages = 2, .scheme = {.p = 2}}}, *reference,
           StoredWeights::q8, expected);
