@@ -34,4 +34,13 @@ TEST_CASE("of many ranks each sends less, because all read it")
   CHECK_FALSE(is_small(CallKind::all_gather, 1, 100'000));
 }
 
+TEST_CASE("an all_reduce by messages sends whole blocks up to 32 KiB from a rank")
+{
+  CHECK(sends_blocks(32 * 1024, 2));
+  CHECK_FALSE(sends_blocks(32 * 1024 + 1, 2));
+  CHECK(sends_blocks(4681, 8));
+  CHECK_FALSE(sends_blocks(4682, 8));
+  CHECK(sends_blocks(1 << 30, 1));
+}
+
 }  // namespace comm_small_call_test

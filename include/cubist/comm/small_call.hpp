@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Collectives, and windows that peers only read, that are small enough for one round between ranks
-// that share memory: each rank copies what it sends to where all can read it, waits until all have,
+// Collectives, and windows that peers only read, that are small enough for one round. Between ranks
+// that share memory, each rank copies what it sends to where all can read it, waits until all have,
 // and reads. A rank that reads peers' buffers in place would have to wait twice more, until the
-// sums are complete and until all have read its buffer.
+// sums are complete and until all have read its buffer. Between nodes, the ranks of a short
+// all_reduce send their blocks to each other, and each sums all of them, which takes one latency
+// instead of two.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,6 +39,14 @@ namespace cubist::CUBIST_ABI::detail
                              kind == CallKind::reduce_scatter || kind == CallKind::all_reduce ||
                              kind == CallKind::expose;
   return waits_for_all && bytes_to_copy(kind, bytes, ranks) <= longest_copy(ranks);
+}
+
+/// Whether an all_reduce by messages sends whole blocks of so many bytes, rather than shares and
+/// then their sums: two rounds of less, which take longer up to there on links of 1 Gbit/s.
+[[nodiscard]] constexpr bool sends_blocks(std::size_t bytes, std::size_t ranks)
+{
+  constexpr std::size_t most = 32 * 1024;
+  return (ranks - 1) * bytes <= most;
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

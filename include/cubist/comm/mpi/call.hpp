@@ -191,7 +191,7 @@ class MpiCall
     if (signature_.kind == CallKind::reduce_scatter)
       finish_reduce_scatter(messages_.context(), blocks_, reduction_);
     if (signature_.kind != CallKind::all_reduce) return false;
-    start_gather_of_shares(messages_, blocks_, reduction_);
+    continue_all_reduce(messages_, blocks_, reduction_);
     return true;
   }
 

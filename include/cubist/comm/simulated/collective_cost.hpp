@@ -16,7 +16,8 @@
 //   gather, scatter  (P-c) b into, out of the root's unit; c b at the others
 //   send             b
 //
-// An all_gather of MPI enters a node once, and is forwarded there (mpi/collectives/all_gather.hpp).
+// Short blocks, which MPI sends in one round (small_call.hpp), count as long ones. An all_gather of
+// MPI enters a node once, and is forwarded there (mpi/collectives/all_gather.hpp).
 // Transfers between units of a level pass the links of that level and of those below it, but not
 // the first ones, which are inside of nodes.
 //

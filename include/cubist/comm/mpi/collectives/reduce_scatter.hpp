@@ -2,10 +2,11 @@
 #pragma once
 
 // reduce_scatter: a direct exchange of pieces, which each rank then combines in the order of
-// comm/reduction.hpp. all_reduce: a reduce_scatter of shares, then an all_gather of shares.
+// comm/reduction.hpp. all_reduce: a reduce_scatter of shares, then an all_gather of shares; or, of
+// a short block (small_call.hpp), a direct exchange of blocks, all of which each rank combines.
 //
-// Elements that a rank sends, for P ranks: (P-1) n for a reduce_scatter to pieces of n, and
-// 2 (P-1)/P n for an all_reduce of n.
+// Elements that a rank sends, for P ranks: (P-1) n for a reduce_scatter to pieces of n, 2 (P-1)/P n
+// for an all_reduce of n, and (P-1) n for a short one.
 //
 // Source: Rabenseifner, "Optimization of collective reduction operations", 2004.
 
@@ -16,6 +17,7 @@
 #include "cubist/comm/mpi/transport/context.hpp"
 #include "cubist/comm/mpi/transport/messages.hpp"
 #include "cubist/comm/mpi/transport/reduction.hpp"
+#include "cubist/comm/small_call.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -46,11 +48,20 @@ inline void start_reduce_scatter(MpiMessages& messages, const MpiBlocks& blocks,
       messages, reduction, [&](int peer) { return blocks.send_piece(peer); }, blocks.bytes());
 }
 
+/// Whether the ranks of an all_reduce exchange whole blocks.
+[[nodiscard]] inline bool exchanges_blocks(const MpiContext& context, const MpiBlocks& blocks)
+{
+  return sends_blocks(blocks.bytes(), static_cast<std::size_t>(context.size));
+}
+
 inline void start_all_reduce(MpiMessages& messages, const MpiBlocks& blocks,
                              MpiReduction& reduction)
 {
   const MpiContext& context = messages.context();
   if (context.size == 1) return copy_bytes(blocks.send_block(), blocks.receive_block());
+  if (exchanges_blocks(context, blocks))
+    return exchange_to_combine(
+        messages, reduction, [&](int) { return blocks.send_block(); }, blocks.bytes());
   exchange_to_combine(
       messages, reduction, [&](int peer) { return blocks.send_share(peer); },
       blocks.send_share(context.rank).size());
@@ -71,11 +82,14 @@ inline void finish_reduce_scatter(const MpiContext& context, const MpiBlocks& bl
   combine_received(context, blocks.send_piece(context.rank), blocks.receive_block(), reduction);
 }
 
-/// Combines this rank's share once all messages have arrived, and starts the all_gather of shares.
-inline void start_gather_of_shares(MpiMessages& messages, const MpiBlocks& blocks,
-                                   MpiReduction& reduction)
+/// Combines this rank's share once all messages have arrived, and starts the all_gather of shares;
+/// or combines the whole block, and starts nothing.
+inline void continue_all_reduce(MpiMessages& messages, const MpiBlocks& blocks,
+                                MpiReduction& reduction)
 {
   const MpiContext& context = messages.context();
+  if (exchanges_blocks(context, blocks))
+    return combine_received(context, blocks.send_block(), blocks.receive_block(), reduction);
   const Bytes mine = blocks.receive_share(context.rank);
   combine_received(context, blocks.send_share(context.rank), mine, reduction);
   messages.clear();
