@@ -3,10 +3,12 @@
 // and mesh of your choice. Ranks are MPI's under mpiexec or srun, else threads. A prompt is a list
 // of ids, or a text whose bytes are the ids (a model of examples/train_text). With --stdin, each
 // line of standard input is a prompt of ids; the ids that follow it are written as they come, one a
-// line, and an empty line after the last, so that any tokenizer can stand before and behind.
+// line, and an empty line after the last, so that any tokenizer can stand before and behind. With
+// --score the model predicts a text instead.
 
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -41,6 +43,7 @@ struct Settings
   std::vector<int> ids;
   std::string text;
   bool from_stdin = false;
+  std::string score;  // a text to predict
   std::string weights = "float";
   std::string scheme = "summa25d";
   std::vector<int> mesh;
@@ -92,13 +95,20 @@ class Printer
 };
 
 /// @throws cubist::ArgumentError for a text and a model whose tokens are not bytes
+void require_bytes(const char* option, const Settings& s, const cubist::TransformerConfig& config,
+                   const char* remedy)
+{
+  cubist::require<cubist::ArgumentError>(
+      config.vocabulary == text::vocabulary, "got ", option, " for ", s.model,
+      ", whose vocabulary of ", config.vocabulary, " is not that of bytes, which has ",
+      text::vocabulary, ", so the text's bytes would be read as other tokens; ", remedy);
+}
+
+/// @throws cubist::ArgumentError for a text and a model whose tokens are not bytes
 std::vector<int> prompt_of(const Settings& s, const cubist::TransformerConfig& config)
 {
   if (s.text.empty()) return s.ids;
-  cubist::require<cubist::ArgumentError>(
-      config.vocabulary == text::vocabulary, "got --text for ", s.model, ", whose vocabulary of ",
-      config.vocabulary, " is not that of bytes, which has ", text::vocabulary,
-      ", so the text's bytes would be read as other tokens; give --ids, from the model's tokenizer");
+  require_bytes("--text", s, config, "give --ids, from the model's tokenizer");
   return text::tokens_of(s.text);
 }
 
@@ -180,6 +190,19 @@ void continue_prompt(Model& model, const Mesh& mesh, const std::vector<int>& pro
   std::fprintf(stderr, "; at most %.0f MiB a rank\n", memory / together);
 }
 
+/// Predicts the last tenth of a text, which train_text holds out.
+template <class Model, class Mesh>
+void score(Model& model, const Mesh& mesh, const Settings& s)
+{
+  const auto& config = model.config();
+  require_bytes("--score", s, config, "score a model of examples/train_text");
+  const auto text = text::read(s.score).held_out;
+  const double bits = text::bits_a_byte(model, text, 16, config.positions, text.size());
+  if (mesh.rank() == 0)
+    std::printf("%.5f bits a byte, a perplexity of %.5f, with weights in %s\n", bits,
+                std::exp2(bits), s.weights.c_str());
+}
+
 template <class Backend, class Scheme, class Mesh>
 void continue_on_mesh(const Mesh& mesh, const Settings& s)
 {
@@ -188,6 +211,7 @@ void continue_on_mesh(const Mesh& mesh, const Settings& s)
   cubist::Transformer<Scheme, Backend, float> model{
       mesh, config, {.inference = true, .weights = cubist::stored_weights_of(s.weights)}};
   load_weights(s.model, model.parameters(), config);
+  if (!s.score.empty()) return score(model, mesh, s);
   if (!s.from_stdin) return continue_prompt(model, mesh, prompt, s);
   while (const auto next = next_prompt(mesh)) continue_prompt(model, mesh, *next, s);
 }
@@ -231,6 +255,12 @@ try
   app.add_flag("--stdin", s.from_stdin, "read prompts of ids from standard input, one a line")
       ->excludes("--ids")
       ->excludes("--text");
+  app.add_option("--score", s.score,
+                 "predict the last tenth of this text, for a model whose tokens are bytes")
+      ->check(CLI::ExistingFile)
+      ->excludes("--ids")
+      ->excludes("--text")
+      ->excludes("--stdin");
   app.add_option("--weights", s.weights, "how the weights of linear layers are stored")
       ->check(CLI::IsMember({"float", "bfloat16", "half", "q8"}));
   app.add_option("--tokens", s.options.tokens, "the number of tokens to add");

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # text.sh TRAIN_TEXT GENERATE [MPIEXEC]: train_text stops at step 20 and continues to step 40 on other schemes, meshes and
 # numbers of ranks, on threads and on MPI: its losses must be those of a run that did not stop, to 1e-9. The model that it
-# saves must write the same text on every mesh, from bytes and from ids. A trace must name what the last rank did.
+# saves must write the same text on every mesh, from bytes and from ids, and predict a text as well with weights in fewer
+# bits. A trace must name what the last rank did.
 set -euo pipefail
+data="$(dirname "$(realpath "$0")")/data/moses.txt"
 train="$1" generate="$2" mpiexec="${3:-}"
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
@@ -50,6 +52,12 @@ grep -Eq '^65,110,100,32(,[0-9]+){20}$' ids
 # From standard input, in fewer bits: an empty line ends each answer.
 printf '65 110 100 32\n65,110\n' | "$generate" model --stdin --tokens 20 --weights bfloat16 >lines 2>figures
 [[ $(grep -c '^$' lines) == 2 && $(grep -c '^[0-9]' lines) == 40 ]]
+head -c 20000 "$data" >begin
+for weights in float bfloat16 half q8; do
+  "$generate" model --score begin --scheme megatron1d --mesh 2 --weights "$weights"
+done | tee scores
+awk 'NR == 1 { float = $1 } { d = ($1 - float) / float; if (d < 0) d = -d; if (d > worst) worst = d }
+  END { exit !(NR == 4 && float > 1 && float < 8 && worst < 0.01) }' scores
 grep -Eq '^20 tokens after 2: the first after [0-9.]+ s, then [0-9.]+ a second; at most [0-9]+ MiB a rank$' figures
 
 for cut in "8 summa25d 2,2,2" "6 grid3d 1,2,3" "3 megatron1d 3"; do
