@@ -60,6 +60,10 @@ if(TARGET cubist_pblas)
   endif()
   install(TARGETS cubist_pblas EXPORT cubist-pblas
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${CUBIST_PBLAS_INSTALL} NAMELINK_COMPONENT pblas)
+  if(TARGET cubist_pblas64)
+    install(TARGETS cubist_pblas64
+      LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${CUBIST_PBLAS_INSTALL} NAMELINK_COMPONENT pblas)
+  endif()
   install(EXPORT cubist-pblas
     FILE cubist-pblas-targets.cmake
     NAMESPACE cubist::

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <chrono>
 #include <climits>
+#include <cstddef>
 #include <cstdio>
+#include <functional>
+#include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <mpi.h>
 
@@ -43,6 +49,27 @@ class Agreement
     return complete != 0;
   }
 
+  /// Whether all processes are on one node.
+  /// @pre is_complete()
+  [[nodiscard]] bool is_one_node() const { return first_[2] == -first_[3]; }
+  /// Whether any process has to compute all calls here.
+  /// @pre is_complete()
+  [[nodiscard]] bool computes_all() const { return first_[4] == 0; }
+  /// Whether a call is none of the last different ones.
+  [[nodiscard]] bool is_new(std::size_t key)
+  {
+    constexpr std::size_t most = 32;  // as ProductCache
+    const auto found = std::find(last_.begin(), last_.end(), key);
+    if (found != last_.end())
+    {
+      last_.splice(last_.begin(), last_, found);
+      return false;
+    }
+    last_.push_front(key);
+    if (last_.size() > most) last_.pop_back();
+    return true;
+  }
+
   /// The first process where the setting is off, or where it is not; INT_MAX if there is none.
   /// @pre is_complete()
   [[nodiscard]] int first_off() const { return first_[0]; }
@@ -53,8 +80,24 @@ class Agreement
   {
     int rank = 0;
     MPI_Comm_rank(comm, &rank);
-    mine_ = {is_off() ? rank : INT_MAX, is_off() ? INT_MAX : rank};
-    MPI_Iallreduce(mine_.data(), first_.data(), 2, MPI_INT, MPI_MIN, comm, &request_);
+    const int node = number_of_node();
+    mine_ = {is_off() ? rank : INT_MAX, is_off() ? INT_MAX : rank, node, -node,
+             cubist_pblas::computes_all() || find_next_routine("pdgemm") == nullptr ? 0 : 1};
+    MPI_Iallreduce(mine_.data(), first_.data(), 5, MPI_INT, MPI_MIN, comm, &request_);
+  }
+
+  /// A number of the node's name. If two nodes have the same by chance, they are taken for one, and
+  /// calls are slower.
+  static int number_of_node()
+  {
+    static const int number = [] {
+      char name[MPI_MAX_PROCESSOR_NAME];
+      int size = 0;
+      MPI_Get_processor_name(name, &size);
+      const std::string_view text{name, static_cast<std::size_t>(size)};
+      return static_cast<int>(std::hash<std::string_view>{}(text) % INT_MAX);
+    }();
+    return number;
   }
 
   static int key()
@@ -84,8 +127,9 @@ class Agreement
     return MPI_SUCCESS;
   }
 
-  std::array<int, 2> mine_{};
-  std::array<int, 2> first_{};
+  std::array<int, 5> mine_{};
+  std::array<int, 5> first_{};
+  std::list<std::size_t> last_;  // keys of calls
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
@@ -135,7 +179,7 @@ void say_mixed(const cubist::detail::ContextGrid& grid, const Agreement& agreeme
 
 }  // namespace
 
-bool all_compute(int context, const char* routine)
+bool all_compute(FortranInt context, const char* routine)
 {
   const auto grid = grid_of(context);
   if (grid.row < 0 || grid.col < 0) return !is_off();  // an error, which either routine reports
@@ -145,6 +189,33 @@ bool all_compute(int context, const char* routine)
   if (agreement.first_off() != INT_MAX && agreement.first_on() != INT_MAX)
     say_mixed(grid, agreement);
   return agreement.first_off() == INT_MAX;
+}
+
+CallWork work_of(double operations, std::initializer_list<const char*> letters,
+                 std::initializer_list<FortranInt> numbers,
+                 std::initializer_list<const FortranInt*> descriptors)
+{
+  std::size_t key = 0;
+  const auto add = [&](FortranInt number) {
+    key = (key ^ static_cast<std::size_t>(number)) * 0x9E3779B97F4A7C15U;
+    key ^= key >> 29U;
+  };
+  for (const char* const letter : letters) add(std::toupper(static_cast<unsigned char>(*letter)));
+  for (const int number : numbers) add(number);
+  for (const FortranInt* const d : descriptors)
+    for (int i = 2; i < (d[0] == 2 ? 10 : 8); ++i) add(d[i]);  // but for the context
+  return {operations, key};
+}
+
+bool is_left_to_scalapack(FortranInt context, const CallWork& call)
+{
+  const auto grid = grid_of(context);
+  if (grid.row < 0 || grid.col < 0) return false;
+  auto& agreement = Agreement::of(communicator_of(context));
+  if (!agreement.is_complete() || agreement.is_one_node() || agreement.computes_all()) return false;
+  constexpr double small = 2.0 * 256 * 256 * 256;
+  constexpr double large = 2.0 * 2048 * 2048 * 2048;
+  return (agreement.is_new(call.key) && call.operations < large) || call.operations < small;
 }
 
 }  // namespace cubist_pblas

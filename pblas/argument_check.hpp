@@ -17,6 +17,7 @@
 #include <array>
 #include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,29 +29,36 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// The default integer of the program's Fortran compiler: that of ScaLAPACK's arguments.
+#ifdef CUBIST_PBLAS_ILP64
+using FortranInt = std::int64_t;
+#else
+using FortranInt = int;
+#endif
+
 /// A descriptor of 11 entries, from one of either kind.
 struct ArrayDescriptor
 {
-  int type = 0;
-  int context = -1;
-  int rows = 0;
-  int cols = 0;
-  int first_row_block = 1;
-  int first_col_block = 1;
-  int row_block = 1;
-  int col_block = 1;
-  int row_source = 0;
-  int col_source = 0;
-  int ld = 1;
+  FortranInt type = 0;
+  FortranInt context = -1;
+  FortranInt rows = 0;
+  FortranInt cols = 0;
+  FortranInt first_row_block = 1;
+  FortranInt first_col_block = 1;
+  FortranInt row_block = 1;
+  FortranInt col_block = 1;
+  FortranInt row_source = 0;
+  FortranInt col_source = 0;
+  FortranInt ld = 1;
 
-  static constexpr int with_first_blocks = 2;
+  static constexpr FortranInt with_first_blocks = 2;
 
   /// From a descriptor of 9 entries, whatever its type says: p?gemr2d does not read it.
-  [[nodiscard]] static ArrayDescriptor read_nine(const int* d)
+  [[nodiscard]] static ArrayDescriptor read_nine(const FortranInt* d)
   {
     return {with_first_blocks, d[1], d[2], d[3], d[4], d[5], d[4], d[5], d[6], d[7], d[8]};
   }
-  [[nodiscard]] static ArrayDescriptor read(const int* d)
+  [[nodiscard]] static ArrayDescriptor read(const FortranInt* d)
   {
     switch (d[0])
     {
@@ -66,12 +74,12 @@ struct ArrayDescriptor
   /// @pre the descriptor passed the checks
   [[nodiscard]] BlockCyclic layout(const ProcessGrid& grid) const
   {
-    const auto size = [](int n) { return static_cast<std::size_t>(n); };
+    const auto size = [](FortranInt n) { return static_cast<std::size_t>(n); };
     return {.shape = {size(rows), size(cols)},
             .block = {size(row_block), size(col_block)},
             .grid = grid,
-            .row_source = row_source,
-            .col_source = col_source,
+            .row_source = static_cast<int>(row_source),
+            .col_source = static_cast<int>(col_source),
             .first_block = {size(first_row_block), size(first_col_block)}};
   }
 };
@@ -80,7 +88,7 @@ struct ArrayDescriptor
 /// context does not exist here.
 struct ContextGrid
 {
-  int context = -1;
+  FortranInt context = -1;
   int rows = -1;
   int cols = -1;
   int row = -1;
@@ -90,7 +98,7 @@ struct ContextGrid
 /// A size and its position in the argument list.
 struct SizeArgument
 {
-  int value;
+  FortranInt value;
   int position;
 };
 
@@ -127,8 +135,8 @@ class ArgumentCheck
 
   /// Checks the sub-matrix of m rows and n columns from (i, j), which count from 0. The descriptor
   /// is the argument `position`, which follows i and j; `x` is the name of the matrix.
-  void check(SizeArgument m, SizeArgument n, int i, int j, const ArrayDescriptor& d, int position,
-             const char* x)
+  void check(SizeArgument m, SizeArgument n, FortranInt i, FortranInt j, const ArrayDescriptor& d,
+             int position, const char* x)
   {
     if (grid_.rows == -1) return;
     const int at_i = (position - 2) * per_argument;
@@ -141,7 +149,7 @@ class ArgumentCheck
     };
     require_size("rows", m);
     require_size("columns", n);
-    const auto require_index = [&](const char* name, int index, int where) {
+    const auto require_index = [&](const char* name, FortranInt index, int where) {
       if (index < 0)
         report(where,
                join({"Illegal ", name, x, " = ", index + 1, ", ", name, x, " must be at least 1"}));
@@ -155,20 +163,20 @@ class ArgumentCheck
       return report(entry(position, 2),
                     join({"DESC", x, "[CTXT_] = ", d.context,
                           " does not match other operand's context = ", grid_.context}));
-    const auto require_entry = [&](bool is_right, int number, const char* name, int value,
+    const auto require_entry = [&](bool is_right, int number, const char* name, FortranInt value,
                                    const auto&... rule) {
       if (!is_right)
         report(entry(position, number),
                join({"Illegal DESC", x, "[", name, "] = ", value, ", ", rule...}));
     };
-    const auto require_block = [&](int number, const char* name, int value) {
+    const auto require_block = [&](int number, const char* name, FortranInt value) {
       require_entry(value >= 1, number, name, value, "DESC", x, "[", name, "] must be at least 1");
     };
     require_block(5, "IMB_", d.first_row_block);
     require_block(6, "INB_", d.first_col_block);
     require_block(7, "MB_", d.row_block);
     require_block(8, "NB_", d.col_block);
-    const auto require_source = [&](int number, const char* name, int value, int parts) {
+    const auto require_source = [&](int number, const char* name, FortranInt value, int parts) {
       require_entry(value >= -1 && value < parts, number, name, value, "DESC", x, "[", name,
                     "] must be either -1, or >= 0 and < ", parts);
     };
@@ -176,7 +184,7 @@ class ArgumentCheck
     require_source(10, "CSRC_", d.col_source, grid_.cols);
     if (m.value == 0 || n.value == 0)
     {
-      const auto require_at_least = [&](int least, int number, const char* name, int value) {
+      const auto require_at_least = [&](int least, int number, const char* name, FortranInt value) {
         if (value < least)
           report(entry(position, number),
                  join({"DESC", x, "[", name, "] = ", value, ", it must be at least ", least}));
@@ -188,8 +196,8 @@ class ArgumentCheck
     }
     require_entry(d.rows >= 1, 3, "M_", d.rows, "it must be at least 1");
     require_entry(d.cols >= 1, 4, "N_", d.cols, "it must be at least 1");
-    const auto require_inside = [&](const char* size, const char* index, int n_of_it, int first,
-                                    int end, int where) {
+    const auto require_inside = [&](const char* size, const char* index, FortranInt n_of_it,
+                                    FortranInt first, FortranInt end, int where) {
       if (static_cast<long>(first) + n_of_it > end)
         report(where, join({"Operation out of bounds: ", size, " = ", n_of_it, ", ", index, x,
                             " = ", first + 1, ", DESC", x, "[", size, "_] = ", end}));

@@ -16,11 +16,15 @@
 
 // ScaLAPACK and BLACS have no headers. PB_Cwarn and PB_Cabort are C functions of ScaLAPACK, which a
 // program that has only BLACS lacks. A C++ program may have neither.
+using cubist::detail::FortranInt;
+
 extern "C" {
-[[gnu::weak]] void blacs_get_(const int* context, const int* what, int* value);
-[[gnu::weak]] void blacs_gridinfo_(const int* context, int* rows, int* cols, int* row, int* col);
-[[gnu::weak]] void PB_Cwarn(int context, int line, const char* routine, const char* format, ...);
-[[gnu::weak]] void PB_Cabort(int context, const char* routine, int info);
+[[gnu::weak]] void blacs_get_(const FortranInt* context, const FortranInt* what, FortranInt* value);
+[[gnu::weak]] void blacs_gridinfo_(const FortranInt* context, FortranInt* rows, FortranInt* cols,
+                                   FortranInt* row, FortranInt* col);
+[[gnu::weak]] void PB_Cwarn(FortranInt context, FortranInt line, const char* routine,
+                            const char* format, ...);
+[[gnu::weak]] void PB_Cabort(FortranInt context, const char* routine, FortranInt info);
 }
 
 namespace cubist_pblas
@@ -56,11 +60,11 @@ std::string_view setting()
   static const std::string_view value = []() -> std::string_view {
     const char* const text = std::getenv("CUBIST_PBLAS");
     const std::string_view given = text == nullptr ? "" : text;
-    for (const std::string_view known : {"", "on", "off", "verbose"})
+    for (const std::string_view known : {"", "on", "off", "all", "verbose"})
       if (given == known) return given;
     std::fprintf(stderr,
                  "cubist: got CUBIST_PBLAS=%s, which is no setting, so it is unknown who is to "
-                 "compute; use on, off or verbose\n",
+                 "compute; use on, off, all or verbose\n",
                  text);
     end_job();
   }();
@@ -86,6 +90,7 @@ std::optional<double> number_of(const char* variable)
 
 bool is_off() { return setting() == "off"; }
 bool is_verbose() { return setting() == "verbose"; }
+bool computes_all() { return setting() == "all"; }
 
 std::optional<double> kept_fraction()
 {
@@ -100,13 +105,19 @@ std::optional<std::chrono::duration<double>> time_limit()
   return std::chrono::duration<double>{*seconds};
 }
 
-void* next_routine(const char* name)
+void* find_next_routine(const char* name)
 {
   std::string upper{name};
   for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const std::string lower{name};
   for (const auto& symbol : {lower + '_', lower, lower + "__", upper})
     if (void* const found = dlsym(RTLD_NEXT, symbol.c_str())) return found;
+  return nullptr;
+}
+
+void* next_routine(const char* name)
+{
+  if (void* const found = find_next_routine(name)) return found;
   std::fprintf(stderr,
                "cubist: got CUBIST_PBLAS=off, but no library after libcubist_pblas has %s_, so "
                "there is nothing to fall back to; link or load ScaLAPACK after it\n",
@@ -114,26 +125,27 @@ void* next_routine(const char* name)
   end_job();
 }
 
-cubist::detail::ContextGrid grid_of(int context)
+cubist::detail::ContextGrid grid_of(FortranInt context)
 {
   static auto* const gridinfo = blacs_routine(blacs_gridinfo_, "blacs_gridinfo_");
-  cubist::detail::ContextGrid grid{.context = context};
-  gridinfo(&context, &grid.rows, &grid.cols, &grid.row, &grid.col);
-  return grid;
+  FortranInt rows = -1, cols = -1, row = -1, col = -1;
+  gridinfo(&context, &rows, &cols, &row, &col);
+  return {context, static_cast<int>(rows), static_cast<int>(cols), static_cast<int>(row),
+          static_cast<int>(col)};
 }
 
-boost::mpi::communicator communicator_of(int context)
+boost::mpi::communicator communicator_of(FortranInt context)
 {
   static auto* const get = blacs_routine(blacs_get_, "blacs_get_");
-  constexpr int of_context = 10;  // SGET_BLACSCONTXT
-  int handle = 0;
+  constexpr FortranInt of_context = 10;  // SGET_BLACSCONTXT
+  FortranInt handle = 0;
   get(&context, &of_context, &handle);
-  return {MPI_Comm_f2c(handle), boost::mpi::comm_attach};
+  return {MPI_Comm_f2c(static_cast<MPI_Fint>(handle)), boost::mpi::comm_attach};
 }
 
-void report(int context, const char* routine, const cubist::detail::ArgumentCheck& wrong)
+void report(FortranInt context, const char* routine, const cubist::detail::ArgumentCheck& wrong)
 {
-  constexpr int no_line = -1;
+  constexpr FortranInt no_line = -1;
   if (PB_Cwarn != nullptr)
     for (const auto& text : wrong.texts()) PB_Cwarn(context, no_line, routine, "%s", text.c_str());
   if (PB_Cabort != nullptr) return PB_Cabort(context, routine, wrong.info());
@@ -149,7 +161,7 @@ void report(int context, const char* routine, const cubist::detail::ArgumentChec
   end_job();
 }
 
-void fail(int context, const char* routine, const char* message)
+void fail(FortranInt context, const char* routine, const char* message)
 {
   const auto grid = grid_of(context);
   std::fprintf(stderr, "cubist: %s on process (%d, %d): %s\n", routine, grid.row, grid.col,

@@ -5,6 +5,7 @@
 // context, the report of wrong arguments, and the routines that it replaces. And the environment:
 //
 //   CUBIST_PBLAS=off        every call goes to ScaLAPACK's own routine
+//   CUBIST_PBLAS=all        no call is left to ScaLAPACK because it is small
 //   CUBIST_PBLAS=verbose    process (0, 0) prints what each call has computed, how, and its time
 //   CUBIST_PBLAS_KEEP=0.5   how much workspace is kept between calls, as a fraction of the matrices
 //   CUBIST_PBLAS_TIME_LIMIT=SECONDS
@@ -20,9 +21,13 @@
 namespace cubist_pblas
 {
 
+using cubist::detail::FortranInt;
+
 /// Whether CUBIST_PBLAS is off, and whether it is verbose.
 [[nodiscard]] bool is_off();
 [[nodiscard]] bool is_verbose();
+/// Whether CUBIST_PBLAS is all.
+[[nodiscard]] bool computes_all();
 /// CUBIST_PBLAS_KEEP: PgemmOptions::kept.
 [[nodiscard]] std::optional<double> kept_fraction();
 /// CUBIST_PBLAS_TIME_LIMIT.
@@ -32,15 +37,17 @@ namespace cubist_pblas
 /// ScaLAPACK's own routine. Without one, prints that, and ends the job.
 /// @param name as in Fortran: "pdgemm"
 [[nodiscard]] void* next_routine(const char* name);
+/// The same, or null without one.
+[[nodiscard]] void* find_next_routine(const char* name);
 
-[[nodiscard]] cubist::detail::ContextGrid grid_of(int context);
-[[nodiscard]] boost::mpi::communicator communicator_of(int context);
+[[nodiscard]] cubist::detail::ContextGrid grid_of(FortranInt context);
+[[nodiscard]] boost::mpi::communicator communicator_of(FortranInt context);
 
 /// Reports wrong arguments as ScaLAPACK does: PB_Cwarn prints each, and PB_Cabort usually ends the
 /// job.
-void report(int context, const char* routine, const cubist::detail::ArgumentCheck& wrong);
+void report(FortranInt context, const char* routine, const cubist::detail::ArgumentCheck& wrong);
 
 /// Prints the message, and ends the job.
-[[noreturn]] void fail(int context, const char* routine, const char* message);
+[[noreturn]] void fail(FortranInt context, const char* routine, const char* message);
 
 }  // namespace cubist_pblas

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
+#include <type_traits>
+
 #include "routines.hpp"
 
 CUBIST_PBLAS_FUNCTIONS(float)
+
+// A scalar that is as large as an integer.
+using AsLarge =
+    std::conditional_t<sizeof(cubist_pblas::FortranInt) == sizeof(float), float, double>;
 
 extern "C" {
 CUBIST_PBLAS_GEMM(float, psgemm, PSGEMM)
@@ -15,6 +21,6 @@ CUBIST_PBLAS_TRIANGULAR(float, pstrsm, PSTRSM, true)
 CUBIST_PBLAS_SYRK(float, float, pssyrk, PSSYRK, symmetric, "NTC")
 CUBIST_PBLAS_GEMR2D(float, float, psgemr2d, PSGEMR2D)
 CUBIST_PBLAS_TRMR2D(float, float, pstrmr2d, PSTRMR2D)
-CUBIST_PBLAS_GEMR2D(float, int, pigemr2d, PIGEMR2D)
-CUBIST_PBLAS_TRMR2D(float, int, pitrmr2d, PITRMR2D)
+CUBIST_PBLAS_GEMR2D(AsLarge, cubist_pblas::FortranInt, pigemr2d, PIGEMR2D)
+CUBIST_PBLAS_TRMR2D(AsLarge, cubist_pblas::FortranInt, pitrmr2d, PITRMR2D)
 }

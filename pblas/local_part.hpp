@@ -59,16 +59,6 @@ struct LocalPart
   return {rows.first_position(), cols.first_position(), {rows.size(), cols.size()}};
 }
 
-/// The indices of a set, in their order.
-[[nodiscard]] inline std::vector<std::size_t> indices(const IndexSet& set)
-{
-  std::vector<std::size_t> all;
-  IndexRun run;
-  for (std::size_t at = 0; set.next(at, run); at = run.end)
-    for (std::size_t i = run.begin; i < run.end; ++i) all.push_back(i);
-  return all;
-}
-
 /// The rows and columns of the sub-matrix that a part of the local array has, which count from 0.
 [[nodiscard]] inline std::pair<std::vector<std::size_t>, std::vector<std::size_t>>
 indices_of(const SubMatrixPlace& x, Shape shape, const LocalPart& part, int rank)

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -41,8 +42,8 @@ template <class T>
 struct GridMatrix
 {
   T* data = nullptr;
-  int row = 0;  // of the sub-matrix, from 0
-  int col = 0;
+  FortranInt row = 0;  // of the sub-matrix, from 0
+  FortranInt col = 0;
   ArrayDescriptor descriptor;
   ContextGrid grid;
 
@@ -53,12 +54,13 @@ struct GridMatrix
     return grid.row >= 0 && grid.col >= 0 && grid.row < grid.rows && grid.col < grid.cols;
   }
   /// The number of this process in its grid, or -1, and what the others have to know.
-  void append_to(std::vector<int>& all) const
+  void append_to(std::vector<std::int64_t>& all) const
   {
     if (!is_inside()) return all.resize(all.size() + numbers, -1);
     const auto& d = descriptor;
-    for (const int x : {grid.row * grid.cols + grid.col, grid.rows, grid.cols, d.rows, d.cols,
-                        d.row_block, d.col_block, d.row_source, d.col_source, row, col})
+    for (const FortranInt x :
+         {FortranInt{grid.row * grid.cols + grid.col}, FortranInt{grid.rows}, FortranInt{grid.cols},
+          d.rows, d.cols, d.row_block, d.col_block, d.row_source, d.col_source, row, col})
       all.push_back(x);
   }
 };
@@ -67,30 +69,32 @@ struct GridMatrix
 /// @param at where it begins in the numbers of a process  @param stride from one process to the
 /// next
 /// @throws ArgumentError if no process is in the grid, or for wrong integers
-[[nodiscard]] inline Distribution distribution_of(const std::vector<int>& all, std::size_t at,
-                                                  std::size_t stride, const char* name)
+[[nodiscard]] inline Distribution distribution_of(const std::vector<std::int64_t>& all,
+                                                  std::size_t at, std::size_t stride,
+                                                  const char* name)
 {
   std::vector<int> processes;
-  const int* known = nullptr;
+  const std::int64_t* known = nullptr;
   for (std::size_t k = at; k < all.size(); k += stride)
   {
-    processes.push_back(all[k]);
+    processes.push_back(static_cast<int>(all[k]));
     if (all[k] >= 0 && known == nullptr) known = all.data() + k;
   }
   require<ArgumentError>(known != nullptr, "got ", name,
                          " on a context of which no process has called, so it has no elements; "
                          "call from all processes of both grids");
-  const int* const x = known;
+  const std::int64_t* const x = known;
   for (const int k : {3, 4, 5, 6, 9, 10})
     require<ArgumentError>(x[k] >= 0, "got ", name, " with ", x[k],
                            " in its descriptor or as an index, which counts nothing; use the "
                            "numbers of ScaLAPACK's descinit");
   const auto size = [&](int k) { return static_cast<std::size_t>(x[k]); };
+  const auto number = [&](int k) { return static_cast<int>(x[k]); };
   const Distribution whole{BlockCyclic{.shape = {size(3), size(4)},
                                        .block = {size(5), size(6)},
-                                       .grid = {x[1], x[2]},
-                                       .row_source = x[7],
-                                       .col_source = x[8]},
+                                       .grid = {number(1), number(2)},
+                                       .row_source = number(7),
+                                       .col_source = number(8)},
                            name};
   return whole.on_ranks(std::move(processes));
 }
@@ -104,10 +108,10 @@ void redistribute_between(const boost::mpi::communicator& comm, Shape shape, Mat
   auto& session = PblasSession::of(comm);
   session.run([&] {
     auto& world = session.world();
-    std::vector<int> mine;
+    std::vector<std::int64_t> mine;
     a.append_to(mine);
     b.append_to(mine);
-    std::vector<int> all(mine.size() * static_cast<std::size_t>(world.size()));
+    std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(world.size()));
     world.all_gather(mine, all);
     const auto place = [&]<class U>(const GridMatrix<U>& x, std::size_t at, const char* name) {
       const Distribution d = distribution_of(all, at, mine.size(), name);

@@ -4,7 +4,8 @@
 // The routines of the PBLAS for one scalar: they check their arguments as ScaLAPACK does, and call
 // cubist's functions on the communicator of the context.
 //
-// Indices and sizes are Fortran's: pointers to 32-bit integers that count from 1. Where a matrix is
+// Indices and sizes are Fortran's: pointers to integers that count from 1, of 32 bits, or of
+// 64 in libcubist_pblas64. Where a matrix is
 // read, the context is that of A.
 
 #include <algorithm>
@@ -41,7 +42,8 @@ template <class T>
 struct MatrixArgument
 {
   /// @param is_nine whether the descriptor has 9 entries, whatever its type says
-  MatrixArgument(T* data, const int* i, const int* j, const int* d, bool is_nine = false)
+  MatrixArgument(T* data, const FortranInt* i, const FortranInt* j, const FortranInt* d,
+                 bool is_nine = false)
       : array{data},
         row{*i - 1},
         col{*j - 1},
@@ -59,8 +61,8 @@ struct MatrixArgument
   }
 
   T* array;
-  int row;  // from 0 on
-  int col;
+  FortranInt row;  // from 0 on
+  FortranInt col;
   ArrayDescriptor descriptor;
 };
 
@@ -75,7 +77,7 @@ inline cubist::Triangle triangle_of(char c)
 {
   return c == 'U' ? cubist::Triangle::upper : cubist::Triangle::lower;
 }
-inline cubist::Shape shape_of(int m, int n)
+inline cubist::Shape shape_of(FortranInt m, FortranInt n)
 {
   return {static_cast<std::size_t>(m), static_cast<std::size_t>(n)};
 }
@@ -115,9 +117,10 @@ void scale(const char* routine, const std::string& what, T beta, const MatrixArg
 }
 
 template <class T>
-void gemm(const char* routine, const char* trans_a, const char* trans_b, const int* m, const int* n,
-          const int* k, const T* alpha, const MatrixArgument<const T>& a,
-          const MatrixArgument<const T>& b, const T* beta, const MatrixArgument<T>& c)
+void gemm(const char* routine, const char* trans_a, const char* trans_b, const FortranInt* m,
+          const FortranInt* n, const FortranInt* k, const T* alpha,
+          const MatrixArgument<const T>& a, const MatrixArgument<const T>& b, const T* beta,
+          const MatrixArgument<T>& c)
 {
   const ContextGrid grid = grid_of(a.descriptor.context);
   const char op_a = upper_case(trans_a);
@@ -144,7 +147,7 @@ void gemm(const char* routine, const char* trans_a, const char* trans_b, const i
            std::to_string(*k);
   if (*alpha == T{} || *k == 0) return scale(routine, what, *beta, c, grid, shape_of(*m, *n));
   compute(grid, routine, what, [&](cubist::PgemmReport& report) {
-    const auto size = [](const int* number) { return static_cast<std::size_t>(*number); };
+    const auto size = [](const FortranInt* number) { return static_cast<std::size_t>(*number); };
     cubist::pgemm<T>(communicator_of(grid.context), op_of(op_a), op_of(op_b),
                      {size(m), size(n), size(k)}, *alpha, a.on(grid), b.on(grid), *beta, c.on(grid),
                      {.kept = kept_fraction(), .report = &report});
@@ -159,8 +162,8 @@ struct Sum
 {
   const char* routine;
   char op;
-  const int* m;
-  const int* n;
+  const FortranInt* m;
+  const FortranInt* n;
   int at_m;
   int at_a;
 
@@ -194,7 +197,7 @@ struct Sum
 };
 
 template <class T>
-void tran(const char* routine, char op, const int* m, const int* n, const T* alpha,
+void tran(const char* routine, char op, const FortranInt* m, const FortranInt* n, const T* alpha,
           const MatrixArgument<const T>& a, const T* beta, const MatrixArgument<T>& c)
 {
   const ContextGrid grid = grid_of(a.descriptor.context);
@@ -202,8 +205,9 @@ void tran(const char* routine, char op, const int* m, const int* n, const T* alp
 }
 
 template <class T>
-void geadd(const char* routine, const char* trans, const int* m, const int* n, const T* alpha,
-           const MatrixArgument<const T>& a, const T* beta, const MatrixArgument<T>& c)
+void geadd(const char* routine, const char* trans, const FortranInt* m, const FortranInt* n,
+           const T* alpha, const MatrixArgument<const T>& a, const T* beta,
+           const MatrixArgument<T>& c)
 {
   const ContextGrid grid = grid_of(a.descriptor.context);
   const char op = upper_case(trans);
@@ -213,8 +217,8 @@ void geadd(const char* routine, const char* trans, const int* m, const int* n, c
 }
 
 template <class T>
-void tradd(const char* routine, const char* uplo, const char* trans, const int* m, const int* n,
-           const T* alpha, const MatrixArgument<const T>& a, const T* beta,
+void tradd(const char* routine, const char* uplo, const char* trans, const FortranInt* m,
+           const FortranInt* n, const T* alpha, const MatrixArgument<const T>& a, const T* beta,
            const MatrixArgument<T>& c)
 {
   const ContextGrid grid = grid_of(a.descriptor.context);
@@ -244,20 +248,21 @@ inline void check_letters(ArgumentCheck& checks, std::initializer_list<LetterChe
 
 /// The text of a call for CUBIST_PBLAS=verbose.
 inline std::string text_of(std::initializer_list<const char*> letters,
-                           std::initializer_list<int> sizes)
+                           std::initializer_list<FortranInt> sizes)
 {
   std::string text;
   if (!is_verbose()) return text;
   for (const char* const letter : letters) text += upper_case(letter);
-  for (const int size : sizes)
+  for (const FortranInt size : sizes)
     text += (text.back() >= '0' && text.back() <= '9' ? " x " : " ") + std::to_string(size);
   return text;
 }
 
 template <class T>
-void symm(const char* routine, Symmetry symmetry, const char* side, const char* uplo, const int* m,
-          const int* n, const T* alpha, const MatrixArgument<const T>& a,
-          const MatrixArgument<const T>& b, const T* beta, const MatrixArgument<T>& c)
+void symm(const char* routine, Symmetry symmetry, const char* side, const char* uplo,
+          const FortranInt* m, const FortranInt* n, const T* alpha,
+          const MatrixArgument<const T>& a, const MatrixArgument<const T>& b, const T* beta,
+          const MatrixArgument<T>& c)
 {
   const ContextGrid grid = grid_of(a.descriptor.context);
   const bool is_left = upper_case(side) == 'L';
@@ -287,8 +292,8 @@ void symm(const char* routine, Symmetry symmetry, const char* side, const char* 
 /// p?trmm, or p?trsm if `solves`.
 template <class T>
 void triangular(const char* routine, bool solves, const char* side, const char* uplo,
-                const char* trans, const char* diag, const int* m, const int* n, const T* alpha,
-                const MatrixArgument<const T>& a, const MatrixArgument<T>& b)
+                const char* trans, const char* diag, const FortranInt* m, const FortranInt* n,
+                const T* alpha, const MatrixArgument<const T>& a, const MatrixArgument<T>& b)
 {
   const ContextGrid grid = grid_of(a.descriptor.context);
   const cubist::detail::SizeArgument rows{*m, 5};
@@ -321,7 +326,7 @@ void triangular(const char* routine, bool solves, const char* side, const char* 
 /// @param allowed letters of TRANS
 template <class T, class R>
 void syrk(const char* routine, Symmetry symmetry, const char* allowed, const char* uplo,
-          const char* trans, const int* n, const int* k, const R* alpha,
+          const char* trans, const FortranInt* n, const FortranInt* k, const R* alpha,
           const MatrixArgument<const T>& a, const R* beta, const MatrixArgument<T>& c)
 {
   const ContextGrid grid = grid_of(a.descriptor.context);
@@ -350,8 +355,9 @@ void syrk(const char* routine, Symmetry symmetry, const char* allowed, const cha
 /// p?gemr2d, or p?trmr2d with a trapezoid.
 /// @param E the type of the elements in the program, as large as T, of which they are bits here
 template <class T, class E>
-void gemr2d(const char* routine, const char* uplo, const char* diag, const int* m, const int* n,
-            const MatrixArgument<const E>& a, const MatrixArgument<E>& b, int context)
+void gemr2d(const char* routine, const char* uplo, const char* diag, const FortranInt* m,
+            const FortranInt* n, const MatrixArgument<const E>& a, const MatrixArgument<E>& b,
+            FortranInt context)
 {
   static_assert(sizeof(T) == sizeof(E));
   const ContextGrid grid = grid_of(context);
@@ -386,18 +392,29 @@ class OwnRoutine
   /// The routine, or null if this library computes the call.
   /// @param descriptor of a matrix of the call
   /// @param meets whether the processes of the context exchange anything in the call
-  [[nodiscard]] F* of_call(const int* descriptor, bool meets)
+  [[nodiscard]] F* of_call(const FortranInt* descriptor, bool meets)
   {
     return on_context(descriptor[1], meets);
   }
-  [[nodiscard]] F* on_context(int context, bool meets)
+  /// The same for a product, which may be left to ScaLAPACK.
+  [[nodiscard]] F* of_product(const FortranInt* descriptor, bool meets, const CallWork& call)
   {
-    if (meets ? all_compute(context, name_) : !is_off()) return nullptr;
+    F* const own = of_call(descriptor, meets);
+    const bool is_own = own != nullptr || (meets && is_left_to_scalapack(descriptor[1], call));
+    return is_own ? find() : nullptr;
+  }
+  [[nodiscard]] F* on_context(FortranInt context, bool meets)
+  {
+    return (meets ? all_compute(context, name_) : !is_off()) ? nullptr : find();
+  }
+
+ private:
+  [[nodiscard]] F* find()
+  {
     if (found_ == nullptr) found_ = reinterpret_cast<F*>(next_routine(name_));
     return found_;
   }
 
- private:
   const char* name_;
   F* found_ = nullptr;
 };
@@ -437,6 +454,8 @@ template <class T, class... Sizes>
       cubist::Shape, T, const cubist::BlockCyclicMatrix<const T>&, T,                              \
       const cubist::BlockCyclicMatrix<T>&, const cubist::PgemmOptions&);
 
+using cubist_pblas::FortranInt;
+
 // The symbols of a routine under the names that Fortran compilers give it. `lower` and `upper` are
 // its name.
 #define CUBIST_PBLAS_NAMES(lower, upper, parameters)                                               \
@@ -445,32 +464,39 @@ template <class T, class... Sizes>
   [[gnu::visibility("default"), gnu::alias(#lower "_")]] void upper parameters;                    \
   [[gnu::visibility("default"), gnu::alias(#lower "_")]] void upper##_ parameters;
 
-#define CUBIST_PBLAS_MATRIX(T, x) T *x, const int *i##x, const int *j##x, const int *desc##x
+#define CUBIST_PBLAS_MATRIX(T, x)                                                                  \
+  T *x, const FortranInt *i##x, const FortranInt *j##x, const FortranInt *desc##x
 
 // p?gemm
 #define CUBIST_PBLAS_GEMM(T, lower, upper)                                                         \
   [[gnu::visibility("default")]] void lower##_(                                                    \
-      const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k,          \
-      const T* alpha, CUBIST_PBLAS_MATRIX(const T, a), CUBIST_PBLAS_MATRIX(const T, b),            \
-      const T* beta, CUBIST_PBLAS_MATRIX(T, c))                                                    \
+      const char* trans_a, const char* trans_b, const FortranInt* m, const FortranInt* n,          \
+      const FortranInt* k, const T* alpha, CUBIST_PBLAS_MATRIX(const T, a),                        \
+      CUBIST_PBLAS_MATRIX(const T, b), const T* beta, CUBIST_PBLAS_MATRIX(T, c))                   \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
-    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n, k)))             \
+    if (auto* const own =                                                                          \
+            routine.of_product(desca, cubist_pblas::meets(alpha, m, n, k),                         \
+                               cubist_pblas::work_of(2.0 * *m * *n * *k, {trans_a, trans_b},       \
+                                                     {*m, *n, *k, *ia, *ja, *ib, *jb, *ic, *jc},   \
+                                                     {desca, descb, descc})))                      \
       return own(trans_a, trans_b, m, n, k, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c,    \
                  ic, jc, descc);                                                                   \
     cubist_pblas::gemm<T>(#upper, trans_a, trans_b, m, n, k, alpha, {a, ia, ja, desca},            \
                           {b, ib, jb, descb}, beta, {c, ic, jc, descc});                           \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
-                     (const char*, const char*, const int*, const int*, const int*, const T*,      \
-                      const T*, const int*, const int*, const int*, const T*, const int*,          \
-                      const int*, const int*, const T*, T*, const int*, const int*, const int*))
+                     (const char*, const char*, const FortranInt*, const FortranInt*,              \
+                      const FortranInt*, const T*, const T*, const FortranInt*, const FortranInt*, \
+                      const FortranInt*, const T*, const FortranInt*, const FortranInt*,           \
+                      const FortranInt*, const T*, T*, const FortranInt*, const FortranInt*,       \
+                      const FortranInt*))
 
 // p?tran, p?tranu and p?tranc
 #define CUBIST_PBLAS_TRAN(T, lower, upper, op)                                                     \
-  [[gnu::visibility("default")]] void lower##_(const int* m, const int* n, const T* alpha,         \
-                                               CUBIST_PBLAS_MATRIX(const T, a), const T* beta,     \
-                                               CUBIST_PBLAS_MATRIX(T, c))                          \
+  [[gnu::visibility("default")]] void lower##_(const FortranInt* m, const FortranInt* n,           \
+                                               const T* alpha, CUBIST_PBLAS_MATRIX(const T, a),    \
+                                               const T* beta, CUBIST_PBLAS_MATRIX(T, c))           \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
     if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
@@ -478,14 +504,15 @@ template <class T, class... Sizes>
     cubist_pblas::tran<T>(#upper, op, m, n, alpha, {a, ia, ja, desca}, beta, {c, ic, jc, descc});  \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
-                     (const int*, const int*, const T*, const T*, const int*, const int*,          \
-                      const int*, const T*, T*, const int*, const int*, const int*))
+                     (const FortranInt*, const FortranInt*, const T*, const T*, const FortranInt*, \
+                      const FortranInt*, const FortranInt*, const T*, T*, const FortranInt*,       \
+                      const FortranInt*, const FortranInt*))
 
 // p?geadd
 #define CUBIST_PBLAS_GEADD(T, lower, upper)                                                        \
-  [[gnu::visibility("default")]] void lower##_(const char* trans, const int* m, const int* n,      \
-                                               const T* alpha, CUBIST_PBLAS_MATRIX(const T, a),    \
-                                               const T* beta, CUBIST_PBLAS_MATRIX(T, c))           \
+  [[gnu::visibility("default")]] void lower##_(                                                    \
+      const char* trans, const FortranInt* m, const FortranInt* n, const T* alpha,                 \
+      CUBIST_PBLAS_MATRIX(const T, a), const T* beta, CUBIST_PBLAS_MATRIX(T, c))                   \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
     if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
@@ -494,14 +521,15 @@ template <class T, class... Sizes>
                            {c, ic, jc, descc});                                                    \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
-                     (const char*, const int*, const int*, const T*, const T*, const int*,         \
-                      const int*, const int*, const T*, T*, const int*, const int*, const int*))
+                     (const char*, const FortranInt*, const FortranInt*, const T*, const T*,       \
+                      const FortranInt*, const FortranInt*, const FortranInt*, const T*, T*,       \
+                      const FortranInt*, const FortranInt*, const FortranInt*))
 
 // p?tradd
 #define CUBIST_PBLAS_TRADD(T, lower, upper)                                                        \
   [[gnu::visibility("default")]] void lower##_(                                                    \
-      const char* uplo, const char* trans, const int* m, const int* n, const T* alpha,             \
-      CUBIST_PBLAS_MATRIX(const T, a), const T* beta, CUBIST_PBLAS_MATRIX(T, c))                   \
+      const char* uplo, const char* trans, const FortranInt* m, const FortranInt* n,               \
+      const T* alpha, CUBIST_PBLAS_MATRIX(const T, a), const T* beta, CUBIST_PBLAS_MATRIX(T, c))   \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
     if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
@@ -510,69 +538,84 @@ template <class T, class... Sizes>
                            {c, ic, jc, descc});                                                    \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
-                     (const char*, const char*, const int*, const int*, const T*, const T*,        \
-                      const int*, const int*, const int*, const T*, T*, const int*, const int*,    \
-                      const int*))
+                     (const char*, const char*, const FortranInt*, const FortranInt*, const T*,    \
+                      const T*, const FortranInt*, const FortranInt*, const FortranInt*, const T*, \
+                      T*, const FortranInt*, const FortranInt*, const FortranInt*))
 
 // p?symm and p?hemm
 #define CUBIST_PBLAS_SYMM(T, lower, upper, symmetry)                                               \
   [[gnu::visibility("default")]] void lower##_(                                                    \
-      const char* side, const char* uplo, const int* m, const int* n, const T* alpha,              \
-      CUBIST_PBLAS_MATRIX(const T, a), CUBIST_PBLAS_MATRIX(const T, b), const T* beta,             \
-      CUBIST_PBLAS_MATRIX(T, c))                                                                   \
+      const char* side, const char* uplo, const FortranInt* m, const FortranInt* n,                \
+      const T* alpha, CUBIST_PBLAS_MATRIX(const T, a), CUBIST_PBLAS_MATRIX(const T, b),            \
+      const T* beta, CUBIST_PBLAS_MATRIX(T, c))                                                    \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
-    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
+    if (auto* const own = routine.of_product(                                                      \
+            desca, cubist_pblas::meets(alpha, m, n),                                               \
+            cubist_pblas::work_of(2.0 * *m * *n * (*side == 'L' || *side == 'l' ? *m : *n),        \
+                                  {side, uplo}, {*m, *n, *ia, *ja, *ib, *jb, *ic, *jc},            \
+                                  {desca, descb, descc})))                                         \
       return own(side, uplo, m, n, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c, ic, jc,     \
                  descc);                                                                           \
     cubist_pblas::symm<T>(#upper, cubist::Symmetry::symmetry, side, uplo, m, n, alpha,             \
                           {a, ia, ja, desca}, {b, ib, jb, descb}, beta, {c, ic, jc, descc});       \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
-                     (const char*, const char*, const int*, const int*, const T*, const T*,        \
-                      const int*, const int*, const int*, const T*, const int*, const int*,        \
-                      const int*, const T*, T*, const int*, const int*, const int*))
+                     (const char*, const char*, const FortranInt*, const FortranInt*, const T*,    \
+                      const T*, const FortranInt*, const FortranInt*, const FortranInt*, const T*, \
+                      const FortranInt*, const FortranInt*, const FortranInt*, const T*, T*,       \
+                      const FortranInt*, const FortranInt*, const FortranInt*))
 
 // p?trmm and p?trsm
 #define CUBIST_PBLAS_TRIANGULAR(T, lower, upper, solves)                                           \
   [[gnu::visibility("default")]] void lower##_(                                                    \
-      const char* side, const char* uplo, const char* trans, const char* diag, const int* m,       \
-      const int* n, const T* alpha, CUBIST_PBLAS_MATRIX(const T, a), CUBIST_PBLAS_MATRIX(T, b))    \
+      const char* side, const char* uplo, const char* trans, const char* diag,                     \
+      const FortranInt* m, const FortranInt* n, const T* alpha, CUBIST_PBLAS_MATRIX(const T, a),   \
+      CUBIST_PBLAS_MATRIX(T, b))                                                                   \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
-    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, m, n)))                \
+    if (auto* const own = routine.of_product(                                                      \
+            desca, cubist_pblas::meets(alpha, m, n),                                               \
+            cubist_pblas::work_of(1.0 * *m * *n * (*side == 'L' || *side == 'l' ? *m : *n),        \
+                                  {side, uplo, trans, diag}, {*m, *n, *ia, *ja, *ib, *jb},         \
+                                  {desca, descb})))                                                \
       return own(side, uplo, trans, diag, m, n, alpha, a, ia, ja, desca, b, ib, jb, descb);        \
     cubist_pblas::triangular<T>(#upper, solves, side, uplo, trans, diag, m, n, alpha,              \
                                 {a, ia, ja, desca}, {b, ib, jb, descb});                           \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
-                     (const char*, const char*, const char*, const char*, const int*, const int*,  \
-                      const T*, const T*, const int*, const int*, const int*, T*, const int*,      \
-                      const int*, const int*))
+                     (const char*, const char*, const char*, const char*, const FortranInt*,       \
+                      const FortranInt*, const T*, const T*, const FortranInt*, const FortranInt*, \
+                      const FortranInt*, T*, const FortranInt*, const FortranInt*,                 \
+                      const FortranInt*))
 
 // p?syrk and p?herk; R is the type of their factors
 #define CUBIST_PBLAS_SYRK(T, R, lower, upper, symmetry, allowed)                                   \
   [[gnu::visibility("default")]] void lower##_(                                                    \
-      const char* uplo, const char* trans, const int* n, const int* k, const R* alpha,             \
-      CUBIST_PBLAS_MATRIX(const T, a), const R* beta, CUBIST_PBLAS_MATRIX(T, c))                   \
+      const char* uplo, const char* trans, const FortranInt* n, const FortranInt* k,               \
+      const R* alpha, CUBIST_PBLAS_MATRIX(const T, a), const R* beta, CUBIST_PBLAS_MATRIX(T, c))   \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
-    if (auto* const own = routine.of_call(desca, cubist_pblas::meets(alpha, n, k)))                \
+    if (auto* const own = routine.of_product(                                                      \
+            desca, cubist_pblas::meets(alpha, n, k),                                               \
+            cubist_pblas::work_of(1.0 * *n * *n * *k, {uplo, trans}, {*n, *k, *ia, *ja, *ic, *jc}, \
+                                  {desca, descc})))                                                \
       return own(uplo, trans, n, k, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);              \
     cubist_pblas::syrk<T, R>(#upper, cubist::Symmetry::symmetry, allowed, uplo, trans, n, k,       \
                              alpha, {a, ia, ja, desca}, beta, {c, ic, jc, descc});                 \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
-                     (const char*, const char*, const int*, const int*, const R*, const T*,        \
-                      const int*, const int*, const int*, const R*, T*, const int*, const int*,    \
-                      const int*))
+                     (const char*, const char*, const FortranInt*, const FortranInt*, const R*,    \
+                      const T*, const FortranInt*, const FortranInt*, const FortranInt*, const R*, \
+                      T*, const FortranInt*, const FortranInt*, const FortranInt*))
 
 // p?gemr2d and p?trmr2d, and the C functions Cp?gemr2d and Cp?trmr2d, which ScaLAPACK's routines of
 // Fortran call; T is a scalar that is as large as E, the type of the elements
 #define CUBIST_PBLAS_GEMR2D(T, E, lower, upper)                                                    \
-  [[gnu::visibility("default")]] void C##lower(int m, int n, const E* a, int ia, int ja,           \
-                                               const int* desca, E* b, int ib, int jb,             \
-                                               const int* descb, int context)                      \
+  [[gnu::visibility("default")]] void C##lower(                                                    \
+      FortranInt m, FortranInt n, const E* a, FortranInt ia, FortranInt ja,                        \
+      const FortranInt* desca, E* b, FortranInt ib, FortranInt jb, const FortranInt* descb,        \
+      FortranInt context)                                                                          \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(C##lower)> routine{"C" #lower};                       \
     if (auto* const own = routine.on_context(context, m > 0 && n > 0))                             \
@@ -580,19 +623,21 @@ template <class T, class... Sizes>
     cubist_pblas::gemr2d<T, E>(#upper, nullptr, nullptr, &m, &n, {a, &ia, &ja, desca, true},       \
                                {b, &ib, &jb, descb, true}, context);                               \
   }                                                                                                \
-  [[gnu::visibility("default")]] void lower##_(const int* m, const int* n,                         \
-                                               CUBIST_PBLAS_MATRIX(const E, a),                    \
-                                               CUBIST_PBLAS_MATRIX(E, b), const int* context)      \
+  [[gnu::visibility("default")]] void lower##_(                                                    \
+      const FortranInt* m, const FortranInt* n, CUBIST_PBLAS_MATRIX(const E, a),                   \
+      CUBIST_PBLAS_MATRIX(E, b), const FortranInt* context)                                        \
   {                                                                                                \
     C##lower(*m, *n, a, *ia, *ja, desca, b, *ib, *jb, descb, *context);                            \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
-                     (const int*, const int*, const E*, const int*, const int*, const int*, E*,    \
-                      const int*, const int*, const int*, const int*))
+                     (const FortranInt*, const FortranInt*, const E*, const FortranInt*,           \
+                      const FortranInt*, const FortranInt*, E*, const FortranInt*,                 \
+                      const FortranInt*, const FortranInt*, const FortranInt*))
 #define CUBIST_PBLAS_TRMR2D(T, E, lower, upper)                                                    \
-  [[gnu::visibility("default")]] void C##lower(const char* uplo, const char* diag, int m, int n,   \
-                                               const E* a, int ia, int ja, const int* desca, E* b, \
-                                               int ib, int jb, const int* descb, int context)      \
+  [[gnu::visibility("default")]] void C##lower(                                                    \
+      const char* uplo, const char* diag, FortranInt m, FortranInt n, const E* a, FortranInt ia,   \
+      FortranInt ja, const FortranInt* desca, E* b, FortranInt ib, FortranInt jb,                  \
+      const FortranInt* descb, FortranInt context)                                                 \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(C##lower)> routine{"C" #lower};                       \
     if (auto* const own = routine.on_context(context, m > 0 && n > 0))                             \
@@ -600,12 +645,13 @@ template <class T, class... Sizes>
     cubist_pblas::gemr2d<T, E>(#upper, uplo, diag, &m, &n, {a, &ia, &ja, desca, true},             \
                                {b, &ib, &jb, descb, true}, context);                               \
   }                                                                                                \
-  [[gnu::visibility("default")]] void lower##_(const char* uplo, const char* diag, const int* m,   \
-                                               const int* n, CUBIST_PBLAS_MATRIX(const E, a),      \
-                                               CUBIST_PBLAS_MATRIX(E, b), const int* context)      \
+  [[gnu::visibility("default")]] void lower##_(                                                    \
+      const char* uplo, const char* diag, const FortranInt* m, const FortranInt* n,                \
+      CUBIST_PBLAS_MATRIX(const E, a), CUBIST_PBLAS_MATRIX(E, b), const FortranInt* context)       \
   {                                                                                                \
     C##lower(uplo, diag, *m, *n, a, *ia, *ja, desca, b, *ib, *jb, descb, *context);                \
   }                                                                                                \
   CUBIST_PBLAS_NAMES(lower, upper,                                                                 \
-                     (const char*, const char*, const int*, const int*, const E*, const int*,      \
-                      const int*, const int*, E*, const int*, const int*, const int*, const int*))
+                     (const char*, const char*, const FortranInt*, const FortranInt*, const E*,    \
+                      const FortranInt*, const FortranInt*, const FortranInt*, E*,                 \
+                      const FortranInt*, const FortranInt*, const FortranInt*, const FortranInt*))

@@ -126,7 +126,8 @@ class PblasSession
   {
     MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
     // There is no helper thread, because the program may have initialised MPI for one thread.
-    progress_ = std::make_shared<MpiProgress>(control_, false);
+    // A program may have hundreds of contexts, so they begin with little memory.
+    progress_ = std::make_shared<MpiProgress>(control_, false, std::nullopt, 2);
     MPI_Comm node = MPI_COMM_NULL;
     MPI_Comm_split_type(control_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     const Cores cores = Cores::of(node);

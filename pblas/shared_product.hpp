@@ -17,10 +17,9 @@
 // memory, and afterwards adds up its elements of C. The way with the least predicted time is
 // chosen.
 //
-// Of a triangle of C, as syrk computes it, a rank multiplies the rectangles that are inside of it,
-// which halving its part of C finds; blocks that the diagonal cuts are multiplied whole, and what
-// is inside is added. Equal parts are those of K then, because those of M and N would be unequal
-// work.
+// Of a triangle of C, as syrk computes it, a rank multiplies what is inside
+// (foreign/triangular.hpp). Equal parts are those of K then, because those of M and N would be
+// unequal work.
 //
 // If the panels would be larger than a limit, K is cut into slabs, which are multiplied one after
 // the other.
@@ -51,6 +50,7 @@
 #include <cubist/foreign/index_set.hpp>
 #include <cubist/foreign/matrix_part.hpp>
 #include <cubist/foreign/pgemm.hpp>
+#include <cubist/foreign/triangular.hpp>
 #include <cubist/machine/gemm_rates.hpp>
 #include <cubist/memory/leading_dimension.hpp>
 
@@ -357,12 +357,11 @@ class SharedProduct final : public PlannedProduct
             blocks(call.b, op_b_ != Op::none, col_groups_, size_.n, b_)};
   }
 
-  /// Keeps the indices of the rows and columns that this rank computes a part of.
+  /// Keeps the indices of the rows and columns that this rank computes a part of. Its array is the
+  /// transpose, by rows.
   void find_indices(const IndexSet& rows, const IndexSet& cols)
   {
-    if (part_ == MatrixPart::all) return;
-    rows_ = indices(rows);
-    cols_ = indices(cols);
+    if (part_ != MatrixPart::all) triangle_ = {transposed(part_), indices(cols), indices(rows)};
   }
 
   /// C^T (columns of group j, rows of group i) = alpha op(B)^T op(A)^T + beta C^T, summed over some
@@ -381,56 +380,9 @@ class SharedProduct final : public PlannedProduct
                         stored(a_, i, row, out.cols(), op_a_ == Op::none), factor, out);
     };
     if (part_ == MatrixPart::all) return block(0, 0, beta, c);
-    multiply_inside(0, 0, beta, c, block);
-  }
-
-  /// Multiplies what is inside of the part, by halves.
-  /// @param row  @param col where the view begins in the rows and columns of this rank
-  template <class Block>
-  void multiply_inside(std::size_t row, std::size_t col, T beta, MatrixView<T> c,
-                       const Block& block) const
-  {
-    if (c.size() == 0) return;
-    constexpr std::size_t smallest = 64;
-    const std::size_t rows = c.cols();
-    const std::size_t cols = c.rows();
-    const bool is_lower = part_ == MatrixPart::lower;
-    const std::size_t top = rows_[row];
-    const std::size_t bottom = rows_[row + rows - 1];
-    const std::size_t left = cols_[col];
-    const std::size_t right = cols_[col + cols - 1];
-    if (is_lower ? bottom < left : top > right) return;
-    if (is_lower ? top >= right : bottom <= left) return block(row, col, beta, c);
-    if (rows > smallest && rows >= cols)
-    {
-      const std::size_t h = pad(rows / 2, smallest);
-      multiply_inside(row, col, beta, c.block(0, 0, {cols, h}), block);
-      multiply_inside(row + h, col, beta, c.block(0, h, {cols, rows - h}), block);
-      return;
-    }
-    if (cols > smallest)
-    {
-      const std::size_t h = pad(cols / 2, smallest);
-      multiply_inside(row, col, beta, c.block(0, 0, {h, rows}), block);
-      multiply_inside(row, col + h, beta, c.block(h, 0, {cols - h, rows}), block);
-      return;
-    }
-    std::array<T, smallest * smallest> values;
-    const MatrixView<T> whole{values.data(), c.shape()};
-    block(row, col, T{}, whole);
-    const Combine<T> combine{T{1}, false, beta};
-    const auto first = rows_.begin() + static_cast<std::ptrdiff_t>(row);
-    const auto last = first + static_cast<std::ptrdiff_t>(rows);
-    for (std::size_t j = 0; j < cols; ++j)
-    {
-      const std::size_t of_column = cols_[col + j];
-      const auto cut = is_lower ? std::lower_bound(first, last, of_column)
-                                : std::upper_bound(first, last, of_column);
-      const auto before = static_cast<std::size_t>(cut - first);
-      const std::size_t begin = is_lower ? before : 0;
-      copy_rows(whole.row(j) + begin, 0, c.row(j) + begin, 0, 1, is_lower ? rows - before : before,
-                combine);
-    }
+    triangle_.multiply(beta, c, [&](std::size_t col, std::size_t row, T factor, MatrixView<T> out) {
+      block(row, col, factor, out);
+    });
   }
 
   /// This rank's part of a cut, in shared memory.
@@ -490,12 +442,11 @@ class SharedProduct final : public PlannedProduct
   std::vector<Slab> slabs_;
   Panels a_;
   Panels b_;
-  Panels c_;                  // the panels of a cut
-  std::size_t elements_ = 0;  // elements in shared memory
-  CommonBlocks c_blocks_;     // of all m x n parts of a cut
-  Rectangle own_;             // without a cut: the groups of this rank's part of C, and its shape
-  std::vector<std::size_t> rows_;  // of what this rank computes, if it is a part
-  std::vector<std::size_t> cols_;
+  Panels c_;                    // the panels of a cut
+  std::size_t elements_ = 0;    // elements in shared memory
+  CommonBlocks c_blocks_;       // of all m x n parts of a cut
+  Rectangle own_;               // without a cut: the groups of this rank's part of C, and its shape
+  TriangleOfProduct triangle_;  // of what this rank computes, if it is a part
   std::size_t own_row_ = 0;
   std::size_t own_col_ = 0;
 };

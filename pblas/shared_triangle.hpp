@@ -10,11 +10,15 @@
 //      the right: they are independent, and the triangle is read where it is;
 //   3. each rank copies its elements of the result back.
 //
+// For trmm and trsm, B is not copied if the ranks that have columns of it (rows) have whole ones,
+// as in the steps of a factorisation: each calls BLAS for its columns where they are.
+//
 // Memory: A, B, and for symm C once, on all ranks together. Words: none.
 
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
+#include <vector>
 
 #include <cubist/comm/mpi/communicator.hpp>
 #include <cubist/core/block.hpp>
@@ -124,6 +128,58 @@ struct SharedMatrix
   [[nodiscard]] IndexSet all_cols() const { return IndexSet::interval(0, shape.cols); }
 };
 
+/// The number of processes that have columns of B (rows, if A is on the right), or 0 unless each
+/// has them whole.
+[[nodiscard]] inline std::size_t holders_of_lines(Side side, const SubMatrixPlace& b, Shape shape)
+{
+  const auto parts = [](const std::vector<IndexSet>& sets, std::size_t begin, std::size_t size) {
+    return static_cast<std::size_t>(
+        std::count_if(sets.begin(), sets.end(),
+                      [&](const IndexSet& set) { return set.window(begin, size).size() > 0; }));
+  };
+  const std::size_t rows = parts(row_sets(b.layout), b.i, shape.rows);
+  const std::size_t cols = parts(col_sets(b.layout), b.j, shape.cols);
+  if (side == Side::left) return rows == 1 ? cols : 0;
+  return cols == 1 ? rows : 0;
+}
+
+/// Begins a product with so many elements in memory that all ranks share.
+/// @throws CommunicationError, on all ranks, where the system has not so much shared memory
+template <class T>
+[[nodiscard]] T* begin_shared(PblasSession& session, std::size_t elements)
+{
+  T* const memory =
+      reinterpret_cast<T*>(session.shared().begin(session.world(), elements * sizeof(T)));
+  require<CommunicationError>(memory != nullptr, "got a product that needs ", elements * sizeof(T),
+                              " bytes of memory that its ranks share, which the system refused, so "
+                              "it cannot be computed; free memory, or lower the limit of its "
+                              "workspace");
+  session.world().barrier();  // no rank reads the matrices of the last product any more
+  return memory;
+}
+
+/// Calls f(A, mine) with the triangle in shared memory, and the elements of B that this rank has.
+/// @pre holders_of_lines(…) > 0
+template <class T, class F>
+void with_shared_triangle_alone(PblasSession& session, std::size_t kept, Triangle triangle,
+                                const PlacedMatrix<const T>& a, const PlacedMatrix<T>& b,
+                                PgemmReport& report, F f)
+{
+  auto& world = session.world();
+  T* memory = begin_shared<T>(session, SharedMatrix<T>::elements(a.shape()));
+  const SharedMatrix<T> shared_a{memory, a.shape()};
+  const BlasThreads of_each{session.threads()};
+  time_into(report.conversion, [&] { shared_a.read(a, part_of(triangle), world.rank()); });
+  world.barrier();
+  const LocalPart part = local_part(b.whole.place, b.size, world.rank());
+  if (part.shape.size() > 0)
+    time_into(report.product, [&] {
+      f(shared_a, MatrixView<T>{b.whole.data + part.row + part.col * b.whole.ld, part.shape.cols,
+                                part.shape.rows, b.whole.ld});
+    });
+  session.shared().end(kept);
+}
+
 /// Calls f(A, C) with the triangle and B in shared memory, and adds the elements of C to `to`.
 /// C is B, or a third matrix if `apart`.
 /// @throws CommunicationError, on all ranks, where the system has not so much shared memory
@@ -136,16 +192,11 @@ void with_shared_triangle(PblasSession& session, std::size_t kept, Triangle tria
   const int rank = world.rank();
   const std::size_t elements =
       SharedMatrix<T>::elements(a.shape()) + (apart ? 2 : 1) * SharedMatrix<T>::elements(b.shape());
-  T* memory = reinterpret_cast<T*>(session.shared().begin(world, elements * sizeof(T)));
-  require<CommunicationError>(memory != nullptr, "got a product that needs ", elements * sizeof(T),
-                              " bytes of memory that its ranks share, which the system refused, so "
-                              "it cannot be computed; free memory, or lower the limit of its "
-                              "workspace");
+  T* memory = begin_shared<T>(session, elements);
   const SharedMatrix<T> shared_a{memory, a.shape()};
   const SharedMatrix<T> shared_b{memory, b.shape()};
   const SharedMatrix<T> shared_c = apart ? SharedMatrix<T>{memory, b.shape()} : shared_b;
   const BlasThreads of_each{session.threads()};
-  world.barrier();  // no rank reads the matrices of the last product any more
   time_into(report.conversion, [&] {
     shared_a.read(a, part_of(triangle), rank);
     shared_b.read(b, MatrixPart::all, rank);

@@ -2,9 +2,9 @@
 #pragma once
 
 // Products of block-cyclic matrices with one triangle (foreign/pgemm.hpp), by the steps of
-// foreign/triangular.hpp. Rectangles are products of pgemm. Where ranks share memory, a triangle is
-// one block (shared_triangle.hpp), unless B has so few columns that ranks would be idle, or memory
-// is limited; and syrk is one product, of which a triangle is computed (shared_product.hpp).
+// foreign/triangular.hpp. Products are those of pgemm. Where ranks share memory, a triangle is one
+// block (shared_triangle.hpp), unless B has so few columns that ranks would be idle, or memory is
+// limited; and syrk is one product, of which a triangle is computed (shared_product.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -37,6 +37,26 @@ namespace cubist::CUBIST_ABI
 
 namespace detail
 {
+
+/// The layout of a sub-matrix as a whole matrix.
+[[nodiscard]] inline BlockCyclic layout_of(const SubMatrixPlace& x, Shape shape)
+{
+  BlockCyclic layout{x.layout};
+  layout.shape = shape;
+  const auto move = [](std::size_t at, std::size_t block, std::size_t& first, int& source,
+                       int parts) {
+    if (first == 0) first = block;
+    if (at < first) return void(first -= at);
+    const std::size_t blocks = 1 + (at - first) / block;
+    if (source >= 0)
+      source = static_cast<int>((static_cast<std::size_t>(source) + blocks) %
+                                static_cast<std::size_t>(parts));
+    first = block - (at - first) % block;
+  };
+  move(x.i, layout.block.rows, layout.first_block.rows, layout.row_source, layout.grid.rows);
+  move(x.j, layout.block.cols, layout.first_block.cols, layout.col_source, layout.grid.cols);
+  return layout;
+}
 
 /// The steps of foreign/triangular.hpp on a communicator.
 template <PblasScalar T>
@@ -110,10 +130,16 @@ class PblasSteps
 
   void symm(const SymmetricOperand& how, T alpha, const In& a, const In& b, T beta, const Out& c)
   {
-    ++blocks_;
     auto& world = session_.world();
-    if (!shares_)
-      return symm_block(HostEngine{}, world, how, alpha, foreign(a), foreign(b), beta, foreign(c));
+    if (!shares_ || cut(a.size.rows) > 0)
+    {
+      const BlockCyclic layout = layout_of(a.whole.place, a.size);
+      TemporaryMatrix<T> full{world, layout};
+      time_into(report_.conversion, [&] { complete(world, how, foreign(a), full.matrix()); });
+      const In all{{{layout}, full.memory().data(), full.matrix().arrays()[0].ld}, a.size};
+      return multiply_from(*this, how.side, Op::none, alpha, all, b, beta, c);
+    }
+    ++blocks_;
     with_shared_triangle<T>(session_, kept_, how.triangle, a, b, beta, c, true, report_,
                             [&](const auto& all_a, const auto& all_b, const auto& all_c) {
                               SymmetricOperand of_transposes{how};
@@ -131,8 +157,8 @@ class PblasSteps
   {
     ++blocks_;
     if (!shares_)
-      return syrk_block(HostEngine{}, session_.world(), triangle, op, symmetry, alpha, foreign(a),
-                        beta, foreign(c));
+      return syrk_on_grid(HostEngine{}, session_.world(), layout_of(c.whole.place, c.size),
+                          triangle, op, symmetry, alpha, foreign(a), beta, foreign(c));
     const Op mirror = mirror_of(symmetry);
     const std::size_t n = c.size.rows;
     const LocalArray<const T> array{a.whole.data, a.whole.ld};
@@ -153,7 +179,7 @@ class PblasSteps
     if (!report_.chosen.empty()) return;
     report_.chosen = join({shares_ ? "in shared memory, " : "", blocks_,
                            blocks_ == 1 ? " block of the triangle, " : " blocks of the triangle, ",
-                           products_, " products of rectangles"});
+                           products_, products_ == 1 ? " product" : " products"});
     if (shares_) report_kept(report_, session_.shared().kept());
   }
 
@@ -176,19 +202,34 @@ class PblasSteps
     if (!shares_)
       return multiply_block(HostEngine{}, world, solves, how, alpha, foreign(a), foreign(b));
     // BLAS gets the transposes, which are stored by rows.
-    with_shared_triangle<T>(session_, kept_, how.triangle, a, b, T{}, b, false, report_,
-                            [&](const auto& all_a, const auto& all_b, const auto&) {
-                              TriangularOperand of_transposes{how};
-                              of_transposes.side = opposite(how.side);
-                              of_transposes.triangle = opposite(how.triangle);
-                              const MatrixView<const T> triangle{all_a.transposed()};
-                              const MatrixView<T> mine =
-                                  all_b.share(how.side == Side::left, world.rank(), world.size());
-                              if (solves)
-                                HostEngine{}.trsm(of_transposes, alpha, triangle, mine);
-                              else
-                                HostEngine{}.trmm(of_transposes, alpha, triangle, mine);
-                            });
+    const auto compute = [&](const SharedMatrix<T>& all_a, MatrixView<T> mine) {
+      TriangularOperand of_transposes{how};
+      of_transposes.side = opposite(how.side);
+      of_transposes.triangle = opposite(how.triangle);
+      const MatrixView<const T> triangle{all_a.transposed()};
+      if (solves)
+        HostEngine{}.trsm(of_transposes, alpha, triangle, mine);
+      else
+        HostEngine{}.trmm(of_transposes, alpha, triangle, mine);
+    };
+    if (is_in_place(how.side, b))
+      return with_shared_triangle_alone<T>(session_, kept_, how.triangle, a, b, report_, compute);
+    with_shared_triangle<T>(
+        session_, kept_, how.triangle, a, b, T{}, b, false, report_,
+        [&](const auto& all_a, const auto& all_b, const auto&) {
+          compute(all_a, all_b.share(how.side == Side::left, world.rank(), world.size()));
+        });
+  }
+
+  /// Whether B stays where it is. Then only some processes may compute, so it takes longer unless
+  /// they have all cores, or copies would take as long as the product.
+  [[nodiscard]] bool is_in_place(Side side, const Out& b) const
+  {
+    constexpr std::size_t most_rows = 256;
+    const std::size_t holders = holders_of_lines(side, b.whole.place, b.size);
+    const int workers = std::min(session_.cores(), session_.world().size());
+    return holders >= static_cast<std::size_t>(workers) ||
+           (holders > 0 && (side == Side::left ? b.size.rows : b.size.cols) <= most_rows);
   }
 
   PblasSession& session_;
@@ -297,7 +338,7 @@ void psymm(const boost::mpi::communicator& comm, const SymmetricOperand& how, Sh
             session, options,
             report,  triangular_call(how.side, how.triangle, shape, a.place, b.place, c.place),
             n,       shape.size() / n};
-        symm_by_halves(steps, how, alpha, placed_a, placed_b, beta, placed_c);
+        steps.symm(how, alpha, placed_a, placed_b, beta, placed_c);
         steps.report();
       });
 }
@@ -339,7 +380,7 @@ void psyrk(const boost::mpi::communicator& comm, Triangle triangle, Op op, Symme
                      require_apart_from_triangle("A", triangle, c, n, "C", a, op_shape(op, shape),
                                                  session.world().rank());
                      PblasSteps<T> steps{session, options, report, {}, n, 0};
-                     syrk_by_halves(steps, triangle, op, symmetry, alpha, placed_a, beta, placed_c);
+                     steps.syrk(triangle, op, symmetry, alpha, placed_a, beta, placed_c);
                      steps.report();
                    }
                    if (symmetry == Symmetry::hermitian) make_diagonal_real(to);

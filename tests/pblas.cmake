@@ -34,5 +34,20 @@ add_test(NAME "pblas: the library in some processes only" COMMAND
   $<TARGET_FILE:cubist_pblas>)
 set_tests_properties("pblas: the library in some processes only" PROPERTIES
   LABELS mpi TIMEOUT 240 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
-# Between hosts products are converted to a scheme.
+add_executable(cubist_pblas_integers64 pblas_library/integers64.cpp
+  "${PROJECT_SOURCE_DIR}/pblas/agreement.cpp" "${PROJECT_SOURCE_DIR}/pblas/blacs.cpp")
+target_include_directories(cubist_pblas_integers64 PRIVATE "${PROJECT_SOURCE_DIR}/pblas")
+target_compile_definitions(cubist_pblas_integers64 PRIVATE CUBIST_PBLAS_ILP64)
+target_link_libraries(cubist_pblas_integers64 PRIVATE cubist::mpi ${CMAKE_DL_LIBS} cubist_warnings)
+add_test(NAME "pblas: integers of 64 bits" COMMAND
+  ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:cubist_pblas_integers64>)
+set_tests_properties("pblas: integers of 64 bits" PROPERTIES
+  LABELS mpi TIMEOUT 60 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
+# Between hosts products are converted to a scheme, and small ones are left to ScaLAPACK, unless the setting is all.
 cubist_add_multihost_test("the laws of ScaLAPACK" cubist_pblas_laws 2 2)
+set_tests_properties("multihost: the laws of ScaLAPACK on 4 x 2 ranks" PROPERTIES ENVIRONMENT "CUBIST_PBLAS=all")
+cubist_add_multihost_test("small and new products" cubist_pblas_laws 1 repeated)
+set_tests_properties("multihost: small and new products on 4 x 1 ranks" PROPERTIES
+  ENVIRONMENT "CUBIST_PBLAS=verbose"
+  PASS_REGULAR_EXPRESSION "cubist: PDGEMM NN 320 x 320 x 320 on 1 x 4 processes: "
+  FAIL_REGULAR_EXPRESSION "PDGEMM NN 16;PDGEMM NN 320.*PDGEMM NN 320;wrong")

@@ -8,6 +8,9 @@
 #include <mpi.h>
 
 #include "cubist/backend/mpi.hpp"
+#include "cubist/foreign/block_cyclic.hpp"
+#include "cubist/foreign/conversion_plan.hpp"
+#include "cubist/foreign/distribution.hpp"
 #include "cubist/foreign/pgemm.hpp"
 
 #include "backend.hpp"
@@ -111,6 +114,29 @@ void check_all(const boost::mpi::communicator& world, std::size_t n, std::size_t
 }
 
 }  // namespace
+
+TEST_CASE("a sub-matrix lies as a whole matrix of the layout that is found for it")
+{
+  Dice dice{1};
+  for (int k = 0; k < 200; ++k)
+  {
+    const BlockCyclic whole{.shape = {40, 40},
+                            .block = {1 + dice(5), 1 + dice(5)},
+                            .grid = {2, 3},
+                            .row_source = dice.integer(3) - 1,
+                            .col_source = dice.integer(4) - 1,
+                            .first_block = {dice(6), dice(6)}};
+    const SubMatrixPlace place{whole, dice(20), dice(20)};
+    const Shape shape{1 + dice(20), 1 + dice(20)};
+    const Distribution found{detail::layout_of(place, shape)};
+    const Distribution wanted{place, shape};
+    for (int rank = 0; rank < 6; ++rank)
+    {
+      CHECK(found.held_shape(rank) == wanted.held_shape(rank));
+      CHECK(conversion_cost(found, wanted, Op::none).sent == 0);
+    }
+  }
+}
 
 TEST_CASE("products with a triangle in shared memory are those of the serial oracle")
 {

@@ -5,7 +5,7 @@
 // where nothing may be read, and every wrong argument that has a code.
 //
 // cubist_pblas_laws 5: fewer cases. cubist_pblas_laws overlap: a call that must end the job. scale:
-// a call that only scales C.
+// a call that only scales C. repeated: products of 16 and of 320, each twice.
 
 #include <algorithm>
 #include <array>
@@ -943,6 +943,33 @@ void overlap(double alpha)
             array.data(), &i[2], &i[3], x.b.data(), &one, array.data(), &i[4], &i[5], x.c.data());
 }
 
+/// Some products of squares, each twice.
+void repeat_products()
+{
+  int processes = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &processes);
+  const Grid grid{"R", 1, processes};
+  const Gemm<double> gemm{"pdgemm"};
+  const double one = 1;
+  const int first = 1;
+  for (const int n : {16, 320})
+  {
+    const int block = (n + processes - 1) / processes;
+    const std::array descriptor{1, grid.context, n, n, n, block, 0, 0, n};
+    const std::vector<double> a(static_cast<std::size_t>(n) * static_cast<std::size_t>(block), 1);
+    for (int call = 0; call < 2; ++call)
+    {
+      std::vector<double> c(a);
+      gemm.ours("N", "N", &n, &n, &n, &one, a.data(), &first, &first, descriptor.data(), a.data(),
+                &first, &first, descriptor.data(), &one, c.data(), &first, &first,
+                descriptor.data());
+      const int columns = std::clamp(n - grid.col * block, 0, block);
+      const auto computed = c.begin() + static_cast<std::ptrdiff_t>(columns) * n;
+      failures += std::all_of(c.begin(), computed, [n](double x) { return x == n + 1; }) ? 0 : 1;
+    }
+  }
+}
+
 template <class T>
 void compare_all(Random& random, const Grid& grid, int cases)
 {
@@ -965,6 +992,12 @@ int main(int argc, char** argv)
   if (argc > 1 && std::strcmp(argv[1], "scale") == 0)
   {
     overlap(0);
+    return MPI_Finalize();
+  }
+  if (argc > 1 && std::strcmp(argv[1], "repeated") == 0)
+  {
+    repeat_products();
+    if (failures > 0) std::printf("repeated products are wrong\n");
     return MPI_Finalize();
   }
   const int cases = argc > 1 ? std::atoi(argv[1]) : 20;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "cubist/core/block.hpp"
 
@@ -174,6 +175,16 @@ void for_each_common_run(const IndexSet& a, const IndexSet& b, F f)
   for_each_common_run(a, b,
                       [&](std::size_t, std::size_t size, std::size_t, std::size_t) { n += size; });
   return n;
+}
+
+/// The indices of a set, in their order.
+[[nodiscard]] inline std::vector<std::size_t> indices(const IndexSet& set)
+{
+  std::vector<std::size_t> all;
+  IndexRun run;
+  for (std::size_t at = 0; set.next(at, run); at = run.end)
+    for (std::size_t i = run.begin; i < run.end; ++i) all.push_back(i);
+  return all;
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -10,29 +10,43 @@
 //   trsm    B (M, N) = alpha op(A)^-1 B, or alpha B op(A)^-1         A triangular
 //   syrk    a triangle of C (N, N) = alpha op(A) op(A)^T + beta C, or with the adjoint
 //
-// The triangle is cut in two halves again and again, down to blocks of the diagonal:
+// For trmm and trsm the triangle is cut in two halves again and again, down to blocks of the
+// diagonal:
 //
 //        | A1     |      trsm, A on the left:  1. B1 = A1^-1 B1     trmm:  1. B2 = A2 B2
 //    A = |        |                            2. B2 -= A21 B1             2. B2 += A21 B1
 //        | A21 A2 |                            3. B2 = A2^-1 B2            3. B1 = A1 B1
 //
 // Steps 1 and 3 cut again; step 2 is a product of rectangles. Where op(A) is an upper triangle, or
-// A is on the right, the halves change places. symm adds A21 B1 to C2 and A21^T B2 to C1; syrk
-// computes C21 from both halves of A. So every stored element of A is multiplied as often as it
-// counts, and nothing is multiplied by a zero.
+// A is on the right, the halves change places. So every stored element of A is multiplied as often
+// as it counts, and nothing is multiplied by a zero. A block of the diagonal is solved or
+// multiplied by BLAS: each rank gets the block's triangle, and an equal part of the columns of B
+// (rows, if A is on the right), which are independent.
 //
-// A block of the diagonal is solved or multiplied by BLAS: each rank gets the block's triangle, and
-// an equal part of the columns of B (rows, if A is on the right), which are independent. For syrk
-// it gets an equal part of the columns of op(A), and the parts of C are summed.
+// symm is one product: the triangle goes to where the product needs A, and once more, transposed,
+// to where it needs the other one.
 //
-// Elements sent, for L cuts in halves: those of the products, which are 2^(l-1) of A / 2^l by B /
-// 2^l for l = 1 ... L, so A is sent half and B L / 2 times as often as in one product of the
-// matrices; and on each rank, for the blocks, M^2 / 2^(L+1) of A and 2 M N / P of B.
+// syrk leaves C on a grid of p x q ranks in a block-cyclic layout, of which rank (r, c) computes
+// what is inside of the triangle. For that it gets the rows of op(A) that are its rows of C, and
+// those that are its columns, some columns of op(A) at a time. If K is so much larger than N that
+// this would be more, it gets an equal part of the columns of op(A), and the sums are reduced.
+//
+// Elements sent. trmm and trsm, for L cuts in halves: those of the products, which are 2^(l-1) of
+// A / 2^l by B / 2^l for l = 1 ... L, so A is sent half and B L / 2 times as often as in one
+// product of the matrices; and on each rank, for the blocks, M^2 / 2^(L+1) of A and 2 M N / P of B.
+// symm: as a product of full matrices; but if that finds A where it needs it, N^2 / 2 (1 - 1 / q)
+// elements more on a grid of q x q ranks, those of the missing triangle. syrk: each rank receives
+// N K / p + N K / q elements, less those that it has, as in a product that leaves C in place.
+//
+// A rank that computes N / q rows of C = A B has to receive the elements of these rows of A that it
+// does not hold. If only one triangle is stored, a rank (r, c) with r != c holds half as many of
+// them as of a full matrix. So symm cannot send less than it does without sending C.
 //
 // Source: Elmroth, Gustavson, Jonsson, Kågström, "Recursive blocked algorithms and hybrid data
 // structures for dense matrix library software", SIAM Review 46 (2004), section 3.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -122,7 +136,7 @@ struct TriangleBlocks
 //   cut(n)                                   the rows of the first half of a triangle of n rows, or
 //                                            0 if it is one block
 //   multiply(op_a, op_b, alpha, a, b, beta, c)
-//   trsm, trmm, symm, syrk                   of one block, with the arguments below
+//   trsm, trmm                               of one block, with the arguments below
 
 /// C = alpha op(A) B + beta C, or with A on the right.
 template <class Steps, class T, class A, class B, class C>
@@ -165,45 +179,81 @@ void trmm_by_halves(Steps& steps, const TriangularOperand& how, T alpha, const A
   trmm_by_halves(steps, how, alpha, in_order ? blocks.second : blocks.first, rest);
 }
 
-template <class Steps, class T, class A, class B, class C>
-void symm_by_halves(Steps& steps, const SymmetricOperand& how, T alpha, const A& a, const B& b,
-                    T beta, const C& c)
+/// What a rank computes of C if only a triangle is wanted: the rectangles that are inside of it,
+/// which halving the rank's rows and columns finds; blocks that the diagonal cuts are multiplied
+/// whole, and what is inside is added.
+class TriangleOfProduct
 {
-  const std::size_t h = steps.cut(a.shape().rows);
-  if (h == 0) return steps.symm(how, alpha, a, b, beta, c);
-  const TriangleBlocks<A> blocks{a, how.triangle, h};
-  const Halves<B> in{b, how.side, h};
-  const Halves<C> out{c, how.side, h};
-  symm_by_halves(steps, how, alpha, blocks.first, in.first, beta, out.first);
-  symm_by_halves(steps, how, alpha, blocks.second, in.second, beta, out.second);
-  // The block multiplies the first half of B as it is stored if it is A21 on the left of B, or A12
-  // on its right.
-  const bool is_stored = (how.triangle == Triangle::lower) == (how.side == Side::left);
-  const Op mirror = mirror_of(how.symmetry);
-  multiply_from(steps, how.side, is_stored ? Op::none : mirror, alpha, blocks.between, in.first,
-                T{1}, out.second);
-  multiply_from(steps, how.side, is_stored ? mirror : Op::none, alpha, blocks.between, in.second,
-                T{1}, out.first);
-}
+ public:
+  TriangleOfProduct() = default;
+  /// @param rows, cols the indices of the rank's rows and columns, in their order
+  TriangleOfProduct(MatrixPart part, std::vector<std::size_t> rows, std::vector<std::size_t> cols)
+      : is_lower_{part == MatrixPart::lower},
+        rows_{std::move(rows)},
+        cols_{std::move(cols)}
+  {
+  }
 
-template <class Steps, class T, class A, class C>
-void syrk_by_halves(Steps& steps, Triangle triangle, Op op, Symmetry symmetry, T alpha, const A& a,
-                    T beta, const C& c)
-{
-  const std::size_t h = steps.cut(c.shape().rows);
-  if (h == 0) return steps.syrk(triangle, op, symmetry, alpha, a, beta, c);
-  const TriangleBlocks<C> blocks{c, triangle, h};
-  const Halves<A> halves{a, op == Op::none ? Side::left : Side::right, h};
-  syrk_by_halves(steps, triangle, op, symmetry, alpha, halves.first, beta, blocks.first);
-  syrk_by_halves(steps, triangle, op, symmetry, alpha, halves.second, beta, blocks.second);
-  const bool is_lower = triangle == Triangle::lower;
-  const Op mirror = mirror_of(symmetry);
-  steps.multiply(op == Op::none ? Op::none : mirror, op == Op::none ? mirror : Op::none, alpha,
-                 is_lower ? halves.second : halves.first, is_lower ? halves.first : halves.second,
-                 beta, blocks.between);
-}
+  /// @param multiply multiply(row, column, beta, out) is out = a product + beta out, where the view
+  /// `out` of C begins at this row and column
+  template <class T, class F>
+  void multiply(T beta, MatrixView<T> c, const F& multiply) const
+  {
+    multiply_inside(0, 0, beta, c, multiply);
+  }
 
-/// A matrix in new memory, stored by rows.
+ private:
+  template <class T, class F>
+  void multiply_inside(std::size_t row, std::size_t col, T beta, MatrixView<T> c,
+                       const F& multiply) const
+  {
+    if (c.size() == 0) return;
+    constexpr std::size_t smallest = 64;
+    const auto [rows, cols] = c.shape();
+    const std::size_t top = rows_[row];
+    const std::size_t bottom = rows_[row + rows - 1];
+    const std::size_t left = cols_[col];
+    const std::size_t right = cols_[col + cols - 1];
+    if (is_lower_ ? bottom < left : top > right) return;
+    if (is_lower_ ? top >= right : bottom <= left) return multiply(row, col, beta, c);
+    if (rows > smallest && rows >= cols)
+    {
+      const std::size_t h = pad(rows / 2, smallest);
+      multiply_inside(row, col, beta, c.block(0, 0, {h, cols}), multiply);
+      multiply_inside(row + h, col, beta, c.block(h, 0, {rows - h, cols}), multiply);
+      return;
+    }
+    if (cols > smallest)
+    {
+      const std::size_t h = pad(cols / 2, smallest);
+      multiply_inside(row, col, beta, c.block(0, 0, {rows, h}), multiply);
+      multiply_inside(row, col + h, beta, c.block(0, h, {rows, cols - h}), multiply);
+      return;
+    }
+    std::array<T, smallest * smallest> values;
+    const MatrixView<T> whole{values.data(), c.shape()};
+    multiply(row, col, T{}, whole);
+    const Combine<T> combine{T{1}, false, beta};
+    const auto first = cols_.begin() + static_cast<std::ptrdiff_t>(col);
+    const auto last = first + static_cast<std::ptrdiff_t>(cols);
+    for (std::size_t i = 0; i < rows; ++i)
+    {
+      const std::size_t of_row = rows_[row + i];
+      const auto cut =
+          is_lower_ ? std::upper_bound(first, last, of_row) : std::lower_bound(first, last, of_row);
+      const auto before = static_cast<std::size_t>(cut - first);
+      const std::size_t begin = is_lower_ ? 0 : before;
+      copy_rows(whole.row(i) + begin, 0, c.row(i) + begin, 0, 1, is_lower_ ? before : cols - before,
+                combine);
+    }
+  }
+
+  bool is_lower_ = true;
+  std::vector<std::size_t> rows_;
+  std::vector<std::size_t> cols_;
+};
+
+/// A matrix in new memory.
 template <Scalar T>
 class TemporaryMatrix
 {
@@ -212,12 +262,12 @@ class TemporaryMatrix
   template <Communicator C>
   [[nodiscard]] static TemporaryMatrix replicated(const C& world, Shape shape)
   {
-    return {world,
-            {.shape = shape,
-             .block = {std::max<std::size_t>(shape.rows, 1), std::max<std::size_t>(shape.cols, 1)},
-             .grid = {1, world.size()},
-             .col_source = -1,
-             .order = StorageOrder::row_major}};
+    return {world, BlockCyclic{.shape = shape,
+                               .block = {std::max<std::size_t>(shape.rows, 1),
+                                         std::max<std::size_t>(shape.cols, 1)},
+                               .grid = {1, world.size()},
+                               .col_source = -1,
+                               .order = StorageOrder::row_major}};
   }
   /// A block of columns on each rank, or of rows.
   template <Communicator C>
@@ -228,17 +278,23 @@ class TemporaryMatrix
   }
 
   [[nodiscard]] const ForeignMatrix<T>& matrix() const { return matrix_; }
-  /// The elements of this rank.
+  /// A matrix of any distribution.
+  template <Communicator C>
+  TemporaryMatrix(const C& world, const Distribution& d)
+      : shape_{d.local_arrays(world.rank()) == 0 ? Shape{} : d.local_shape(world.rank())},
+        memory_(shape_.size()),
+        matrix_{world, d, memory_.data(), leading_dimension(d.local_order(world.rank()))}
+  {
+  }
+
+  /// The elements of this rank, which are stored by rows.
   [[nodiscard]] MatrixView<T> local() { return {memory_.data(), shape_}; }
   [[nodiscard]] std::vector<T>& memory() { return memory_; }
 
  private:
-  template <Communicator C>
-  TemporaryMatrix(const C& world, const BlockCyclic& layout)
-      : shape_{Distribution{layout}.local_shape(world.rank())},
-        memory_(shape_.size()),
-        matrix_{world, layout, memory_.data(), std::max<std::size_t>(shape_.cols, 1)}
+  [[nodiscard]] std::size_t leading_dimension(StorageOrder order) const
   {
+    return std::max<std::size_t>(order == StorageOrder::row_major ? shape_.cols : shape_.rows, 1);
   }
 
   Shape shape_;
@@ -277,33 +333,6 @@ void multiply_block(const E& engine, C& world, bool solves, const TriangularOper
   cubist::redistribute(world, block.b.matrix(), b);
 }
 
-template <class E, Communicator C, Scalar T>
-void symm_block(const E& engine, C& world, const SymmetricOperand& how, T alpha,
-                const ForeignMatrix<const T>& a, const ForeignMatrix<const T>& b, T beta,
-                const ForeignMatrix<T>& c)
-{
-  SharedOutBlock<C, T> block{world, how.side, how.triangle, a, b};
-  auto out = TemporaryMatrix<T>::cut(world, c.shape(), how.side == Side::left);
-  engine.symm(how, alpha, MatrixView<const T>{block.a.local()},
-              MatrixView<const T>{block.b.local()}, T{}, out.local());
-  cubist::redistribute(world, out.matrix(), c, {Op::none, T{1}, beta});
-}
-
-template <class E, Communicator C, Scalar T>
-void syrk_block(const E& engine, C& world, Triangle triangle, Op op, Symmetry symmetry, T alpha,
-                const ForeignMatrix<const T>& a, T beta, const ForeignMatrix<T>& c)
-{
-  auto mine = TemporaryMatrix<T>::cut(world, a.shape(), op == Op::none);
-  cubist::redistribute(world, a, mine.matrix());
-  auto sum = TemporaryMatrix<T>::replicated(world, c.shape());
-  const Op mirror = mirror_of(symmetry);
-  const MatrixView<const T> in{mine.local()};
-  engine.gemm(op == Op::none ? Op::none : mirror, op == Op::none ? mirror : Op::none, alpha, in, in,
-              T{}, sum.local());
-  world.all_reduce(sum.memory());
-  cubist::add(world, sum.matrix(), c, {Op::none, T{1}, beta}, part_of(triangle));
-}
-
 /// Sets the imaginary parts of this rank's elements (i, i) to 0.
 template <class T>
 void make_diagonal_real(const ForeignMatrix<T>& m)
@@ -324,6 +353,90 @@ void make_diagonal_real(const ForeignMatrix<T>& m)
                           });
     }
   }
+}
+
+/// to = A with both of its triangles, of which `a` has one. `to` may have replicas.
+template <Communicator C, Scalar T>
+void complete(C& world, const SymmetricOperand& how, const ForeignMatrix<const T>& a,
+              const ForeignMatrix<T>& to)
+{
+  const MatrixPart stored = part_of(how.triangle);
+  cubist::add(world, a, to, ConversionOptions<T>{}, stored);
+  cubist::add(world, a, to, ConversionOptions<T>{mirror_of(how.symmetry)}, transposed(stored));
+  if (how.symmetry == Symmetry::hermitian) make_diagonal_real(to);
+}
+
+/// A triangle of C, where each rank has a part of the columns of op(A).
+template <class E, Communicator C, Scalar T>
+void syrk_by_columns(const E& engine, C& world, Triangle triangle, Op op, Symmetry symmetry,
+                     T alpha, const ForeignMatrix<const T>& a, T beta, const ForeignMatrix<T>& c)
+{
+  auto mine = TemporaryMatrix<T>::cut(world, a.shape(), op == Op::none);
+  cubist::redistribute(world, a, mine.matrix());
+  auto sum = TemporaryMatrix<T>::replicated(world, c.shape());
+  const Op mirror = mirror_of(symmetry);
+  const MatrixView<const T> in{mine.local()};
+  engine.gemm(op == Op::none ? Op::none : mirror, op == Op::none ? mirror : Op::none, alpha, in, in,
+              T{}, sum.local());
+  world.all_reduce(sum.memory());
+  cubist::add(world, sum.matrix(), c, {Op::none, T{1}, beta}, part_of(triangle));
+}
+
+/// A triangle of C (N, N) = alpha op(A) op(A)^T + beta C, computed in a block-cyclic layout.
+/// @param layout (N, N)
+template <class E, Communicator C, Scalar T>
+void syrk_on_grid(const E& engine, C& world, const BlockCyclic& layout, Triangle triangle, Op op,
+                  Symmetry symmetry, T alpha, const ForeignMatrix<const T>& a, T beta,
+                  const ForeignMatrix<T>& c)
+{
+  const auto [n, k] = op_shape(op, a.shape());
+  const auto rows = row_sets(layout);
+  const auto cols = col_sets(layout);
+  const double received = 1.0 / double(rows.size()) + 1.0 / double(cols.size());
+  if (double(k) * (received - 1.0 / world.size()) > 2 * double(n))
+    return syrk_by_columns(engine, world, triangle, op, symmetry, alpha, a, beta, c);
+
+  const ProcessGrid& grid = layout.grid;
+  BlockCyclic by_rows{layout};
+  by_rows.order = StorageOrder::row_major;
+  TemporaryMatrix<T> out{world, by_rows};
+  TriangleOfProduct triangle_of_out;
+  if (world.rank() < grid.size())
+    triangle_of_out = {part_of(triangle), indices(set_of(rows, grid.row(world.rank()))),
+                       indices(set_of(cols, grid.col(world.rank())))};
+  constexpr std::size_t least_depth = 256;
+  const std::size_t depth = std::max(ceil_div(k, 4), least_depth);
+  const Op mirror = mirror_of(symmetry);
+  for (std::size_t at = 0; at < k; at += depth)
+  {
+    const std::size_t size = std::min(depth, k - at);
+    const auto all = std::vector{IndexSet::interval(0, size)};
+    TemporaryMatrix<T> x{world, {{n, size}, grid, StorageOrder::row_major, rows, all}};
+    TemporaryMatrix<T> w{world, {{size, n}, grid, StorageOrder::row_major, all, cols}};
+    const auto slab =
+        op == Op::none ? a.submatrix(0, at, {n, size}) : a.submatrix(at, 0, {size, n});
+    cubist::redistribute(world, slab, x.matrix(), {op == Op::none ? Op::none : mirror});
+    cubist::redistribute(world, slab, w.matrix(), {op == Op::none ? mirror : Op::none});
+    const MatrixView<const T> of_x{x.local()};
+    const MatrixView<const T> of_w{w.local()};
+    triangle_of_out.multiply(at == 0 ? T{} : T{1}, out.local(),
+                             [&](std::size_t row, std::size_t col, T factor, MatrixView<T> part) {
+                               engine.gemm(Op::none, Op::none, alpha,
+                                           of_x.block(row, 0, {part.rows(), size}),
+                                           of_w.block(0, col, {size, part.cols()}), factor, part);
+                             });
+  }
+  cubist::add(world, out.matrix(), c, {Op::none, T{1}, beta}, part_of(triangle));
+}
+
+/// A layout for a matrix (n, n) on all ranks: a grid as square as it can be, and small blocks.
+[[nodiscard]] inline BlockCyclic square_layout(std::size_t n, int ranks)
+{
+  ProcessGrid grid{1, ranks};
+  for (int rows = 1; rows * rows <= ranks; ++rows)
+    if (ranks % rows == 0) grid = {rows, ranks / rows};
+  const std::size_t block = std::clamp<std::size_t>(n / static_cast<std::size_t>(4 * ranks), 1, 64);
+  return {.shape = {n, n}, .block = {block, block}, .grid = grid};
 }
 
 /// The steps of products on the mesh of a scheme.
@@ -351,15 +464,11 @@ class MeshSteps
 
   void multiply(Op op_a, Op op_b, T alpha, const In& a, const In& b, T beta, const Out& c)
   {
-    const auto [m, n] = c.shape();
-    const ProductSize size{m, n, op_shape(op_a, a.shape()).cols};
-    typename Matmul::Input x{mesh_, {m, size.k}};
-    typename Matmul::Weight w{mesh_, {size.k, n}};
-    typename Matmul::Output y{mesh_, {m, n}};
-    cubist::redistribute(a, x, ConversionOptions<T>{op_a});
-    cubist::redistribute(b, w, ConversionOptions<T>{op_b});
-    if (mesh_.active()) Matmul{mesh_, size}.forward(x, w, y);
-    cubist::redistribute(std::as_const(y), c, {Op::none, alpha, beta});
+    const std::size_t k = op_shape(op_a, a.shape()).cols;
+    multiply(k, alpha, beta, c, [&](const Out& x, const Out& w) {
+      cubist::redistribute(mesh_.parent(), a, x, {op_a});
+      cubist::redistribute(mesh_.parent(), b, w, {op_b});
+    });
   }
   void trsm(const TriangularOperand& how, T alpha, const In& a, const Out& b)
   {
@@ -371,16 +480,29 @@ class MeshSteps
   }
   void symm(const SymmetricOperand& how, T alpha, const In& a, const In& b, T beta, const Out& c)
   {
-    symm_block(mesh_.engine(), mesh_.parent(), how, alpha, a, b, beta, c);
-  }
-  void syrk(Triangle triangle, Op op, Symmetry symmetry, T alpha, const In& a, T beta, const Out& c)
-  {
-    syrk_block(mesh_.engine(), mesh_.parent(), triangle, op, symmetry, alpha, a, beta, c);
+    multiply(a.shape().rows, alpha, beta, c, [&](const Out& x, const Out& w) {
+      const bool is_left = how.side == Side::left;
+      complete(mesh_.parent(), how, a, is_left ? x : w);
+      cubist::redistribute(mesh_.parent(), b, is_left ? w : x);
+    });
   }
 
  private:
   static constexpr std::size_t most_blocks = 8;
   static constexpr std::size_t least_block = 16;
+
+  /// @param copy copy(x, w) fills the operands of the product, (m, k) and (k, n)
+  template <class F>
+  void multiply(std::size_t k, T alpha, T beta, const Out& c, F copy)
+  {
+    const auto [m, n] = c.shape();
+    typename Matmul::Input x{mesh_, {m, k}};
+    typename Matmul::Weight w{mesh_, {k, n}};
+    typename Matmul::Output y{mesh_, {m, n}};
+    copy(Out::of(x.view()), Out::of(w.view()));
+    if (mesh_.active()) Matmul{mesh_, {m, n, k}}.forward(x, w, y);
+    cubist::redistribute(std::as_const(y), c, {Op::none, alpha, beta});
+  }
 
   const M& mesh_;
   std::size_t block_;
@@ -412,8 +534,7 @@ void symm(const Mesh<S, B>& mesh, const SymmetricOperand& how, std::type_identit
   require_shape(b.shape(), c.shape());
   if (c.shape().size() == 0) return;
   if (alpha == T{}) return detail::scale(beta, c);
-  detail::MeshSteps<S, B, T> steps{mesh, a.shape().rows};
-  detail::symm_by_halves(steps, how, alpha, a, b, beta, c);
+  detail::MeshSteps<S, B, T>{mesh, a.shape().rows}.symm(how, alpha, a, b, beta, c);
 }
 
 /// B = alpha op(A) B, or B = alpha B op(A), where A is triangular; as above.
@@ -459,8 +580,9 @@ void syrk(const Mesh<S, B>& mesh, Triangle triangle, Op op, Symmetry symmetry,
     detail::scale(beta, c, detail::part_of(triangle));
   else if (c.shape().size() > 0)
   {
-    detail::MeshSteps<S, B, T> steps{mesh, c.shape().rows};
-    detail::syrk_by_halves(steps, triangle, op, symmetry, alpha, a, beta, c);
+    auto& world = mesh.parent();
+    detail::syrk_on_grid(mesh.engine(), world, detail::square_layout(c.shape().rows, world.size()),
+                         triangle, op, symmetry, alpha, a, beta, c);
   }
   if (symmetry == Symmetry::hermitian) detail::make_diagonal_real(c);
 }

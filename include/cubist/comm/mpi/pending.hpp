@@ -32,9 +32,9 @@ struct MpiPendingCall
 class MpiPendingCalls
 {
  public:
-  MpiPendingCalls()
+  /// @param in_flight the calls for which there is memory from the beginning, 8 KiB each
+  explicit MpiPendingCalls(std::size_t in_flight)
   {
-    constexpr std::size_t in_flight = 32;
     for (auto* all : {&unused_, &active_}) all->reserve(2 * in_flight);
     for (std::size_t i = 0; i < in_flight; ++i)
       unused_.push_back(calls_.emplace_back(std::make_unique<MpiPendingCall>()).get());

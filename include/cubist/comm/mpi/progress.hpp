@@ -41,11 +41,13 @@ class MpiProgress
   /// @param control a communicator of all ranks of the job that carries nothing else
   /// @param with_helper whether to start the helper thread
   /// @param limit how long a rank may wait for others
+  /// @param in_flight the calls for which there is memory from the beginning
   MpiProgress(MPI_Comm control, bool with_helper,
-              std::optional<std::chrono::milliseconds> limit = {})
+              std::optional<std::chrono::milliseconds> limit = {}, std::size_t in_flight = 32)
       : limit_{limit},
         failures_{control},
-        returned_{control}
+        returned_{control},
+        calls_{in_flight}
   {
     if (with_helper)
       helper_ = std::jthread{[this](const std::stop_token& stop) { run_helper(stop); }};
