@@ -10,6 +10,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -191,9 +192,10 @@ bool all_compute(FortranInt context, const char* routine)
   return agreement.first_off() == INT_MAX;
 }
 
-CallWork work_of(double operations, std::initializer_list<const char*> letters,
-                 std::initializer_list<FortranInt> numbers,
-                 std::initializer_list<const FortranInt*> descriptors)
+ProductCall product_call(std::initializer_list<const char*> letters,
+                         std::initializer_list<FortranInt> sizes,
+                         std::initializer_list<FortranInt> indices,
+                         std::initializer_list<const FortranInt*> descriptors)
 {
   std::size_t key = 0;
   const auto add = [&](FortranInt number) {
@@ -201,21 +203,40 @@ CallWork work_of(double operations, std::initializer_list<const char*> letters,
     key ^= key >> 29U;
   };
   for (const char* const letter : letters) add(std::toupper(static_cast<unsigned char>(*letter)));
-  for (const int number : numbers) add(number);
+  for (const FortranInt size : sizes) add(size);
+  for (const FortranInt index : indices) add(index);
   for (const FortranInt* const d : descriptors)
     for (int i = 2; i < (d[0] == 2 ? 10 : 8); ++i) add(d[i]);  // but for the context
-  return {operations, key};
+  return {std::min(sizes), key};
 }
 
-bool is_left_to_scalapack(FortranInt context, const CallWork& call)
+namespace
+{
+
+/// The agreement of a context whose small and new products ScaLAPACK computes, or null.
+Agreement* of_several_nodes(FortranInt context)
 {
   const auto grid = grid_of(context);
-  if (grid.row < 0 || grid.col < 0) return false;
+  if (grid.row < 0 || grid.col < 0) return nullptr;
   auto& agreement = Agreement::of(communicator_of(context));
-  if (!agreement.is_complete() || agreement.is_one_node() || agreement.computes_all()) return false;
-  constexpr double small = 2.0 * 256 * 256 * 256;
-  constexpr double large = 2.0 * 2048 * 2048 * 2048;
-  return (agreement.is_new(call.key) && call.operations < large) || call.operations < small;
+  const bool computes_all =
+      !agreement.is_complete() || agreement.is_one_node() || agreement.computes_all();
+  return computes_all ? nullptr : &agreement;
+}
+
+}  // namespace
+
+bool is_left_to_scalapack(FortranInt context, const ProductCall& call, FortranInt small)
+{
+  auto* const agreement = of_several_nodes(context);
+  return agreement != nullptr && (call.least_size < small || agreement->is_new(call.key));
+}
+
+std::optional<double> kept_fraction(FortranInt context)
+{
+  constexpr double of_repeated = 3;
+  if (const auto given = kept_fraction()) return given;
+  return of_several_nodes(context) != nullptr ? std::optional{of_repeated} : std::nullopt;
 }
 
 }  // namespace cubist_pblas

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <limits>
+#include <optional>
 
 #include "blacs.hpp"
 
@@ -22,20 +24,33 @@ namespace cubist_pblas
 [[nodiscard]] bool all_compute(FortranInt context, const char* routine);
 
 /// A call of a product, equal on all processes.
-struct CallWork
+struct ProductCall
 {
-  double operations = 0;
-  std::size_t key = 0;  ///< of its sizes and layouts
-};
-/// @param letters, numbers, descriptors of the call; leading dimensions do not count
-[[nodiscard]] CallWork work_of(double operations, std::initializer_list<const char*> letters,
-                               std::initializer_list<FortranInt> numbers,
-                               std::initializer_list<const FortranInt*> descriptors);
+  // With a size below these, ScaLAPACK is as fast on several nodes. Products with a triangle, which
+  // send more than ScaLAPACK's, win at none that was measured.
+  static constexpr FortranInt small = 400;
+  static constexpr FortranInt small_symmetric = 700;
+  static constexpr FortranInt any = std::numeric_limits<FortranInt>::max();
 
-/// Whether ScaLAPACK's routine takes less time: the processes are on several nodes, where a plan
-/// takes as long as a small product, and the product is small, or none of the last 32 different
-/// ones and not large. All processes of the context ask for each call.
+  FortranInt least_size = 0;  ///< the least of m, n and k
+  std::size_t key = 0;        ///< the call's sizes and layouts
+};
+/// @param letters, sizes, indices, descriptors of the call; leading dimensions do not count
+[[nodiscard]] ProductCall product_call(std::initializer_list<const char*> letters,
+                                       std::initializer_list<FortranInt> sizes,
+                                       std::initializer_list<FortranInt> indices,
+                                       std::initializer_list<const FortranInt*> descriptors);
+
+/// Whether ScaLAPACK's routine takes less time: the processes are on several nodes, and the product
+/// is small or thin, as in a factorisation, or none of the last 32 different ones. New memory and a
+/// plan may take longer than one product. All processes of the context ask for each call.
+/// @param small ScaLAPACK is as fast if m, n or k is below it
 /// @pre all_compute(context, …)
-[[nodiscard]] bool is_left_to_scalapack(FortranInt context, const CallWork& call);
+[[nodiscard]] bool is_left_to_scalapack(FortranInt context, const ProductCall& call,
+                                        FortranInt small);
+
+/// PgemmOptions::kept for a product that this library computes: CUBIST_PBLAS_KEEP, or enough for
+/// the next call if it is one that repeats another.
+[[nodiscard]] std::optional<double> kept_fraction(FortranInt context);
 
 }  // namespace cubist_pblas

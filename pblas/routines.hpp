@@ -150,7 +150,7 @@ void gemm(const char* routine, const char* trans_a, const char* trans_b, const F
     const auto size = [](const FortranInt* number) { return static_cast<std::size_t>(*number); };
     cubist::pgemm<T>(communicator_of(grid.context), op_of(op_a), op_of(op_b),
                      {size(m), size(n), size(k)}, *alpha, a.on(grid), b.on(grid), *beta, c.on(grid),
-                     {.kept = kept_fraction(), .report = &report});
+                     {.kept = kept_fraction(grid.context), .report = &report});
   });
 }
 
@@ -285,7 +285,7 @@ void symm(const char* routine, Symmetry symmetry, const char* side, const char* 
     cubist::psymm<T>(communicator_of(grid.context),
                      {side_of(upper_case(side)), triangle_of(upper_case(uplo)), symmetry},
                      shape_of(*m, *n), *alpha, a.on(grid), b.on(grid), *beta, c.on(grid),
-                     {.kept = kept_fraction(), .report = &report});
+                     {.kept = kept_fraction(grid.context), .report = &report});
   });
 }
 
@@ -318,7 +318,7 @@ void triangular(const char* routine, bool solves, const char* side, const char* 
         upper_case(diag) == 'U' ? cubist::Diagonal::unit : cubist::Diagonal::stored};
     const auto call = solves ? &cubist::ptrsm<T> : &cubist::ptrmm<T>;
     call(communicator_of(grid.context), how, shape_of(*m, *n), *alpha, a.on(grid), b.on(grid),
-         {.kept = kept_fraction(), .report = &report});
+         {.kept = kept_fraction(grid.context), .report = &report});
   });
 }
 
@@ -347,7 +347,7 @@ void syrk(const char* routine, Symmetry symmetry, const char* allowed, const cha
     cubist::psyrk<T>(communicator_of(grid.context), triangle_of(upper_case(uplo)),
                      is_plain ? Op::none : Op::transpose, symmetry, shape_of(*n, *k), T{*alpha},
                      a.on(grid), T{*beta}, c.on(grid),
-                     {.kept = kept_fraction(), .report = &report});
+                     {.kept = kept_fraction(grid.context), .report = &report});
     if (report.chosen.empty()) report.chosen = "only scales C";
   });
 }
@@ -397,10 +397,12 @@ class OwnRoutine
     return on_context(descriptor[1], meets);
   }
   /// The same for a product, which may be left to ScaLAPACK.
-  [[nodiscard]] F* of_product(const FortranInt* descriptor, bool meets, const CallWork& call)
+  [[nodiscard]] F* of_product(const FortranInt* descriptor, bool meets, const ProductCall& call,
+                              FortranInt small)
   {
     F* const own = of_call(descriptor, meets);
-    const bool is_own = own != nullptr || (meets && is_left_to_scalapack(descriptor[1], call));
+    const bool is_own =
+        own != nullptr || (meets && is_left_to_scalapack(descriptor[1], call, small));
     return is_own ? find() : nullptr;
   }
   [[nodiscard]] F* on_context(FortranInt context, bool meets)
@@ -475,11 +477,11 @@ using cubist_pblas::FortranInt;
       CUBIST_PBLAS_MATRIX(const T, b), const T* beta, CUBIST_PBLAS_MATRIX(T, c))                   \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
-    if (auto* const own =                                                                          \
-            routine.of_product(desca, cubist_pblas::meets(alpha, m, n, k),                         \
-                               cubist_pblas::work_of(2.0 * *m * *n * *k, {trans_a, trans_b},       \
-                                                     {*m, *n, *k, *ia, *ja, *ib, *jb, *ic, *jc},   \
-                                                     {desca, descb, descc})))                      \
+    if (auto* const own = routine.of_product(                                                      \
+            desca, cubist_pblas::meets(alpha, m, n, k),                                            \
+            cubist_pblas::product_call({trans_a, trans_b}, {*m, *n, *k},                           \
+                                       {*ia, *ja, *ib, *jb, *ic, *jc}, {desca, descb, descc}),     \
+            cubist_pblas::ProductCall::small))                                                     \
       return own(trans_a, trans_b, m, n, k, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c,    \
                  ic, jc, descc);                                                                   \
     cubist_pblas::gemm<T>(#upper, trans_a, trans_b, m, n, k, alpha, {a, ia, ja, desca},            \
@@ -552,9 +554,9 @@ using cubist_pblas::FortranInt;
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
     if (auto* const own = routine.of_product(                                                      \
             desca, cubist_pblas::meets(alpha, m, n),                                               \
-            cubist_pblas::work_of(2.0 * *m * *n * (*side == 'L' || *side == 'l' ? *m : *n),        \
-                                  {side, uplo}, {*m, *n, *ia, *ja, *ib, *jb, *ic, *jc},            \
-                                  {desca, descb, descc})))                                         \
+            cubist_pblas::product_call({side, uplo}, {*m, *n}, {*ia, *ja, *ib, *jb, *ic, *jc},     \
+                                       {desca, descb, descc}),                                     \
+            cubist_pblas::ProductCall::small_symmetric))                                           \
       return own(side, uplo, m, n, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c, ic, jc,     \
                  descc);                                                                           \
     cubist_pblas::symm<T>(#upper, cubist::Symmetry::symmetry, side, uplo, m, n, alpha,             \
@@ -574,11 +576,11 @@ using cubist_pblas::FortranInt;
       CUBIST_PBLAS_MATRIX(T, b))                                                                   \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
-    if (auto* const own = routine.of_product(                                                      \
-            desca, cubist_pblas::meets(alpha, m, n),                                               \
-            cubist_pblas::work_of(1.0 * *m * *n * (*side == 'L' || *side == 'l' ? *m : *n),        \
-                                  {side, uplo, trans, diag}, {*m, *n, *ia, *ja, *ib, *jb},         \
-                                  {desca, descb})))                                                \
+    if (auto* const own =                                                                          \
+            routine.of_product(desca, cubist_pblas::meets(alpha, m, n),                            \
+                               cubist_pblas::product_call({side, uplo, trans, diag}, {*m, *n},     \
+                                                          {*ia, *ja, *ib, *jb}, {desca, descb}),   \
+                               cubist_pblas::ProductCall::any))                                    \
       return own(side, uplo, trans, diag, m, n, alpha, a, ia, ja, desca, b, ib, jb, descb);        \
     cubist_pblas::triangular<T>(#upper, solves, side, uplo, trans, diag, m, n, alpha,              \
                                 {a, ia, ja, desca}, {b, ib, jb, descb});                           \
@@ -596,10 +598,11 @@ using cubist_pblas::FortranInt;
       const R* alpha, CUBIST_PBLAS_MATRIX(const T, a), const R* beta, CUBIST_PBLAS_MATRIX(T, c))   \
   {                                                                                                \
     static cubist_pblas::OwnRoutine<decltype(lower##_)> routine{#lower};                           \
-    if (auto* const own = routine.of_product(                                                      \
-            desca, cubist_pblas::meets(alpha, n, k),                                               \
-            cubist_pblas::work_of(1.0 * *n * *n * *k, {uplo, trans}, {*n, *k, *ia, *ja, *ic, *jc}, \
-                                  {desca, descc})))                                                \
+    if (auto* const own =                                                                          \
+            routine.of_product(desca, cubist_pblas::meets(alpha, n, k),                            \
+                               cubist_pblas::product_call({uplo, trans}, {*n, *k},                 \
+                                                          {*ia, *ja, *ic, *jc}, {desca, descc}),   \
+                               cubist_pblas::ProductCall::any))                                    \
       return own(uplo, trans, n, k, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);              \
     cubist_pblas::syrk<T, R>(#upper, cubist::Symmetry::symmetry, allowed, uplo, trans, n, k,       \
                              alpha, {a, ia, ja, desca}, beta, {c, ic, jc, descc});                 \

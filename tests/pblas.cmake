@@ -49,5 +49,5 @@ set_tests_properties("multihost: the laws of ScaLAPACK on 4 x 2 ranks" PROPERTIE
 cubist_add_multihost_test("small and new products" cubist_pblas_laws 1 repeated)
 set_tests_properties("multihost: small and new products on 4 x 1 ranks" PROPERTIES
   ENVIRONMENT "CUBIST_PBLAS=verbose"
-  PASS_REGULAR_EXPRESSION "cubist: PDGEMM NN 320 x 320 x 320 on 1 x 4 processes: "
-  FAIL_REGULAR_EXPRESSION "PDGEMM NN 16;PDGEMM NN 320.*PDGEMM NN 320;wrong")
+  PASS_REGULAR_EXPRESSION "cubist: PDGEMM NN 400 x 400 x 400 on 1 x 4 processes: "
+  FAIL_REGULAR_EXPRESSION "PDGEMM NN 16;PDGEMM NN 400.*PDGEMM NN 400;wrong")

@@ -5,7 +5,7 @@
 // where nothing may be read, and every wrong argument that has a code.
 //
 // cubist_pblas_laws 5: fewer cases. cubist_pblas_laws overlap: a call that must end the job. scale:
-// a call that only scales C. repeated: products of 16 and of 320, each twice.
+// a call that only scales C. repeated: products of 16 and of 400, each twice.
 
 #include <algorithm>
 #include <array>
@@ -952,7 +952,7 @@ void repeat_products()
   const Gemm<double> gemm{"pdgemm"};
   const double one = 1;
   const int first = 1;
-  for (const int n : {16, 320})
+  for (const int n : {16, 400})
   {
     const int block = (n + processes - 1) / processes;
     const std::array descriptor{1, grid.context, n, n, n, block, 0, 0, n};

@@ -70,6 +70,7 @@
 #include "cubist/foreign/matrix_part.hpp"
 #include "cubist/foreign/redistribute.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
+#include "cubist/memory/huge_pages.hpp"
 #include "cubist/scheme/mesh.hpp"
 
 namespace cubist::CUBIST_ABI
@@ -289,7 +290,7 @@ class TemporaryMatrix
 
   /// The elements of this rank, which are stored by rows.
   [[nodiscard]] MatrixView<T> local() { return {memory_.data(), shape_}; }
-  [[nodiscard]] std::vector<T>& memory() { return memory_; }
+  [[nodiscard]] std::vector<T, HugePages<T>>& memory() { return memory_; }
 
  private:
   [[nodiscard]] std::size_t leading_dimension(StorageOrder order) const
@@ -298,7 +299,7 @@ class TemporaryMatrix
   }
 
   Shape shape_;
-  std::vector<T> memory_;
+  std::vector<T, HugePages<T>> memory_;
   ForeignMatrix<T> matrix_;
 };
 
@@ -405,7 +406,9 @@ void syrk_on_grid(const E& engine, C& world, const BlockCyclic& layout, Triangle
     triangle_of_out = {part_of(triangle), indices(set_of(rows, grid.row(world.rank()))),
                        indices(set_of(cols, grid.col(world.rank())))};
   constexpr std::size_t least_depth = 256;
-  const std::size_t depth = std::max(ceil_div(k, 4), least_depth);
+  constexpr std::size_t most_bytes = std::size_t{128} << 20;  // of what a rank receives at a time
+  const std::size_t per_column = ceil_div(n, rows.size()) + ceil_div(n, cols.size());
+  const std::size_t depth = std::max(most_bytes / sizeof(T) / per_column, least_depth);
   const Op mirror = mirror_of(symmetry);
   for (std::size_t at = 0; at < k; at += depth)
   {
@@ -416,7 +419,7 @@ void syrk_on_grid(const E& engine, C& world, const BlockCyclic& layout, Triangle
     const auto slab =
         op == Op::none ? a.submatrix(0, at, {n, size}) : a.submatrix(at, 0, {size, n});
     cubist::redistribute(world, slab, x.matrix(), {op == Op::none ? Op::none : mirror});
-    cubist::redistribute(world, slab, w.matrix(), {op == Op::none ? mirror : Op::none});
+    cubist::redistribute(world, x.matrix(), w.matrix(), {mirror});
     const MatrixView<const T> of_x{x.local()};
     const MatrixView<const T> of_w{w.local()};
     triangle_of_out.multiply(at == 0 ? T{} : T{1}, out.local(),
