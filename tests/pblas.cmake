@@ -36,6 +36,8 @@ set_tests_properties("pblas: the library in some processes only" PROPERTIES
   LABELS mpi TIMEOUT 240 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
 add_executable(cubist_pblas_integers64 pblas_library/integers64.cpp
   "${PROJECT_SOURCE_DIR}/pblas/agreement.cpp" "${PROJECT_SOURCE_DIR}/pblas/blacs.cpp")
+# Its first file defines what the others declare weak.
+set_target_properties(cubist_pblas_integers64 PROPERTIES UNITY_BUILD OFF)
 target_include_directories(cubist_pblas_integers64 PRIVATE "${PROJECT_SOURCE_DIR}/pblas")
 target_compile_definitions(cubist_pblas_integers64 PRIVATE CUBIST_PBLAS_ILP64)
 target_link_libraries(cubist_pblas_integers64 PRIVATE cubist::mpi ${CMAKE_DL_LIBS} cubist_warnings)
