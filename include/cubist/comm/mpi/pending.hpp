@@ -35,7 +35,8 @@ class MpiPendingCalls
   /// @param in_flight the calls for which there is memory from the beginning, 8 KiB each
   explicit MpiPendingCalls(std::size_t in_flight)
   {
-    for (auto* all : {&unused_, &active_}) all->reserve(2 * in_flight);
+    constexpr std::size_t pointers = 64;
+    for (auto* all : {&unused_, &active_}) all->reserve(pointers);
     for (std::size_t i = 0; i < in_flight; ++i)
       unused_.push_back(calls_.emplace_back(std::make_unique<MpiPendingCall>()).get());
   }
