@@ -9,7 +9,6 @@
 // itself. So yields are timed: if one takes long, although this process does not have all cores,
 // ranks sleep at once for a while, and then try again.
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -97,7 +96,7 @@ class CoreYield
   static constexpr int most_yields = 8;
   /// Longer than the switches between 64 ranks, shorter than a time slice.
   static constexpr std::chrono::microseconds slow{500};
-  static constexpr std::chrono::milliseconds first_pause{25}, longest_pause{2000};
+  static constexpr std::chrono::milliseconds pause{250};
 
   [[nodiscard]] static Clock::duration processor_time()
   {
@@ -109,20 +108,14 @@ class CoreYield
   bool others_compute(Clock::time_point now)
   {
     const std::lock_guard lock{mutex_};
-    if (!cores_.others_compute(now, processor_time()))
-    {
-      pause_ = first_pause;
-      return false;
-    }
-    sleeps_until_.store((now + pause_).time_since_epoch().count(), std::memory_order_relaxed);
-    pause_ = std::min(2 * pause_, longest_pause);
+    if (!cores_.others_compute(now, processor_time())) return false;
+    sleeps_until_.store((now + pause).time_since_epoch().count(), std::memory_order_relaxed);
     return true;
   }
 
   std::atomic<Clock::rep> sleeps_until_{Clock::time_point::min().time_since_epoch().count()};
   std::mutex mutex_;
   SharedCores cores_;
-  std::chrono::milliseconds pause_ = first_pause;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail
