@@ -30,7 +30,7 @@ MpiPendingCall& start(MpiPendingCalls& calls, const JobContext& job, int tag, bo
 TEST_CASE("pending calls advance together, and their objects are reused")
 {
   const JobContext job{1 << 20};
-  MpiPendingCalls calls;
+  MpiPendingCalls calls{2};
   std::vector<int> x{1}, y{2};
   auto& first = start(calls, job, 1, false, Call<int>{CallKind::all_reduce, x, x, 1});
   auto& second = start(calls, job, 2, true, Call<int>{CallKind::all_reduce, y, y, 1});
@@ -49,7 +49,7 @@ TEST_CASE("pending calls advance together, and their objects are reused")
 TEST_CASE("a call that throws has failed, and keeps its error")
 {
   const JobContext job{16};
-  MpiPendingCalls calls;
+  MpiPendingCalls calls{2};
   std::vector<int> x{1};
   auto& pending =
       start(calls, job, 1, false, Call<int>{CallKind::send, x, {}, 1, job.context.size});
