@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -65,6 +66,24 @@ TEST_CASE("a block in the arena is read in place, another one from a copy")
                 "a rank's own block is not read in place");
     in_place.close(), copied.close();
     in_place.wait(), copied.wait();
+    return found;
+  }));
+}
+
+TEST_CASE("a block that peers write to follows copies of small blocks in the same memory")
+{
+  if (!exposes<Mpi>()) SKIP_TEST("these processes share no memory");
+  require_clear(on_ranks<Mpi>(2, [](World& world) {
+    Findings found;
+    const int other = 1 - world.rank();
+    std::vector<double> heap(10, 1.0 + world.rank());
+    auto read = world.expose(std::span<const double>{heap});
+    found.check(read[other][9] == 1.0 + other, "a small block");
+    read.close(), read.wait();
+    auto written = world.expose_writable(std::span{heap});
+    written[other][3] = 5.0 + other;
+    written.close(), written.wait();
+    found.check(heap[3] == 5.0 + world.rank(), "what a peer has written");
     return found;
   }));
 }

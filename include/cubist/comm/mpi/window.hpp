@@ -45,10 +45,15 @@ struct WindowBuffer
     if (bytes == 0) return 0;
     auto& arena = SharedArena::mine();
     if (arena.contains(data)) return arena.offset(data);
+    std::memcpy(reserve(bytes), data, bytes);
+    return arena.offset(copy.data());
+  }
+  /// The copy, with room for so many bytes, in the arena.
+  std::byte* reserve(std::size_t bytes)
+  {
     constexpr std::size_t min_bytes = 4096;  // ArenaAllocator takes less from the heap
     if (copy.size() < bytes) copy.resize(std::max(bytes, min_bytes));
-    std::memcpy(copy.data(), data, bytes);
-    return arena.offset(copy.data());
+    return copy.data();
   }
   /// Copies what peers have written back to a block that lies elsewhere.
   void copy_back(void* data, std::size_t bytes) const
@@ -145,10 +150,8 @@ class MpiWindow
   }
   void exchange_blocks(std::size_t ranks)
   {
-    auto& copies = buffer_->copy;
-    const std::size_t bytes = ranks * size_ * sizeof(T);
-    if (copies.size() < bytes) copies.resize(bytes);
-    const std::span<Value> all{reinterpret_cast<Value*>(copies.data()), ranks * size_};
+    auto* const copies = buffer_->reserve(ranks * size_ * sizeof(T));
+    const std::span<Value> all{reinterpret_cast<Value*>(copies), ranks * size_};
     const auto me = static_cast<std::size_t>(world_.rank());
     // A rank without a block sends what its piece has, which no rank reads.
     const std::span<const Value> block = mine_.empty() ? all.subspan(me * size_, size_) : mine_;
