@@ -300,9 +300,10 @@ std::size_t sum_of_ranks(std::size_t n)
   return sum;
 }
 
-/// Bytes of memory that the arenas of all ranks have from the system.
+/// Bytes of memory that the arenas of all ranks have from the system, but for free pages.
 std::size_t arena_bytes()
 {
+  SharedArena::mine().trim();
   struct stat file
   {
   };

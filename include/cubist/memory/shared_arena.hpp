@@ -90,11 +90,14 @@ class SharedArena
     used_ -= pages(bytes);
     kept_ += pages(bytes);
     insert_free(offset(p), pages(bytes));
-    if (kept_ <= std::max(kept_at_least, used_ / 8)) return;
-    for (const auto& [begin, run] : free_)
-      fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
-                static_cast<off_t>(run));
-    kept_ = 0;
+    if (kept_ > std::max(kept_at_least, used_ / 8)) return_pages();
+  }
+
+  /// Returns all free pages to the system.
+  void trim()
+  {
+    const std::lock_guard lock{mutex_};
+    return_pages();
   }
 
   /// Returns the whole pages in [p, p + bytes) to the system; their bytes become zero. The memory
@@ -166,6 +169,14 @@ class SharedArena
         return;
       }
     free_.emplace(begin, run);
+  }
+
+  void return_pages()
+  {
+    for (const auto& [begin, run] : free_)
+      fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                static_cast<off_t>(run));
+    kept_ = 0;
   }
 
   static constexpr std::size_t kept_at_least = std::size_t{32} << 20;
