@@ -53,7 +53,9 @@ class SleepHook
 
 }  // namespace cubist::test
 
-extern "C" __attribute__((no_sanitize("address"))) inline long syscall(long number, ...) noexcept
+// `used`: the files that call it may be compiled apart from this one.
+extern "C" __attribute__((used, no_sanitize("address"))) inline long syscall(long number,
+                                                                             ...) noexcept
 {
   using Function = long (*)(long, ...);
   static const auto original = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "syscall"));

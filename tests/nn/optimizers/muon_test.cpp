@@ -409,11 +409,11 @@ struct Network
                                                     {"positions.weight", {5, 4}},
                                                     {"layers.0.attention_norm.weight", {1, 4}},
                                                     {"layers.0.attention.query.weight", {4, 4}},
-                                                    {"layers.0.attention.query.lora_a", {4, 2}},
-                                                    {"layers.0.attention.query.lora_b", {2, 4}},
                                                     {"layers.0.attention.query.bias", {1, 4}},
                                                     {"layers.0.attention.key.weight", {4, 2}},
                                                     {"layers.0.attention.value.weight", {4, 2}},
+                                                    {"layers.0.feed_forward.up.lora_a", {4, 2}},
+                                                    {"layers.0.feed_forward.up.lora_b", {2, 3}},
                                                     {"layers.0.feed_forward.down.weight", {3, 4}},
                                                     {"logits.weight", {6, 4}}})
       matrices.append<Summa2D>(mesh, name, shape);
@@ -455,9 +455,9 @@ TEST_CASE("Muon takes the matrices of layers, and others by groups")
     return on_network([&](Network& network) { return network.momenta(options); });
   };
   const std::vector<std::string> layers{
-      "layers.0.attention.query.weight", "layers.0.attention.query.lora_a",
-      "layers.0.attention.query.lora_b", "layers.0.attention.key.weight",
-      "layers.0.attention.value.weight", "layers.0.feed_forward.down.weight"};
+      "layers.0.attention.query.weight", "layers.0.attention.key.weight",
+      "layers.0.attention.value.weight", "layers.0.feed_forward.up.lora_a",
+      "layers.0.feed_forward.up.lora_b", "layers.0.feed_forward.down.weight"};
   CHECK(momenta({}) == layers);
   CHECK(momenta({.groups = {{.names = {"*.down.weight"}, .muon = false}}}) ==
         std::vector(layers.begin(), layers.end() - 1));
@@ -560,9 +560,10 @@ TEST_CASE("merged matrices are orthogonalized one by one, or as one matrix")
   };
   const auto [one_by_one, of_query] = stepped(false);
   const auto [together, of_all] = stepped(true);
-  CHECK(one_by_one.size() == 4);
-  CHECK(together ==
-        std::vector<std::string>{"layers.0.attention.", "layers.0.feed_forward.down.weight"});
+  CHECK(one_by_one.size() == 6);
+  CHECK(together == std::vector<std::string>{
+                        "layers.0.attention.", "layers.0.feed_forward.up.lora_a",
+                        "layers.0.feed_forward.up.lora_b", "layers.0.feed_forward.down.weight"});
   // Newton-Schulz leaves singular values between 0.7 and 1.2, so the squares of four have a sum of
   // about 4, and a half of the eight columns about half of 4, times the scale's square of 2.
   const auto squares = [](const Global<double>& m) {
