@@ -104,7 +104,7 @@ constexpr std::array published_rows{PublishedRow{"dgx_h100", "70b", 64, 8, 4, 10
           .heads = model->width / 128};
 }
 
-constexpr std::size_t scalar_bytes = 2;
+constexpr std::size_t published_scalar_bytes = 2;
 // Bytes that their program reads and writes, and cubist's plan does not count.
 constexpr double loss_bytes = 36 - 8;        // of a logit, of which softmax and loss are in float
 constexpr double optimizer_bytes = 80 + 12;  // of an element of a parameter: AdamW, clipping
@@ -115,7 +115,7 @@ constexpr double optimizer_bytes = 80 + 12;  // of an element of a parameter: Ad
 {
   const cubist::TokenBatch batch{row.micro_batch * static_cast<std::size_t>(row.gpus),
                                  published_length};
-  const cubist::PlanOptions options{.scalar_bytes = scalar_bytes,
+  const cubist::PlanOptions options{.scalar_bytes = published_scalar_bytes,
                                     .training = training,
                                     .recompute = training && row.recomputes ? 1U : 0U};
   const auto plan = cubist::plan_on<cubist::DataParallel<cubist::Megatron1D>>(
@@ -154,14 +154,14 @@ constexpr double optimizer_bytes = 80 + 12;  // of an element of a parameter: Ad
 
   const auto ends = static_cast<double>((config.vocabulary + config.positions) * config.width);
   const double block = (all - ends) / blocks;
-  const double gather = exchange_seconds(block, row, machine, scalar_bytes);
-  const double reduce =
-      exchange_seconds(block, row, machine, row.sums_in_float ? sizeof(float) : scalar_bytes);
+  const double gather = exchange_seconds(block, row, machine, published_scalar_bytes);
+  const double reduce = exchange_seconds(
+      block, row, machine, row.sums_in_float ? sizeof(float) : published_scalar_bytes);
   const double passes = all * (row.sums_in_float ? 18 : 8) / bandwidth;
   const auto overlapped = [&](double computing, double travelling) {
     return blocks * std::max(computing / blocks, travelling);
   };
-  const double micro_batch = exchange_seconds(ends, row, machine, scalar_bytes) + gather +
+  const double micro_batch = exchange_seconds(ends, row, machine, published_scalar_bytes) + gather +
                              overlapped(forward, gather) + loss + blocks * gather +
                              overlapped(backward + passes, reduce) + reduce;
   return static_cast<double>(row.accumulated) * micro_batch +
@@ -175,7 +175,7 @@ constexpr double optimizer_bytes = 80 + 12;  // of an element of a parameter: Ad
       row.micro_batch * row.accumulated * static_cast<std::size_t>(row.gpus);
   return cubist::plan(cubist::TransformerStep{config_of(row.model), {sequences, published_length}},
                       row.gpus, machine,
-                      {.scalar_bytes = scalar_bytes,
+                      {.scalar_bytes = published_scalar_bytes,
                        .data_parallel = true,
                        .sharded = true,
                        .recompute = row.recomputes ? 1U : 0U,
