@@ -72,7 +72,7 @@ TEST_CASE("An arena keeps few freed pages, and returns many to the system")
   CHECK(bytes_held() == before);
   use(64 * mib);
   CHECK(bytes_held() < before + 4 * mib);
-  // Of a large block in use an eighth may be kept.
+  // Beside a large block the arena keeps free pages of up to an eighth of its size.
   void* const large = arena.allocate(512 * mib);
   use(48 * mib);
   CHECK(bytes_held() >= before + 48 * mib);

@@ -33,7 +33,7 @@ class SleepHook
 
   static void run()
   {
-    // What it calls may sleep, too.
+    // The hook itself may sleep, which must not call it again.
     if (SleepHook* const hook = std::exchange(current(), nullptr); hook != nullptr)
     {
       hook->before_();
