@@ -293,7 +293,8 @@ class Collectives
   {
     return expose(mine, std::size(mine));
   }
-  /// Exposes a block and gives its size in elements; `mine` may be empty if no rank reads it.
+  /// Exposes a block and gives the size of the longest one in elements; `mine` may be shorter, or
+  /// empty, and no rank may read beyond its end.
   template <ElementRange Data>
   requires OpensWindows<C, const ElementOf<const Data>>
   [[nodiscard]] WindowOf<C, const ElementOf<const Data>> expose(const Data& mine, std::size_t size)

@@ -37,6 +37,7 @@ struct ErasedCall : CallSignature
   ErasedCall(const Call<T>& call)  // NOLINT: implicit, as a parameter's type
       : CallSignature{CallSignature::of(call)},
         send{reinterpret_cast<const std::byte*>(call.send.data())},
+        send_bytes{call.send.size_bytes()},
         recv{reinterpret_cast<std::byte*>(call.recv.data())},
         element_size{sizeof(T)},
         combine{&combine_bytes<T>}
@@ -47,6 +48,7 @@ struct ErasedCall : CallSignature
   [[nodiscard]] std::size_t bytes() const { return count * element_size; }
 
   const std::byte* send = nullptr;
+  std::size_t send_bytes = 0;
   std::byte* recv = nullptr;
   std::size_t element_size = 1;
   CombineBytes combine = nullptr;

@@ -12,8 +12,8 @@
 // A block of a few KiB that peers only read is copied (small_call.hpp), so `wait` waits only until
 // all ranks have exposed theirs. A rank that closes a window without reading waits once, in `wait`.
 //
-// world.expose(mine, size) gives the size, so that some ranks may expose empty blocks, which no
-// rank reads. Peers may also write to a block that world.expose_writable(mine) exposes. No two
+// world.expose(mine, size) gives the size of the longest block: others may be shorter, or empty,
+// and no rank may read beyond their ends. Peers may also write to a block that world.expose_writable(mine) exposes. No two
 // ranks may write to the same element, and no rank to an element that another one reads.
 //
 // Until `wait` returns, a rank must not write to its exposed block in any other way. A window that

@@ -34,6 +34,7 @@ struct GroupMember
   std::size_t index = 0;
   int world_rank = 0;
   const std::byte* send = nullptr;
+  std::size_t send_bytes = 0;
   std::byte* recv = nullptr;
   bool posted = false;
 };
@@ -94,6 +95,7 @@ struct GroupCall
   void add(Member& me, const ErasedCall& mine)
   {
     set_block(me, mine.send);
+    me.send_bytes = mine.send_bytes;
     me.recv = mine.recv;
     me.posted = true;
     pass(Gate::posted);

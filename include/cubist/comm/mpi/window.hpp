@@ -87,7 +87,7 @@ template <class C, class T>
 class MpiWindow
 {
  public:
-  /// @param size of every block, in elements; `mine` may be empty
+  /// @param size of the longest block, in elements; `mine` may be shorter
   MpiWindow(C world, std::span<T> mine, std::size_t size)
       : world_{std::move(world)},
         mine_{mine},
@@ -153,8 +153,9 @@ class MpiWindow
     auto* const copies = buffer_->reserve(ranks * size_ * sizeof(T));
     const std::span<Value> all{reinterpret_cast<Value*>(copies), ranks * size_};
     const auto me = static_cast<std::size_t>(world_.rank());
-    // A rank without a block sends what its piece has, which no rank reads.
-    const std::span<const Value> block = mine_.empty() ? all.subspan(me * size_, size_) : mine_;
+    // All blocks have one length on their way; no rank reads what follows a shorter one.
+    const std::span<Value> block = all.subspan(me * size_, size_);
+    std::ranges::copy(mine_, block.begin());
     exchange_.emplace(world_.start(Call<Value>{CallKind::expose, block, all, size_}));
   }
 

@@ -3,6 +3,8 @@
 
 // The functions of call.hpp that the compiled library has.
 
+#include <algorithm>
+
 #include "cubist/comm/threads/call.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -21,7 +23,8 @@ CUBIST_INLINE bool ThreadCall::copy_block(ThreadMember& me)
   const std::size_t bytes = bytes_to_copy(kind, signature.bytes(), members.size());
   if (signature.writable || !is_small(kind, signature.bytes(), members.size())) return false;
   const bool has_block = me.send != nullptr || bytes == 0;
-  if (has_block) set_block(me, copies.copy(me.index, me.send, bytes));
+  // The block that a rank exposes may be shorter than the longest one.
+  if (has_block) set_block(me, copies.copy(me.index, me.send, std::min(bytes, me.send_bytes)));
   return has_block || kind == CallKind::expose;  // in a split no rank has one
 }
 
