@@ -13,8 +13,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cubist/machine/machine.hpp"
@@ -135,11 +137,17 @@ template <class Network>
   require<ArgumentError>(
       options.scalar_bytes > 0,
       "got elements of 0 bytes, which cannot hold a number; use the size of the scalar");
-  std::vector<Plan> plans;
+  std::deque<Plan> found;  // there may be 10^6, each of which moves once
   for_each_candidate(network, ranks, options, [&]<class S>(const typename S::Axes::Array& extents) {
-    plans.push_back(plan_on<S>(extents, network, ranks, machine, options));
+    found.push_back(plan_on<S>(extents, network, ranks, machine, options));
   });
-  std::stable_sort(plans.begin(), plans.end(), better);
+  std::vector<Plan*> order;
+  order.reserve(found.size());
+  for (Plan& plan : found) order.push_back(&plan);
+  std::ranges::stable_sort(order, [](const Plan* a, const Plan* b) { return better(*a, *b); });
+  std::vector<Plan> plans;
+  plans.reserve(found.size());
+  for (Plan* plan : order) plans.push_back(std::move(*plan));
   add_reasons(plans, unit_of(network), machine);
   return plans;
 }
