@@ -7,12 +7,12 @@
 // * Each of M, K and N is a dimension of two matrices, and each of these cuts it by a list of axes.
 //   The local product cuts it by the axes with which both lists begin.
 // * A matrix may be cut by one more axis, inside these. An operand is gathered along it; a result
-//   is summed and scattered along it.
-// * A result that has replicas along an axis which cuts the inner dimension is summed along it. For
-//   dW, DistMatMul does so, and its caller may overlap this sum with other work.
+//   is reduce-scattered along it.
+// * If an axis cuts the inner dimension and the result has replicas along it, the result is summed
+//   along it. DistMatMul sums dW itself, so that its caller may overlap the sum with other work.
 //
-// An example, the cube: X rows [z y] cols [x], W rows [x z] cols [y], Y rows [z x] cols [y] have M
-// cut by z, K by x, N by y; X is gathered along y, W along z, and Y is scattered along x.
+// Example, the cube: X rows [z y] cols [x], W rows [x z] cols [y], Y rows [z x] cols [y]. M is cut
+// by z, K by x, N by y. X is gathered along y, W along z, and Y is reduce-scattered along x.
 
 #include <cstdint>
 #include <type_traits>
@@ -34,7 +34,7 @@ enum class Dimension : std::uint8_t
 namespace detail
 {
 
-/// The axes that both tuples begin with, and those that follow them in the first.
+/// Splits a tuple of axes into the axes that both tuples begin with, and the rest of the first.
 template <class A, class B, class Common = Axes<>>
 struct Split;
 template <template <class...> class Tuple, class... A, class B, class Common>
@@ -50,27 +50,29 @@ struct Split<TupleA<Axis, A...>, TupleB<Axis, B...>, Axes<C...>>
 {
 };
 
-/// Whether all axes of the first are among the axes of the second.
+/// Whether every axis of A is one of the axes of B.
 template <class A, class B>
 inline constexpr bool are_among = false;
 template <class... A, class... B>
 inline constexpr bool are_among<Axes<A...>, Axes<B...>> = (is_one_of<A, B...> && ...);
 
-/// How one matrix takes part.
-/// @tparam RowRest, ColRest the axes after those that cut its rows and columns for the product
-/// @tparam Third the axes that cut the dimension which it does not have
-/// @tparam sums whether as a result it is summed over its replicas
+/// The role of one matrix in the product: what is gathered, scattered or summed, and along which
+/// axes.
+/// @tparam RowRest, ColRest the axes that cut its rows and columns further than the local product
+/// does
+/// @tparam Third the axes that cut the dimension that the matrix lacks
+/// @tparam sums whether it is summed over its replicas when it is a result
 template <class L, class RowRest, class ColRest, class Third, bool sums>
 struct MatrixRole
 {
-  /// The dimension that is cut by the axis inside the others.
+  /// The dimension that the innermost axis cuts.
   static constexpr Dimension cut = RowRest::count > 0   ? Dimension::rows
                                    : ColRest::count > 0 ? Dimension::cols
                                                         : Dimension::none;
   using Along = std::conditional_t<cut == Dimension::rows, RowRest, ColRest>;
   using Replicas = std::conditional_t<sums, typename PendingAxes<L, Third>::type, Axes<>>;
-  /// The axes of the collectives of this matrix: the one along which it is gathered and scattered,
-  /// those along which it is summed, or none.
+  /// The axes along which this matrix communicates: the one along which it is gathered and
+  /// scattered, those along which it is summed, or none.
   using CollectiveAxes = std::conditional_t<cut == Dimension::none, Replicas, Along>;
 
   static_assert(RowRest::count + ColRest::count <= 1,
@@ -78,27 +80,27 @@ struct MatrixRole
                 "its blocks would be gathered in the wrong order; let the axis that is gathered or "
                 "scattered along be the innermost of its tuple, and the only one");
   static_assert(are_among<Along, Third>,
-                "the axis that this matrix is gathered along does not cut the dimension which the "
-                "matrix lacks, so its ranks would all multiply the same; cut the other two "
+                "this matrix is gathered along an axis that does not cut the dimension which the "
+                "matrix lacks, so all ranks along it would multiply the same; cut the other two "
                 "matrices by it");
   static_assert(cut == Dimension::none || Replicas::count == 0,
                 "this matrix would be scattered along one axis and summed along another, which no "
                 "algorithm here does; cut it by both, or by neither");
 };
 
-/// How a thin matrix gets from rows that are cut as `From` to rows that are cut as `To`, where each
-/// rank along `Summed` has a part of its sum.
+/// The collectives that move a thin matrix from rows cut as `From` to rows cut as `To`, if each
+/// rank along `Summed` has one term of its sum.
 template <class From, class To, class Summed>
 struct ThinMove
 {
   using Gathered = typename Split<From, To>::rest;
   using Scattered = typename Split<To, From>::rest;
-  /// The axes along which the sum is left on every rank.
+  /// The axes along which every rank gets the sum.
   using Reduced = typename PendingAxes<Layout<To, Cols<>>, Summed>::type;
 
   static_assert(
       Gathered::count <= 1 && Scattered::count <= 1,
-      "the rows of X and Y are cut by more than one axis that the other has not, so a "
+      "the rows of X or Y are cut by more than one axis that does not cut the other, so a "
       "thin matrix would be gathered in the wrong order; let them differ in the innermost "
       "axis only");
   static_assert(are_among<Scattered, typename PendingAxes<Layout<Rows<>, Cols<>>, Summed>::type>,
@@ -120,7 +122,7 @@ struct LocalProduct
   using YCols = detail::Split<typename Y::ColAxes, typename W::ColAxes>;
 
  public:
-  /// The axes that cut each dimension.
+  /// The axes that cut M.
   using M = typename XRows::common;
   /// The axes that cut K.
   using K = typename XCols::common;

@@ -22,8 +22,8 @@ struct Ops
   Op w = Op::none;  ///< how W is stored
 };
 
-/// Whether a plan keeps what it gathered in forward until backward, which takes more memory and
-/// sends fewer elements, or gathers it again.
+/// Whether a plan keeps what it gathered in forward until backward, or gathers it again. Keeping it
+/// takes more memory and sends fewer elements.
 enum class Gathered : bool
 {
   again,  ///< gathered in forward, and again in backward

@@ -3,7 +3,7 @@
 
 // The interface of the three algorithms that multiply: SUMMA (summa/), gather-multiply-scatter
 // (gather/) and the direct product (direct/). A plan is made for one size and owns its workspace.
-// It sees this rank's padded blocks only. Its type depends on nothing but the scalar, so DistMatMul
+// It sees only this rank's padded blocks. Its type depends on nothing but the scalar, so DistMatMul
 // is compiled without the code of the algorithm.
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The shapes of one rank's padded blocks of op(X), op(W) and Y, for which a plan is made.
+/// The shapes of one rank's padded blocks of op(X), op(W) and Y. A plan is made for these.
 struct LocalShapes
 {
   Shape x;  ///< the shape of this rank's block of X
@@ -24,8 +24,8 @@ struct LocalShapes
   Shape y;  ///< the shape of this rank's block of Y
 };
 
-/// The products of one layer, X and W standing for op(X) and op(W). Every rank of the mesh calls
-/// them, in the same order.
+/// The products of one layer; X and W stand for op(X) and op(W). Every rank of the mesh calls them
+/// in the same order.
 template <Scalar T>
 class ProductPlan
 {
@@ -40,18 +40,18 @@ class ProductPlan
   ProductPlan& operator=(const ProductPlan&) = delete;
   virtual ~ProductPlan() = default;
 
-  /// Y = alpha X W + beta Y
+  /// Computes Y = alpha X W + beta Y.
   virtual void forward(T alpha, In x, In w, T beta, Out y) = 0;
 
-  /// dX = alpha dY W^T + beta dX
+  /// Computes dX = alpha dY W^T + beta dX.
   virtual void grad_input(T alpha, In dy, In w, T beta, Out dx) = 0;
 
-  /// dW = alpha X^T dY + beta dW. Where ranks hold replicas of W, the direct product completes the
-  /// sum over them; SUMMA and gather-multiply-scatter leave each replica with its part of it.
+  /// Computes dW = alpha X^T dY + beta dW. If W has replicas, the direct product completes the sum
+  /// over them; SUMMA and gather-multiply-scatter leave each replica with its term.
   virtual void grad_weight(T alpha, In x, In dy, T beta, Out dw) = 0;
 
-  /// dX = dY W^T and dW = X^T dY + beta dW. A plan that keeps gathered operands reads those of the
-  /// last forward.
+  /// Computes dX = dY W^T and dW = X^T dY + beta dW. A plan that keeps gathered operands reads
+  /// those of the last `forward`.
   virtual void backward(In x, In w, In dy, Out dx, Out dw, T beta) = 0;
 
   /// Computes dX as `backward` does, without dW: for a weight that is not trained.
@@ -60,10 +60,10 @@ class ProductPlan
   /// Computes dW as `backward` does, without dX.
   virtual void backward_weight(In x, In dy, Out dw, T beta) { grad_weight(T{1}, x, dy, beta, dw); }
 
-  /// Bytes of this rank's workspace.
+  /// The bytes of this rank's workspace.
   [[nodiscard]] virtual std::size_t workspace_bytes() const { return 0; }
-  /// Frees the workspace, with the gathered operands that it keeps. A later call allocates what it
-  /// needs of it.
+  /// Frees the workspace, including gathered operands that are kept. A later call allocates what it
+  /// needs again.
   virtual void release_workspace() {}
 };
 

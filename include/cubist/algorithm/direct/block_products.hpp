@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How one rank multiplies its parts of C = A B, where it can read all blocks of A and B in place. A
-// part of C is computed by block products
+// Block products: how one rank multiplies its parts of C = A B if it can read all blocks of A and B
+// in place. A part of C is a sum of block products
 //
 //   C(rows, cols) += A(rows, inner) B(inner, cols)
 //
-// In each of them a factor is one piece, which is inside the block of one rank, or has been
-// assembled from several pieces. Only valid elements are multiplied, each pair once.
+// Each factor is either one piece, which lies inside the block of one rank, or is assembled from
+// several pieces. Only valid elements are multiplied, each pair once.
 //
-// BLAS packs A anew for each piece of B's columns, and B for each piece of A's rows, and reads and
-// writes C for each panel of the inner indices. So a part is multiplied in one of two orders:
+// BLAS packs A again for each piece of B's columns, packs B again for each piece of A's rows, and
+// reads and writes C for each panel of the inner indices. So a part is multiplied in one of two
+// orders:
 //
 //   by panels  of the inner indices; in each, rows, columns, or the panel itself are assembled from
 //              several pieces where that takes less time than multiplying these one by one;
@@ -31,7 +32,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Where a piece of a matrix begins in the block of a rank.
+/// The element at which a piece begins in the block of a rank.
 struct Corner
 {
   int rank = 0;
@@ -39,7 +40,7 @@ struct Corner
   std::size_t j = 0;
 };
 
-/// C += A B, each factor one piece or assembled from several.
+/// One product C += A B. Each factor is one piece, or is assembled from several.
 struct BlockProduct
 {
   struct Piece
@@ -52,13 +53,13 @@ struct BlockProduct
   std::vector<Piece> b;
   Corner c;
   ProductSize size;
-  bool first = true;        // of the products that write to this piece of C
-  bool same_a = false;      // as in the product before
-  bool same_b = false;      // as in the product before with the same slot
-  std::size_t b_slot = 0;   // the workspace that an assembled B is in
-  std::size_t repeats = 1;  // how many equal products the list has this one for
+  bool first = true;        // the first product that writes to this piece of C
+  bool same_a = false;      // A is that of the previous product
+  bool same_b = false;      // B is that of the previous product with the same slot
+  std::size_t b_slot = 0;   // the workspace that holds an assembled B
+  std::size_t repeats = 1;  // how many equal products this entry stands for
 
-  /// The time on one core, including the time to assemble the factors.
+  /// The predicted time on one core, including the time to assemble the factors.
   [[nodiscard]] double time(const GemmTimes& times) const
   {
     std::size_t copied = 0;
@@ -68,15 +69,15 @@ struct BlockProduct
   }
 };
 
-/// What a list of products is for. To predict a time, products that differ only in where their
-/// pieces lie are listed once, so that the list does not grow with the matrices.
+/// What a list of products is for. A list that predicts a time has one entry for products that
+/// differ only in where their pieces lie, so it does not grow with the matrices.
 enum class ProductList
 {
   to_compute,
   to_predict
 };
 
-/// A block of C that a rank computes, and where it writes it.
+/// A block of C that a rank computes, and where the rank writes it.
 struct TargetPart
 {
   Block part;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of block_products.hpp that the compiled library has.
+// Defines the functions of block_products.hpp that the compiled library contains.
 
 #include <algorithm>
 #include <iterator>
@@ -12,15 +12,15 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Consecutive ranges of equal length, by the first.
+/// Consecutive ranges of equal length; `first` is the first of them.
 struct Slices
 {
   Range first;
   std::size_t count = 1;
 };
 
-/// Consecutive ranges of at most `most` indices that cover a range. To predict, those after the
-/// first that lie between the same two of `cuts`, which ascend, are listed once.
+/// Cuts a range into consecutive ranges of at most `most` indices. A list that predicts has one
+/// entry for those after the first that lie between the same two `cuts`, which ascend.
 [[nodiscard]] inline std::vector<Slices> slices(const Range& all, std::size_t most,
                                                 ProductList list,
                                                 const std::vector<std::size_t>& cuts = {})
@@ -38,7 +38,7 @@ struct Slices
   return found;
 }
 
-/// Where blocks of A begin inside a range of one of its dimensions.
+/// Returns where blocks of A begin inside a range of one of its dimensions.
 [[nodiscard]] inline std::vector<std::size_t>
 block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
 {
@@ -51,7 +51,7 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
   return found;
 }
 
-/// A range, cut at indices inside it.
+/// Cuts a range at indices inside it.
 [[nodiscard]] inline std::vector<Range> split(const Range& whole, std::vector<std::size_t> cuts)
 {
   cuts.push_back(whole.offset);
@@ -64,15 +64,15 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
   return all;
 }
 
-/// Which of the replicas of a block a rank reads: its own, if it has one.
+/// Returns the replica of a block that a rank reads: its own, if it has one.
 [[nodiscard]] inline int replica_for(int rank, const std::vector<int>& replicas)
 {
   const bool own = std::find(replicas.begin(), replicas.end(), rank) != replicas.end();
   return own ? rank : replicas[static_cast<std::size_t>(rank) % replicas.size()];
 }
 
-/// The first block, in the order of rows, that may have elements of a row. Rows are cut in the same
-/// way in all columns.
+/// Returns the first block, in the order of rows, that may have elements of `row`. Rows are cut in
+/// the same way in all columns.
 [[nodiscard]] inline ReplicaMap::const_iterator first_holder(const ReplicaMap& replica_map,
                                                              std::size_t row)
 {
@@ -81,7 +81,7 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
                                      : replica_map.lower_bound({std::prev(next)->first.first, 0});
 }
 
-/// The pieces of a part of A, as `rank` reads them.
+/// Returns the pieces from which `rank` reads a part of A.
 [[nodiscard]] inline std::vector<BlockProduct::Piece> pieces_of(const Placement& a,
                                                                 const Block& part, int rank)
 {
@@ -99,9 +99,9 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
   return all;
 }
 
-/// The rows of A, (m, k), that are multiplied at a time with B, (k, n): each piece alone, or all
-/// pieces assembled if that takes less time than packing B once for each piece. It is used for the
-/// columns of B, too.
+/// Returns the ranges of rows of A (m, k) that are multiplied at a time with B (k, n): each piece
+/// alone, or all pieces assembled if that is faster than packing B once for each piece. It also
+/// groups the columns of B.
 [[nodiscard]] inline std::vector<Range> group_pieces(const std::vector<Range>& pieces,
                                                      const Range& m, const Range& n, double pack_b,
                                                      double copy)
@@ -127,8 +127,8 @@ struct PanelFactor
   }
 };
 
-/// Whether two panels are better multiplied as one. A thin panel takes as long as reading and
-/// writing C, (m, n), but pieces of A or B in different blocks must be copied first to be
+/// Whether multiplying two panels as one is faster. A thin panel takes as long as reading and
+/// writing C (m, n), but pieces of A or B in different blocks must be copied before they can be
 /// multiplied together (docs/decisions/0016-panel-depth.md).
 [[nodiscard]] inline bool is_worth_merging(std::size_t depth, std::size_t next, Shape c,
                                            bool copies_a, bool copies_b)
@@ -137,7 +137,7 @@ struct PanelFactor
   if (!copies_a && !copies_b) return both <= deep_panel;
   if (copies_a && copies_b)
   {
-    constexpr std::size_t thin = 32;     // from here on two copies cost what they gain
+    constexpr std::size_t thin = 32;     // from this depth on, two copies cost what they gain
     constexpr std::size_t enough = 128;  // a deeper panel is hardly faster
     return next < thin && both <= enough;
   }
@@ -150,8 +150,8 @@ struct PanelFactor
   return others >= least && ((next < thin && both <= enough) || ratio * both <= others);
 }
 
-/// The inner indices as panels for a part of C, of shape `c`. A panel is one or several pieces,
-/// each of which is in one block of A and in one block of B.
+/// Cuts the inner indices into panels for a part of C of shape `c`. A panel is one or more pieces,
+/// each inside one block of A and one block of B.
 [[nodiscard]] inline std::vector<Slices> panels(const Range& inner, const PanelFactor& a,
                                                 const PanelFactor& b, Shape c, std::size_t longest,
                                                 ProductList list)
@@ -164,7 +164,7 @@ struct PanelFactor
     {
       const Range& next = slice.first;
       Range* const last = all.empty() ? nullptr : &all.back().first;
-      // Several slices in one are as long as may be, so nothing extends them.
+      // An entry for several slices has the greatest length, so nothing extends it.
       const bool extends_last = last && last->valid + next.valid <= longest &&
                                 is_worth_merging(last->valid, next.valid, c, a.copies(*last, next),
                                                  b.copies(*last, next));
@@ -176,7 +176,7 @@ struct PanelFactor
   return all;
 }
 
-/// Block products that compute one part of C, panel by panel along K.
+/// Returns the block products that compute one part of C, panel by panel along K.
 [[nodiscard]] inline std::vector<BlockProduct>
 products_by_panels(const Placement& a, const Placement& b, const TargetPart& target,
                    const Range& inner, int rank, const GemmTimes& times,
@@ -207,7 +207,8 @@ products_by_panels(const Placement& a, const Placement& b, const TargetPart& tar
   return products;
 }
 
-/// How many rows of C, (m, n), and of A fit a cache beside B; 0 if strips of rows do not pay.
+/// Returns how many rows of C (m, n) and of A fit into a cache beside B, or 0 if strips of rows do
+/// not pay.
 [[nodiscard]] inline std::size_t rows_per_strip(ProductSize s, const GemmTimes& times)
 {
   constexpr std::size_t least = 128;  // BLAS packs B for each strip
@@ -217,7 +218,7 @@ products_by_panels(const Placement& a, const Placement& b, const TargetPart& tar
   return rows >= least && rows < s.m ? rows : 0;
 }
 
-/// The products of parts that have the same rows, `rows` of them at a time.
+/// Returns the products for parts that have the same rows, in strips of `rows` rows.
 [[nodiscard]] inline std::vector<BlockProduct>
 products_by_strips(const Placement& a, const Placement& b, const std::vector<TargetPart>& parts,
                    const Range& inner, int rank, std::size_t rows, ProductList list)
@@ -241,7 +242,7 @@ products_by_strips(const Placement& a, const Placement& b, const std::vector<Tar
   return products;
 }
 
-/// The products for all parts of C that `rank` computes, over these inner indices.
+/// Returns the products over these inner indices for all parts of C that `rank` computes.
 [[nodiscard]] inline std::vector<BlockProduct>
 block_products(const Placement& a, const Placement& b, const std::vector<TargetPart>& parts,
                const Range& inner, int rank, const GemmTimes& times,

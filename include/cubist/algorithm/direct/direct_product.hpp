@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The product for ranks that can read and write each other's memory. Each rank, or as many ranks as
-// there are cores, multiplies straight into blocks of the result, and reads the blocks of its peers
-// in place.
+// The direct product, for ranks that can read and write each other's memory. Each rank, or as many
+// ranks as there are cores, reads the blocks of its peers in place and multiplies straight into
+// blocks of the result.
 //
 //   X (M, K), W (K, N), Y (M, N): any layouts
 //
 //   Each of Y = X W, dX = dY W^T and dW = X^T dY is computed as C = A B:
-//   1. every rank exposes its blocks of A, B and C, as far as other ranks access them;
+//   1. every rank exposes those of its blocks of A, B and C that other ranks access;
 //   2. C(rows, cols) += A(rows, inner) B(inner, cols) for all pieces of the work assigned to this
 //      rank (work_assignment.hpp);
-//   3. each rank copies from its peers, or adds up, what they computed of its block of C.
+//   3. each rank copies or adds up what its peers computed of its block of C.
 //
 // Every call returns a complete result: it synchronises the ranks, and leaves no request in flight.
 //
 // Memory: usually none. If workers compute in workspaces, they share memory for one more C. If
 // small pieces are assembled, each worker has memory for a panel of A or B.
 //
-// Words: none; memory is read, not sent.
-// Source: the owner-computes rule of Callahan and Kennedy, "Compiling programs for
-// distributed-memory multiprocessors", 1988.
+// Elements sent: none; memory is read, not sent.
+// Source: the owner-computes rule, Callahan and Kennedy, "Compiling programs for distributed-memory
+// multiprocessors", 1988.
 
 #include <algorithm>
 #include <cstddef>
@@ -47,8 +47,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// A matrix of which every rank exposes its block (comm/window.hpp), as a factor of products:
-/// pieces of it, or of its transpose, are read in place.
+/// A factor whose block every rank exposes (comm/window.hpp). Products read pieces of it, or of its
+/// transpose, in place.
 template <Scalar T, ExposesMemory C>
 class PeerMatrix
 {
@@ -60,7 +60,7 @@ class PeerMatrix
     bool transposed = false;
 
     [[nodiscard]] Factor t() const { return {matrix, !transposed}; }
-    /// A piece of the block of `at.rank`; waits until it is exposed.
+    /// Returns a piece of the block of `at.rank`, and waits until it is exposed.
     /// @pre the matrix is read, or at.rank is this rank
     [[nodiscard]] Operand<const T> piece(Corner at, Shape shape) const
     {
@@ -71,7 +71,8 @@ class PeerMatrix
     }
   };
 
-  /// @param read whether any rank reads another's block; if not, none is exposed and no rank waits
+  /// @param read whether any rank reads another's block; if none does, no block is exposed and no
+  /// rank waits
   PeerMatrix(C& world, Operand<const T> mine, bool read)
       : mine_{mine}
   {
@@ -79,7 +80,7 @@ class PeerMatrix
   }
 
   [[nodiscard]] Factor all() { return {*this}; }
-  /// Ends the reads of this rank; does not wait.
+  /// Ends this rank's reads, without waiting.
   void close()
   {
     if (window_) window_->close();
@@ -99,7 +100,8 @@ class PeerMatrix
 
 }  // namespace detail
 
-/// @tparam C, E the communicator and the engine, so that all schemes of a backend share the type
+/// @tparam C, E the communicator and the engine, but no scheme, so that all schemes of a backend
+/// share the type
 template <Scalar T, ExposesMemory C, Engine E>
 class DirectProduct final : public ProductPlan<T>
 {
@@ -123,7 +125,7 @@ class DirectProduct final : public ProductPlan<T>
     std::size_t a_size = 0;
     std::size_t b_slots = 0;
     const auto enlarge = [](std::size_t& size, Shape shape) {
-      for (const bool transposed : {false, true})  // as it is stored
+      for (const bool transposed : {false, true})  // as it may be stored
         size = std::max(size, padded_size<T>(op_shape(transposed, shape)));
     };
     for (const auto* assigned : {&forward_, &grad_input_, &grad_weight_})
@@ -142,13 +144,13 @@ class DirectProduct final : public ProductPlan<T>
     run(forward_, alpha, {x, ops_.x}, {w, ops_.w}, beta, y);
   }
 
-  /// dX = alpha dY op(W)^T + beta dX.
+  /// Computes dX = alpha dY op(W)^T + beta dX.
   void grad_input(T alpha, In dy, In w, T beta, Out dx) override
   {
     run(grad_input_, alpha, dy, Operand{w, ops_.w}.t(), beta, {dx, ops_.x});
   }
 
-  /// dW = alpha op(X)^T dY + beta dW.
+  /// Computes dW = alpha op(X)^T dY + beta dW.
   void grad_weight(T alpha, In x, In dy, T beta, Out dw) override
   {
     run(grad_weight_, alpha, Operand{x, ops_.x}.t(), dy, beta, {dw, ops_.w});
@@ -174,11 +176,10 @@ class DirectProduct final : public ProductPlan<T>
   using Pieces = std::vector<detail::BlockProduct::Piece>;
   using WritableWindow = decltype(std::declval<C&>().expose_writable(std::declval<std::span<T>>()));
 
-  /// What this rank does for one of the products, and its workspace.
+  /// This rank's work for one of the products, and its workspace.
   struct Assigned
   {
-    // The sizes for A and B as the caller multiplies them. If C is stored transposed, the
-    // assignment is for C^T = B^T A^T.
+    // A and B are the caller's. If C is stored transposed, the assignment is for C^T = B^T A^T.
     [[nodiscard]] bool reads_a() const { return transposed ? work.reads_b : work.reads_a; }
     [[nodiscard]] bool reads_b() const { return transposed ? work.reads_a : work.reads_b; }
 
@@ -194,7 +195,7 @@ class DirectProduct final : public ProductPlan<T>
     return {std::move(work), c.transposed(), Buffer(size)};
   }
 
-  /// C = alpha A B + beta C
+  /// Computes C = alpha A B + beta C.
   void run(Assigned& assigned, T alpha, Operand<const T> a, Operand<const T> b, T beta,
            Operand<T> c)
   {
@@ -207,8 +208,8 @@ class DirectProduct final : public ProductPlan<T>
     as.wait(), bs.wait();
   }
 
-  /// C = alpha A B + beta C, as far as this rank computes it. Returns the window in which ranks
-  /// write to blocks of C, if they do; it is still open.
+  /// Computes this rank's part of C = alpha A B + beta C. Returns the window through which ranks
+  /// write to blocks of C, still open, or nothing if none does.
   [[nodiscard]] std::optional<WritableWindow> multiply(Assigned& assigned, T alpha, Factor a,
                                                        Factor b, T beta, Operand<T> c)
   {
@@ -237,8 +238,8 @@ class DirectProduct final : public ProductPlan<T>
     return cs;
   }
 
-  /// Waits until the ranks have written to this rank's blocks. All windows are closed before any is
-  /// waited for, so that a rank sleeps once.
+  /// Waits until the ranks have written to this rank's blocks. Closes all windows before it waits
+  /// for any, so that a rank sleeps only once.
   template <class... W>
   static void complete(std::optional<W>&... windows)
   {
@@ -252,8 +253,8 @@ class DirectProduct final : public ProductPlan<T>
     (wait(windows), ...);
   }
 
-  /// A factor of a block product. If it is one piece it is used in place; otherwise `workspace`
-  /// gets a copy, unless it has one already (`assembled`).
+  /// Returns a factor of a block product. A single piece is used in place. Several pieces are
+  /// copied to `workspace`, unless they are there already (`assembled`).
   [[nodiscard]] Operand<const T> assemble(Factor factor, const Pieces& pieces, Shape whole,
                                           T* workspace, bool assembled)
   {
@@ -267,7 +268,7 @@ class DirectProduct final : public ProductPlan<T>
     return all;
   }
 
-  /// Copies or adds to this rank's block of C = A B + beta C what peers computed of it.
+  /// Copies what peers computed of C = A B + beta C to this rank's block, or adds it there.
   void read_peer_parts(Assigned& assigned, T beta, Out c)
   {
     const auto& work = assigned.work;
@@ -307,7 +308,7 @@ class DirectProduct final : public ProductPlan<T>
 namespace detail
 {
 
-/// The product as a plan, made by a function that the compiled library can have.
+/// Makes the plan; a function, so that the compiled library can contain it.
 template <Scalar T, class C, class E>
 std::unique_ptr<ProductPlan<T>> make_direct_product(C& world, const E& engine, Ops ops,
                                                     const Placement& x, const Placement& w,

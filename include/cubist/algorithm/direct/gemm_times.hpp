@@ -13,7 +13,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The number of inner indices with which BLAS reaches its full speed.
+/// The number of inner indices from which BLAS reaches its full speed.
 inline constexpr std::size_t deep_panel = 1024;
 
 /// `GemmRates` for elements of one size.
@@ -24,7 +24,7 @@ struct GemmTimes
   double copy = 1;
   /// The longest panel that is assembled, so that caches still hold it when it is multiplied.
   std::size_t panel = deep_panel;
-  /// Elements that fit a core's own cache.
+  /// The number of elements that fit into a core's own cache.
   std::size_t cached = std::size_t{1} << 18;
   double products = GemmRates{}.products;
   double result = GemmRates{}.result;
@@ -40,7 +40,7 @@ struct GemmTimes
             rates.products,
             rates.result};
   }
-  /// The time of a product on one core, in units of `GemmRates`.
+  /// Returns the time of a product on one core, in units of `GemmRates`.
   [[nodiscard]] double operator()(ProductSize s) const
   {
     const auto m = static_cast<double>(s.m);

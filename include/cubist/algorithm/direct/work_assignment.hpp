@@ -8,13 +8,13 @@
 //
 // Why a rank does not simply multiply its own block: eight ranks on two cores that do so reach 0.7
 // to 0.95 of the speed of BLAS on both cores. Ranks that take turns on a core empty each other's
-// caches; the last core works alone at the end; and BLAS, which packs one factor anew for each
-// block of the other, loses most on blocks that are small or narrow. So there are three ways to
-// assign the work, and a model of time, whose figures are `GemmRates`, chooses the fastest:
+// caches; the last core works alone at the end; and BLAS, which packs one factor again for each
+// block of the other, loses most on small or narrow blocks. So there are three ways to assign the
+// work. A model of the time, with the figures of `GemmRates`, chooses the fastest:
 //
 //   per rank    each rank computes its own block of C; replicas of a block compute a share of its
 //               rows each, and copy the others' shares;
-//   per worker  as many ranks as there are cores, the workers, compute the blocks of all in place.
+//   per worker  as many ranks as there are cores, the workers, compute all ranks' blocks in place.
 //               Replicas need not cut their block into more shares than there are workers;
 //   by cut      the work is cut in another way than C, into m x n x k cuboids of scalar products.
 //               Each worker computes one in a workspace, and the holders of C copy or add up what
@@ -37,8 +37,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Into how many parts each dimension of a product is cut. A worker computes an (M/m, N/n) sum over
-/// K/k inner indices.
+/// The number of parts into which each dimension of a product is cut. A worker computes an (M/m,
+/// N/n) sum over K/k inner indices.
 struct WorkCut
 {
   std::size_t m = 1;
@@ -46,12 +46,12 @@ struct WorkCut
   std::size_t k = 1;
 
   [[nodiscard]] constexpr std::size_t workers() const { return m * n * k; }
-  /// The block of C that a worker computes.
+  /// Returns the block of C that a worker computes.
   [[nodiscard]] Block block(ProductSize s, std::size_t worker) const
   {
     return {part(s.m, m, worker / n % m), part(s.n, n, worker % n)};
   }
-  /// The inner indices that it sums over.
+  /// Returns the inner indices over which a worker sums.
   [[nodiscard]] Range inner(ProductSize s, std::size_t worker) const
   {
     return part(s.k, k, worker / n / m);
@@ -65,23 +65,24 @@ struct WorkCut
   }
 };
 
-/// All cuts among this many workers, with the fewest parts of K first.
+/// Returns all cuts for this many workers, those with the fewest parts of K first.
 [[nodiscard]] std::vector<WorkCut> work_cuts(std::size_t workers);
 
-/// What one rank does for C = A B.
+/// One rank's work for C = A B.
 struct WorkAssignment
 {
-  /// A part of this rank's block that a peer computes, in its own block of C or in its workspace.
+  /// A part of this rank's block that a peer computes, in the peer's block of C or in its
+  /// workspace.
   struct PeerPart
   {
     Corner from;
     Corner to;
     Shape shape;
-    bool first = true;  // of several that are added up here
+    bool first = true;  // the first of several that are added up here
   };
 
   std::vector<BlockProduct> products;
-  Rectangle zero_k;           // of this rank's block, what no product writes because K is 0
+  Rectangle zero_k;           // the part of this rank's block that no product writes because K is 0
   bool writes_c = false;      // whether any rank writes to another's block of C
   bool in_workspace = false;  // whether products are computed in workspaces, not in C
   Shape workspace;            // the workspace of a worker; the same on all ranks
@@ -94,8 +95,8 @@ struct WorkAssignment
   double products_time = 0;
 };
 
-/// Returns what `rank` does if the work is assigned in the way that takes the least time.
-/// @param cores that the ranks share
+/// Returns what `rank` does if the work is assigned in the fastest way.
+/// @param cores the number of cores that the ranks share
 [[nodiscard]] WorkAssignment assign_work(const Placement& a, const Placement& b, const Placement& c,
                                          int rank, int cores, std::size_t scalar_bytes,
                                          const GemmRates& rates = {},

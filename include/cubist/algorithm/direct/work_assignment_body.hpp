@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of work_assignment.hpp that the compiled library has.
+// Defines the functions of work_assignment.hpp that the compiled library contains.
 
 #include <algorithm>
 #include <optional>
@@ -22,7 +22,7 @@ CUBIST_INLINE std::vector<WorkCut> work_cuts(std::size_t workers)
   return all;
 }
 
-/// A product, and how many ranks multiply at a time.
+/// A product, and the number of ranks that multiply at a time.
 struct SharedWork
 {
   const Placement& a;
@@ -37,22 +37,23 @@ struct SharedWork
     return {c.shape().rows, c.shape().cols, a.shape().cols};
   }
   [[nodiscard]] Range inner() const { return {0, size().k, size().k}; }
-  /// The rank of a worker; workers are far apart, as neighbouring ranks may share caches.
+  /// Returns the rank of a worker. Workers are far apart, because neighbouring ranks may share
+  /// caches.
   [[nodiscard]] int rank_of(std::size_t worker, std::size_t of) const
   {
     return static_cast<int>(worker * static_cast<std::size_t>(c.ranks()) / of);
   }
-  /// How many ranks take turns on a core.
+  /// The number of ranks that take turns on a core.
   [[nodiscard]] double turns() const { return c.ranks() / static_cast<double>(workers); }
 
-  /// The predicted time of products, one after the other.
+  /// Returns the predicted time of products that run one after the other.
   [[nodiscard]] double time_of(const std::vector<BlockProduct>& products) const
   {
     double all = 0;
     for (const auto& p : products) all += p.time(times);
     return all;
   }
-  /// The predicted time of windows, each of which synchronises all ranks twice.
+  /// Returns the predicted time of the windows; each synchronises all ranks twice.
   [[nodiscard]] double time_of_windows(const WorkAssignment& work) const
   {
     const int windows = work.reads_a + work.reads_b + work.writes_c + work.reads_c;
@@ -60,7 +61,7 @@ struct SharedWork
   }
 };
 
-// Parts of C that are computed in place: per rank, and per worker.
+// Part 1: parts of C that are computed in place, per rank or per worker.
 
 /// A part of a block of C, the rank that holds the block, and the rank that computes the part.
 struct AssignedPart
@@ -70,7 +71,7 @@ struct AssignedPart
   int worker;
 };
 
-/// Share i of p of a block, cut between rows.
+/// Returns share i of p of a block, cut between rows.
 [[nodiscard]] inline Block row_part(const Block& whole, std::size_t i, std::size_t p)
 {
   const std::size_t begin = whole.rows.valid * i / p;
@@ -78,7 +79,7 @@ struct AssignedPart
   return {{whole.rows.offset + begin, end - begin, end - begin}, whole.cols};
 }
 
-/// Each rank computes its block, or its share of a replicated one.
+/// Assigns to each rank its own block, or its share of a replicated one.
 [[nodiscard]] inline std::vector<AssignedPart> parts_per_rank(const SharedWork& w)
 {
   std::vector<AssignedPart> all;
@@ -88,8 +89,8 @@ struct AssignedPart
   return all;
 }
 
-/// Each worker computes the same number of parts; empty if the number of workers does not divide
-/// the parts.
+/// Assigns the same number of parts to each worker. Returns none if the number of workers does not
+/// divide that of the parts.
 [[nodiscard]] inline std::vector<AssignedPart> parts_per_worker(const SharedWork& w)
 {
   const auto& replica_map = w.c.replica_map();
@@ -120,13 +121,14 @@ struct AssignedPart
   return within(rows, block.rows) && within(cols, block.cols);
 }
 
-/// Where a part begins in its holder's block of C, and what its worker multiplies for it.
+/// Returns a part, and where it begins in its holder's block of C.
 [[nodiscard]] inline TargetPart target_of(const SharedWork& w, const AssignedPart& p)
 {
   return {p.part, {p.holder, p.part.rows.offset - w.c[p.holder].rows.offset, 0}};
 }
 
-/// Which windows ranks open where parts are computed in blocks of C, and copied to other replicas.
+/// Returns which windows ranks open if parts are computed in blocks of C and copied to other
+/// replicas.
 [[nodiscard]] inline WorkAssignment windows_in_place(const SharedWork& w,
                                                      const std::vector<AssignedPart>& parts)
 {
@@ -142,7 +144,7 @@ struct AssignedPart
   return work;
 }
 
-/// Parts are computed in blocks of C, and copied to the other replicas.
+/// Assigns parts that are computed in blocks of C and copied to the other replicas.
 [[nodiscard]] inline WorkAssignment assign_in_place(const SharedWork& w,
                                                     const std::vector<AssignedPart>& parts,
                                                     int rank,
@@ -164,9 +166,10 @@ struct AssignedPart
   return work;
 }
 
-// Parts that are cut in another way than C, computed in workspaces.
+// Part 2: parts that are cut in another way than C, and computed in workspaces.
 
-/// Workers compute the parts of a cut in workspaces; the holders of C read what is theirs.
+/// Assigns the parts of a cut to workers, which compute them in workspaces; the holders of C read
+/// what is theirs.
 [[nodiscard]] inline WorkAssignment assign_by_cut(const SharedWork& w, const WorkCut& cut, int rank,
                                                   ProductList list = ProductList::to_compute)
 {
@@ -195,7 +198,7 @@ struct AssignedPart
   return work;
 }
 
-// The choice.
+// Part 3: the choice.
 
 /// A way to assign the work, and its predicted times.
 struct WorkWay
@@ -214,8 +217,8 @@ struct WorkWay
   }
 };
 
-/// The time of the largest part, as if it were multiplied by panels. If replicas have fewer rows
-/// than ranks, some parts are empty.
+/// Returns the time of the largest part, as if it were multiplied by panels. If replicas have fewer
+/// rows than ranks, some parts are empty.
 [[nodiscard]] inline double time_of_largest(const SharedWork& w,
                                             const std::vector<AssignedPart>& parts)
 {
@@ -225,7 +228,7 @@ struct WorkWay
                                       w.times, ProductList::to_predict));
 }
 
-/// @pre any rank has a part
+/// @pre at least one rank has a part
 [[nodiscard]] inline WorkWay way_per_rank(const SharedWork& w, std::vector<AssignedPart> parts)
 {
   const auto windows = windows_in_place(w, parts);
@@ -284,7 +287,7 @@ CUBIST_INLINE WorkAssignment assign_work(const Placement& a, const Placement& b,
   if (auto of_workers = parts_per_worker(w); w.turns() > 1 && !of_workers.empty())
     consider(way_per_worker(w, std::move(of_workers)));
   for (const WorkCut& cut : work_cuts(w.workers)) consider(way_by_cut(w, cut));
-  // A thin result: each rank multiplies what it has, and nothing but the partial sums is read.
+  // For a thin result, each rank multiplies what it has, and ranks read nothing but partial sums.
   if (w.turns() > 1) consider(way_by_cut(w, {1, 1, static_cast<std::size_t>(c.ranks())}));
   return fastest.assign(w, rank, list);
 }

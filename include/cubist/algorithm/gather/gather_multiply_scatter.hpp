@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The product on a mesh of any axes: gather both operands, multiply once, scatter the sums.
+// Gather-multiply-scatter, the product on a mesh with any axes: gather both operands, multiply
+// once, reduce-scatter the result.
 //
 //   X (M, K), W (K, N), Y (M, N): any layouts that local_product.hpp accepts
 //
@@ -10,18 +11,18 @@
 //   dW = X^T dY  gather X and dY; multiply; reduce_scatter along W's
 //
 // All three are one algorithm with permuted roles. A matrix that is gathered along no axis is used
-// as it is. A result with replicas is all-reduced instead, except dW, which DistMatMul sums, so
-// that its caller may overlap the sum with other work. Where ranks are on several nodes, blocks are
-// sent one by one: each is multiplied once it has arrived (tiles.hpp), and the sums that are
-// complete are in flight while the rest is multiplied.
+// in place. A result with replicas is all-reduced instead. dW is an exception: DistMatMul sums it,
+// so that its caller may overlap the sum with other work. If ranks are on several nodes, blocks are
+// sent one by one: each is multiplied once it has arrived (tiles.hpp), and complete sums are in
+// flight while the rest is multiplied.
 //
-// Words, if the axes of X, W and Y have y, z and x of p ranks: [(y-1) MK + (z-1) KN + (x-1) MN] / p
-// a rank for each of the three. `backward` gathers dY once for both gradients, and takes gathered X
-// and W from forward if they are kept. It then sends the same number of words as forward, otherwise
-// [(y-1) MK + (z-1) KN] / p more; without dX, (y-1) MK and (z-1) KN less. An all_reduce over x
-// ranks sends 2 (x-1)/x of the rank's block. Source: Bian et al., "Maximizing Parallelism in
-// Distributed Training for Huge Neural Networks", arXiv 2105.14450, section 3.1; MindSpore, High
-// Dimension Tensor Parallel.
+// Elements that one rank sends, if the axes of X, W and Y have y, z and x of p ranks: [(y-1) MK +
+// (z-1) KN + (x-1) MN] / p for each of the three. `backward` gathers dY once for both gradients,
+// and takes gathered X and W from forward if they are kept. It then sends as many elements as
+// forward, otherwise [(y-1) MK + (z-1) KN] / p more; without dX, (y-1) MK and (z-1) KN less. An
+// all_reduce over x ranks sends 2 (x-1)/x of the rank's block. Source: Bian et al., "Maximizing
+// Parallelism in Distributed Training for Huge Neural Networks", arXiv 2105.14450, section 3.1;
+// MindSpore, High Dimension Tensor Parallel.
 
 #include <algorithm>
 #include <cstddef>
@@ -44,7 +45,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The communicator of each matrix, and the dimension that its ranks cut.
+/// The communicator along which each matrix is gathered, and the dimension that its ranks cut.
 template <class C>
 struct GatherAxes
 {
@@ -56,8 +57,8 @@ struct GatherAxes
   Matrix x;
   Matrix w;
   Matrix y;
-  /// Whether ranks of the mesh are on several nodes. All ranks must agree on it, even those whose
-  /// own axes are inside one node.
+  /// Whether ranks of the mesh are on several nodes. All ranks must agree, even those whose own
+  /// axes lie inside one node.
   bool remote;
 };
 
@@ -186,7 +187,7 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
     return {{m.along, granularity, m.cut, op != Op::none}, op, block};
   }
 
-  /// C += alpha A B, tile by tile; each piece of C is sent once it is complete.
+  /// Computes C += alpha A B tile by tile, and sends each piece of C once it is complete.
   void multiply(const Tiles& tiles, Transposed transposed, T alpha, Gather& as, Gather& bs,
                 Scatter& cs)
   {
@@ -220,7 +221,7 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
   Tiles grad_weight_;
 };
 
-/// The plan, made by a function that the compiled library can have.
+/// Makes the plan; a function, so that the compiled library can contain it.
 template <Scalar T, class C, class E>
 std::unique_ptr<ProductPlan<T>> make_gather_plan(const GatherAxes<C>& axes, const E& engine,
                                                  const LocalShapes& local, Ops ops, Gathered policy)
@@ -230,14 +231,15 @@ std::unique_ptr<ProductPlan<T>> make_gather_plan(const GatherAxes<C>& axes, cons
 
 }  // namespace detail
 
-/// Gather-multiply-scatter on the axes that follow from these layouts (local_product.hpp).
+/// Gather-multiply-scatter along the axes that follow from these layouts (local_product.hpp).
 template <class Input, class Weight, class Output>
 struct GatherMultiplyScatter
 {
   /// The product of a rank's blocks.
   using Local = LocalProduct<Input, Weight, Output>;
 
-  /// Every rank of the mesh makes the plan, and keeps the mesh as long.
+  /// Makes a plan; collective.
+  /// @pre the mesh outlives the plan
   template <Scalar T, class M>
   [[nodiscard]] static std::unique_ptr<ProductPlan<T>>
   make_plan(const M& mesh, const LocalShapes& local, Ops ops, Gathered policy)

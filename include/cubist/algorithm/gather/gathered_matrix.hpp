@@ -2,7 +2,7 @@
 #pragma once
 
 // One matrix of a gather-multiply-scatter product: how its blocks are gathered or scattered, and
-// the buffers for them, which are used again for each product.
+// the buffers for them, which each product reuses.
 
 #include <cstddef>
 
@@ -24,7 +24,7 @@ class GatheredMatrix
   using Scatter = ScatterSum<T, C, E>;
 
  public:
-  /// @param block of op(A)
+  /// @param block the shape of this rank's block of op(A)
   GatheredMatrix(const Blocks<C>& blocks, Op op, Shape block)
       : blocks_{blocks},
         op_{op},
@@ -35,7 +35,7 @@ class GatheredMatrix
   {
   }
 
-  /// The shape of all blocks together.
+  /// The shape of the gathered matrix.
   [[nodiscard]] Shape shape() const
   {
     const auto times = [this](Dimension d) { return blocks_.cut == d ? blocks_.count() : 1; };
@@ -43,9 +43,9 @@ class GatheredMatrix
   }
   [[nodiscard]] Pieces pieces() const { return blocks_.pieces(); }
 
-  /// Starts to gather.
+  /// Starts to gather the blocks.
   [[nodiscard]] Gather gather(In mine) { return {blocks_, gathered_, {mine, op_}, all()}; }
-  /// What the last call of `gather` received.
+  /// Returns what the last call of `gather` received.
   [[nodiscard]] Gather kept(In mine) { return {blocks_, gathered_, {mine, op_}, In{all()}}; }
   [[nodiscard]] Scatter scatter(const E& engine, T beta, Out mine)
   {
@@ -53,7 +53,7 @@ class GatheredMatrix
             beta,    {mine, op_}};
   }
 
-  /// Bytes that are allocated.
+  /// The number of allocated bytes.
   [[nodiscard]] std::size_t bytes() const { return (all_.size() + sum_.size()) * sizeof(T); }
   void release() { all_ = Buffer(0), sum_ = Buffer(0); }
 
@@ -61,7 +61,8 @@ class GatheredMatrix
   using Buffer = typename E::template Buffer<T>;
 
   [[nodiscard]] Out all() { return blocks_in(all_, Scatter::part_blocks(blocks_)); }
-  /// Blocks one below the other in a buffer; after `release` the next call allocates it.
+  /// Returns a view of blocks, one below the other in a buffer. After `release`, the next call
+  /// allocates it.
   [[nodiscard]] Out blocks_in(Buffer& buffer, std::size_t blocks) const
   {
     const Shape shape{blocks * stored_.rows, stored_.cols};

@@ -3,10 +3,10 @@
 
 // Blocks of a matrix along an axis of the mesh: gathered from all ranks of the axis, or summed and
 // scattered to them. Blocks are adjacent in memory. If they cut the stored rows, they form one
-// matrix, which is multiplied as one piece; otherwise each block is a piece. Blocks are sent all at
-// once, in one collective, or piece by piece, so that ranks multiply what has arrived. Both send
-// the same words. GatherBlocks and ScatterSum live as long as one product; the plan owns the
-// buffers.
+// matrix, which is multiplied as one piece; otherwise each block is a piece. Blocks are sent either
+// all in one collective, or piece by piece, so that ranks multiply what has arrived. Both send the
+// same number of elements. GatherBlocks and ScatterSum live as long as one product; the plan owns
+// the buffers.
 
 #include <cstddef>
 #include <utility>
@@ -52,11 +52,11 @@ struct Blocks
   }
 };
 
-/// The requests of a product in flight; the plan owns the vector, and uses it again.
+/// The requests in flight of one product; the plan owns the vector and reuses it.
 template <class C>
 using Requests = std::vector<RequestOf<C>>;
 
-/// Requests of a product. Those that are left at its end are dropped.
+/// RAII: the requests of one product. The end of the scope drops those that are left.
 template <class C>
 class RequestScope
 {
@@ -77,8 +77,8 @@ class RequestScope
   Requests<C>& requests_;
 };
 
-/// A block of piece i of `pieces`, each of which is like `piece`: rows and columns count from the
-/// begin of the whole matrix.
+/// Returns a block of `piece`, which is piece i of a matrix with equal pieces. Rows and columns
+/// count from the beginning of the whole matrix.
 template <class T>
 [[nodiscard]] Operand<T> part_of_piece(Operand<T> piece, std::size_t i, Dimension cut,
                                        Interval rows, Interval cols)
@@ -93,7 +93,8 @@ template <class T, class C>
 class GatherBlocks
 {
  public:
-  /// Sends the block `mine` to all ranks, and receives theirs in `all`, one below the other.
+  /// Starts to send the block `mine` to all ranks and to receive theirs in `all`, one below the
+  /// other.
   GatherBlocks(const Blocks<C>& blocks, Requests<C>& requests, Operand<const T> mine,
                MatrixView<T> all)
       : GatherBlocks{blocks, requests, mine, MatrixView<const T>{all}}
@@ -108,7 +109,7 @@ class GatherBlocks
             mine.stored().elements(), stored_piece(all, i).elements(), static_cast<int>(i)));
   }
 
-  /// A matrix whose other blocks have already been gathered to `all`.
+  /// Reads a matrix whose other blocks have already been gathered into `all`.
   GatherBlocks(const Blocks<C>& blocks, Requests<C>& requests, Operand<const T> mine,
                MatrixView<const T> all)
       : pieces_{blocks.pieces()},
@@ -118,7 +119,7 @@ class GatherBlocks
   {
   }
 
-  /// A block of the whole matrix, all of it in piece i; waits until that has arrived.
+  /// Returns a block of the whole matrix that lies in piece i, and waits until this has arrived.
   [[nodiscard]] Operand<const T> part(std::size_t i, Interval rows, Interval cols)
   {
     if (pieces_.count > 1 && i == pieces_.own)
@@ -147,14 +148,15 @@ class GatherBlocks
   RequestScope<C> requests_;
 };
 
-/// A matrix that is a sum of parts, one on each rank along an axis. The sum is scattered by blocks
-/// or, if no dimension is cut, every rank gets all of it. A rank's block becomes this sum + beta
-/// times its former value.
+/// A matrix that is a sum of parts, one on each rank along an axis. The sum is scattered by blocks;
+/// if no dimension is cut, every rank gets all of it. A rank's block becomes this sum + beta times
+/// its former value.
 template <class T, class C, class E>
 class ScatterSum
 {
  public:
-  /// How many blocks the buffers need: for a rank's part, and for the sum of its own block.
+  /// The number of blocks in the buffer for a rank's part; `sum_blocks` is that for the sum of its
+  /// own block.
   [[nodiscard]] static std::size_t part_blocks(const Blocks<C>& b)
   {
     return b.along.size() == 1 ? 0 : b.count();
@@ -165,7 +167,7 @@ class ScatterSum
     return b.granularity == Granularity::whole ? 1 : b.count();
   }
 
-  /// @param part, sum `part_blocks` and `sum_blocks` blocks, one below the other
+  /// @param part, sum buffers of `part_blocks` and `sum_blocks` blocks, one below the other
   ScatterSum(const Blocks<C>& blocks, Requests<C>& requests, const E& engine, MatrixView<T> part,
              MatrixView<T> sum, T beta, Operand<T> mine)
       : along_{blocks.along},
@@ -186,8 +188,8 @@ class ScatterSum
       requests_->push_back(along_.async_receive(received(i).elements(), behind(i)));
   }
 
-  /// The memory where this rank writes a block in piece i of its part, added to part_beta() times
-  /// what is there.
+  /// The memory to which this rank writes a block of piece i of its part, added to part_beta()
+  /// times what is there.
   [[nodiscard]] Operand<T> part(std::size_t i, Interval rows, Interval cols) const
   {
     const std::size_t stored = part_.rows() / pieces_.count;
@@ -196,7 +198,7 @@ class ScatterSum
   }
   [[nodiscard]] T part_beta() const { return along_.size() == 1 ? beta_ : T{}; }
 
-  /// Starts to send piece i of the part. Ranks may differ in the order of the pieces.
+  /// Starts to send piece i of the part. Ranks may call this in different orders of the pieces.
   void start(std::size_t i)
   {
     --remaining_;
@@ -213,7 +215,7 @@ class ScatterSum
                                                        (beta_ == T{} ? mine() : sum_).elements()));
   }
 
-  /// Waits for this rank's block, and until no rank reads its part.
+  /// Waits until this rank's block is complete and no rank reads its part.
   void finish()
   {
     for (auto& request : *requests_) request.wait();
@@ -238,7 +240,7 @@ class ScatterSum
     return part_.block(i * mine().rows(), 0, mine().shape());
   }
 
-  /// Adds the ranks' blocks in the order of reduction.hpp.
+  /// Adds up the ranks' blocks in the order of reduction.hpp.
   void add_received()
   {
     const auto block_of = [&](std::size_t rank) -> MatrixView<const T> {
@@ -257,7 +259,7 @@ class ScatterSum
     if (beta_ != T{}) add(mine(), sum, beta_, mine());
   }
 
-  /// out = a + factor b
+  /// Computes out = a + factor b.
   void add(MatrixView<T> out, MatrixView<const T> a, T factor, MatrixView<const T> b)
   {
     engine_.map(out, AddScaled<T>{factor}, a, b);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The order in which a rank multiplies the pieces of C = A B, if it receives the pieces of A and B
+// The order in which a rank multiplies the pieces of C = A B if it receives the pieces of A and B
 // one by one from other ranks, and sends pieces of C to other ranks.
 //
-// A tile is a product of one piece of A and one of B, for one piece of C. Tiles whose operands are
-// this rank's own come first, because they need not wait. Tiles for other ranks' pieces of C
-// follow, piece by piece from the next rank's on, so that these are in flight while the rest is
-// multiplied. Tiles for this
-// rank's piece of C are last. Among each kind, tiles are in the order in which their operands
-// arrive: pieces arrive one after the other, those from other nodes later.
+// A tile is a product of one piece of A and one of B, for one piece of C. First come the tiles
+// whose operands are this rank's own, because they need not wait. Next come the tiles for other
+// ranks' pieces of C, piece by piece, starting with the next rank's, so that these are in flight
+// while the rest is multiplied. The tiles for this rank's piece of C come last. Tiles of one kind
+// are in the order in which their operands arrive: one piece after the other, those from other
+// nodes later.
 
 #include <algorithm>
 #include <cstddef>
@@ -38,22 +38,23 @@ struct Tile
   Interval rows;
   Interval cols;
   Interval inner;
-  std::size_t a = 0;  // the pieces that it reads, and the one that it adds to
+  std::size_t a = 0;  // the pieces of A and B that it reads, and the one of C that it adds to
   std::size_t b = 0;
   std::size_t c = 0;
-  bool first = true;  // of the tiles that write to its block of C
-  bool last = true;   // of the tiles that write to its piece of C
+  bool first = true;  // the first tile that writes to its block of C
+  bool last = true;   // the last tile that writes to its piece of C
 };
 
-/// How many equal pieces a matrix has, which one is this rank's own, and what dimension they cut.
+/// The number of equal pieces of a matrix, which of them is this rank's own, and which dimension
+/// they cut.
 struct Pieces
 {
   std::size_t count = 1;
   std::size_t own = 0;
   Dimension cut = Dimension::none;
-  bool is_remote = false;  // they come from other nodes
+  bool is_remote = false;  // whether they come from other nodes
 
-  /// The number of pieces of its rows, or of its columns.
+  /// The number of pieces into which its rows, or its columns, are cut.
   [[nodiscard]] std::size_t of(Dimension d) const { return cut == d ? count : 1; }
   /// The pieces of the transpose.
   [[nodiscard]] Pieces t() const
@@ -63,7 +64,7 @@ struct Pieces
   }
 };
 
-/// A part of two cuts of one extent: piece i of the one, piece j of the other.
+/// The indices that are both in piece i of one cut of an extent and in piece j of another.
 struct Overlap
 {
   Interval part;
@@ -166,7 +167,7 @@ class Tiles
 
   void sort(Pieces a, Pieces b, Pieces c)
   {
-    // A rank has its own piece; the others arrive in their order.
+    // A rank already has its own piece; the others arrive in the order of the ranks.
     const auto arrival = [](std::size_t piece, const Pieces& all) {
       return piece == all.own ? 0 : piece + 1;
     };
@@ -176,8 +177,8 @@ class Tiles
       // Each rank sends to the next one first, so that no rank receives from all at once.
       const std::size_t piece = (m_[p.m].j + n_[p.n].j + c.count - c.own) % c.count;
       const bool stays = piece == 0;
-      // First tiles that wait for nothing, then tiles for other ranks, which wait for the sum, then
-      // tiles for this rank.
+      // Tiles that wait for nothing come first, then tiles for other ranks, which wait for the sum,
+      // then tiles for this rank.
       const bool waits = from_a + from_b > 0;
       const std::size_t kind = (waits ? 2U : 0U) + (stays ? 1U : 0U);
       const std::size_t later = a.is_remote == b.is_remote ? std::max(from_a, from_b)

@@ -4,36 +4,37 @@
 // Which blocks of a symmetric C = X X^T (N, N) each of R groups of ranks computes, where group i
 // has the rows v_i of X, and what all ranks send.
 //
-// Of the blocks (i, j) and (j, i) one is computed. Around the circle of groups, group i computes
-// its diagonal block and those with the next ones:
+// Only one of the blocks (i, j) and (j, i) is computed. With the groups on a circle, group i
+// computes its diagonal block and its blocks with the next groups:
 //
 //   (i, i + 1), (i, i + 2), … (i, i + ceil(R / 2) - 1)      modulo R
 //
-// If R is even, the block of two opposite groups is cut in two halves: the first group computes
-// those columns that are the first half of the second one's rows, the second group the rest. So
-// each group computes half of what a gemm of its rows of C would, and needs half of X.
+// If R is even, the block of two opposite groups is cut in two halves: the first group computes the
+// columns for the first half of the second group's rows, the second group computes the rest. So
+// each group computes half of what a gemm would for its rows of C, and needs half of X.
 //
 //   R = 4    C11 C12 C13'         C13 has two halves, ' and ",
 //                C22 C23 C24'     so has C24
 //            C31"    C33 C34
 //            C41 C42"    C44
 //
-// A group is S ranks, which share the inner indices (the columns of X, K) among themselves.
-// Elements that all R S ranks send together, to the element:
+// A group is S ranks, which split the inner indices (the K columns of X) among themselves. All R S
+// ranks together send exactly this many elements:
 //
 //   gather   K N G        G N rows of X reach all groups: G = (R - 1) / 2 for odd R; R / 2 - 1 and
 //                         the halves for even R, which is R / 2 - 1/4 if they are equal
 //   sum      (S - 1) N (N + 1)    an all_reduce of half of C in each group
 //   mirror   S (N^2 - sum of v_i^2) / 2
 //
-// and a rank their (R S)-th part on average; for N = R v these are
+// On average, one rank sends 1 / (R S) of them; for N = R v, that is
 //
 //   G N K / (R S)  +  (S - 1) N (N + 1) / (R S)  +  (R - 1) N^2 / (2 R^2)
 //
 // Source: Al Daas, Ballard, Grigori, Kumar, Rouse, "Parallel memory-independent communication
-// bounds for SYRK", SPAA 2023, arXiv 2409.11304. For R = 1 this is its 1D algorithm, followed by an
-// all_gather, because each rank gets all of C. For R > 1 the paper has triangles of blocks, in
-// which X would not lie as a weight does; here the blocks are those of a round-robin tournament.
+// bounds for SYRK", SPAA 2023, arXiv 2409.11304. For R = 1 this is the paper's 1D algorithm,
+// followed by an all_gather, because each rank gets all of C. For R > 1 the paper assigns triangles
+// of blocks, with which X could not be laid out like a weight; here the blocks are those of a
+// round-robin tournament.
 
 #include <cstddef>
 #include <cstdint>
@@ -55,8 +56,8 @@ struct GramPiece
   [[nodiscard]] Shape shape() const { return {mine.valid, theirs.valid}; }
 };
 
-/// The blocks beside the diagonal one that group `i` computes.
-/// @param rows of X that each group has
+/// Returns the blocks that group `i` computes besides the diagonal one.
+/// @param rows the number of rows of X that each group has
 [[nodiscard]] inline std::vector<GramPiece> gram_pieces(const std::vector<std::size_t>& rows,
                                                         std::size_t i)
 {
@@ -85,9 +86,9 @@ struct GramPiece
   return pieces;
 }
 
-/// The elements that all ranks together send for C = X X^T, X (N, inner).
-/// @param rows of X that each group has; their sum is N
-/// @param sharing the ranks of a group
+/// Returns the number of elements that all ranks together send for C = X X^T, X (N, inner).
+/// @param rows the number of rows of X that each group has; their sum is N
+/// @param sharing the number of ranks of a group
 [[nodiscard]] inline std::uint64_t gram_elements(const std::vector<std::size_t>& rows,
                                                  std::size_t inner, std::size_t sharing)
 {

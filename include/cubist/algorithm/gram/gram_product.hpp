@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// C = alpha X X^T + beta C0 on ranks of which R groups hold the rows of X, and the S ranks of each
-// group share its columns.
+// C = alpha X X^T + beta C0, where R groups of ranks split the rows of X, and the S ranks of each
+// group split the columns.
 //
-//   X (N, K): a group has a block of rows, each of its ranks a part of their columns
+//   X (N, K): a group has a block of rows, and each of its ranks a part of the columns
 //   C (N, N): each rank has the complete rows that belong to its group's rows of X
 //
 //   1. each rank sends its block to the peers that need it, and multiplies its block by its
-//      transpose: half the operations (engine/syrk.hpp);
+//      own transpose, with half the operations of a gemm (engine/syrk.hpp);
 //   2. it multiplies its block by the transpose of each block that has arrived (gram_pieces.hpp);
-//   3. the ranks of a group sum what they have, which is half of the group's rows of C;
+//   3. the ranks of a group sum their results, which are half of the group's rows of C;
 //   4. each rank sends the transpose of its blocks to the peers that have not computed them.
 //
-// Where groups can read each other's memory, they read the blocks of steps 2 and 4 in place.
+// If groups can read each other's memory, they read the blocks of steps 2 and 4 in place.
 //
-// A rank multiplies as much as half of a gemm would. Replicas of C are equal bit for bit, and so
-// are C(i, j) and C(j, i).
+// A rank does half the operations of a gemm. Replicas of C are equal bit for bit, and so are
+// C(i, j) and C(j, i).
 //
-// Elements sent: see gram_pieces.hpp, which has the source, too.
+// Elements sent, and source: see gram_pieces.hpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,20 +41,20 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Where this rank is.
+/// This rank's place among the groups.
 template <class C>
 struct GramPlace
 {
   C* groups = nullptr;            ///< one rank of each group, or null for a single group
   C* sharing = nullptr;           ///< the ranks of this group, or null for a single rank
   std::vector<int> ranks;         ///< the rank in `groups` of each group
-  std::vector<std::size_t> rows;  ///< of X that each group has
-  std::size_t index = 0;          ///< of this rank's group
+  std::vector<std::size_t> rows;  ///< the number of rows of X that each group has
+  std::size_t index = 0;          ///< the index of this rank's group
   Range inner;                    ///< the columns of its block of X that this rank multiplies
 };
 
-/// It knows communicators, not the mesh and its layouts, so that all schemes of a backend share the
-/// type. It owns its workspace.
+/// The plan. It knows communicators, not the mesh and its layouts, so that all schemes of a backend
+/// share the type. It owns its workspace.
 template <RealScalar T, class C, class E>
 class GramProduct
 {
@@ -78,7 +78,8 @@ class GramProduct
     allocate();
   }
 
-  /// C = alpha X X^T + beta C0; the elements of C0 are not read when beta is 0, and C0 may be C.
+  /// Computes C = alpha X X^T + beta C0. The elements of C0 are not read if beta is 0, and C0 may
+  /// be C.
   /// @param x this rank's block  @param c0, c its rows; all with their padding
   void multiply(T alpha, In x, T beta, In c0, Out c)
   {
@@ -113,12 +114,12 @@ class GramProduct
     exchange(c, *received, *sent);
   }
 
-  /// Bytes of the workspace.
+  /// The bytes of the workspace.
   [[nodiscard]] std::size_t workspace_bytes() const
   {
     return (sums_.size() + gathered_.size() + mine_.size()) * sizeof(T);
   }
-  /// Frees the workspace until the next call.
+  /// Frees the workspace; the next call allocates it again.
   void release_workspace()
   {
     sums_ = Buffer(0), gathered_ = Buffer(0), mine_ = Buffer(0);
@@ -157,9 +158,10 @@ class GramProduct
     send_requests_.reserve(std::max(pieces_.size(), from_peers_.size()));
   }
 
-  /// Multiplies this rank's block with its transpose and those of peers: this rank's part of the
-  /// sums, or C where it shares no columns.
-  /// @param theirs (i, piece, the rows of X that were gathered for it) these rows
+  /// Multiplies this rank's block by its own transpose and by those of peers. The results are this
+  /// rank's part of the sums, or C if the group is this rank alone.
+  /// @param theirs f(i, piece, the memory of the rows of X that were gathered for it), which
+  /// returns these rows
   template <class F>
   void multiply_blocks(T alpha, const Operand<const T>& mine, T beta, In c0, Out c, F theirs)
   {
@@ -176,7 +178,7 @@ class GramProduct
     });
   }
 
-  /// Adds up what the ranks of the group have, and completes the diagonal block of C.
+  /// Sums the parts of the group's ranks, and completes the diagonal block of C.
   void complete_sums(T beta, In c0, Out c)
   {
     if (place_.sharing == nullptr) return mirror(engine_, Triangle::lower, diagonal(c));
@@ -194,7 +196,7 @@ class GramProduct
     return c.block(0, first_row(place_.index), {rows(), rows()});
   }
 
-  /// A block of X, stored as X is, without gaps.
+  /// Returns a block of X that is stored like X, without gaps.
   template <class V>
   [[nodiscard]] Operand<V> stored(V* data, Shape shape) const
   {
@@ -205,20 +207,21 @@ class GramProduct
   {
     return m.block(rows.offset, 0, {rows.valid, m.cols()});
   }
-  /// The place of a piece in this rank's rows of C.
+  /// Returns where a piece lies in this rank's rows of C.
   template <class V>
   [[nodiscard]] MatrixView<V> in_rows(MatrixView<V> c, const GramPiece& p) const
   {
     return c.block(p.mine.offset, first_row(p.peer) + p.theirs.offset, p.shape());
   }
 
-  /// The place in this rank's rows of C of the transpose of a piece that a peer computed.
+  /// Returns where the transpose of a piece that a peer computed lies in this rank's rows of C.
   [[nodiscard]] Out mirrored(Out c, const GramPiece& p) const
   {
     return c.block(p.theirs.offset, first_row(p.peer) + p.mine.offset, op_shape(true, p.shape()));
   }
 
-  /// f(i, piece, its part of the sums, the rows of X that were gathered for it)
+  /// Calls f(i, piece, its part of the sums, the rows of X that were gathered for it) for each
+  /// piece.
   template <class F>
   void for_pieces(F f)
   {
@@ -267,7 +270,8 @@ class GramProduct
     }
   }
 
-  /// Sends the transpose of the pieces of C that this rank computed, and receives the others.
+  /// Sends the transposes of the pieces of C that this rank computed, and receives those that peers
+  /// computed.
   void exchange(Out c, Requests<C>& received, Requests<C>& sent)
   {
     T* next = gathered_.data();
@@ -297,7 +301,7 @@ class GramProduct
     finish(sent);
   }
 
-  /// Reads the pieces of C that peers computed from their rows.
+  /// Reads the pieces that peers computed from their rows of C.
   void read_mirrored(Out c) requires(ExposesMemory<C>)
   {
     PeerMatrix<T, C> cs{*place_.groups, In{c}, true};
@@ -320,8 +324,8 @@ class GramProduct
   GramPlace<C> place_;
   const E& engine_;
   Op op_;
-  std::vector<GramPiece> pieces_;      // that this rank computes
-  std::vector<GramPiece> from_peers_;  // that others compute: their rows first, then this rank's
+  std::vector<GramPiece> pieces_;      // those that this rank computes
+  std::vector<GramPiece> from_peers_;  // those that others compute; `mine` is their rows
   bool is_direct_ = false;             // whether groups read each other's memory
   bool is_allocated_ = false;
   Buffer sums_ = Buffer(0);      // the diagonal block, packed, and the pieces

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The lower triangle of a symmetric matrix C (N, N) in a rectangle of exactly N (N + 1) / 2
-// elements, in which BLAS computes and ranks send it without another copy. With C cut after its
-// first H = ceil(N / 2) rows and columns, the rectangle of H columns has
+// The lower triangle of a symmetric matrix C (N, N), packed into a rectangle of exactly N (N + 1) /
+// 2 elements. BLAS computes there, and ranks send it without another copy. If C is cut after its
+// first H = ceil(N / 2) rows and columns, the rectangle of H columns holds
 //
 //   below its diagonal       the lower triangle of C11, and under it C21
-//   above it, where is room  the upper triangle of C22
+//   above it                 the upper triangle of C22
 //
-// For odd N the diagonal of the rectangle is that of C11, for even N that of C22.
+// For odd N, the diagonal of the rectangle is that of C11; for even N, that of C22.
 // Source: Gustavson et al., "Rectangular Full Packed Format for Cholesky's Algorithm", ACM TOMS
 // 37(2), 2010; LAPACK's sfrk.
 
@@ -24,8 +24,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// out = product + beta before; the elements of `before` are not read when beta is 0. `out` may be
-/// `before`.
+/// Computes out = product + beta before. The elements of `before` are not read if beta is 0. `out`
+/// may be `before`.
 template <Engine E, RealScalar T>
 void add_scaled(const E& engine, MatrixView<const T> product, T beta, MatrixView<const T> before,
                 MatrixView<T> out)
@@ -40,7 +40,7 @@ template <RealScalar T>
 class PackedTriangle
 {
  public:
-  /// @param data of size(n) elements
+  /// @param data size(n) elements
   PackedTriangle(T* data, std::size_t n)
       : n_{n},
         half_{n - n / 2},
@@ -50,7 +50,7 @@ class PackedTriangle
 
   [[nodiscard]] static constexpr std::size_t size(std::size_t n) { return n * (n + 1) / 2; }
 
-  /// C = alpha A A^T
+  /// Computes C = alpha A A^T.
   template <Engine E>
   void multiply(const E& engine, T alpha, Operand<const T> a) const
   {
@@ -61,7 +61,7 @@ class PackedTriangle
     syrk<E, T>(engine, Triangle::upper, alpha, second, T{}, second_block());
   }
 
-  /// C = this + beta C0, whole; the elements of C0 are not read when beta is 0. C may be C0.
+  /// Computes all of C = this + beta C0. The elements of C0 are not read if beta is 0. C may be C0.
   template <Engine E>
   void unpack(const E& engine, T beta, MatrixView<const T> c0, MatrixView<T> c) const
   {
@@ -80,7 +80,7 @@ class PackedTriangle
 
  private:
   [[nodiscard]] std::size_t shift() const { return n_ % 2 == 0 ? 1 : 0; }
-  /// Of which the lower triangle is that of C11.
+  /// The block whose lower triangle is that of C11.
   [[nodiscard]] MatrixView<T> first_block() const
   {
     return packed_.block(shift(), 0, {half_, half_});
@@ -90,7 +90,7 @@ class PackedTriangle
   {
     return packed_.block(half_ + shift(), 0, {n_ - half_, half_});
   }
-  /// Of which the upper triangle is that of C22.
+  /// The block whose upper triangle is that of C22.
   [[nodiscard]] MatrixView<T> second_block() const
   {
     return packed_.block(0, 1 - shift(), {n_ - half_, n_ - half_});

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Multiplies panels that are too thin for the gemm kernel several at a time:
+// Coalescing: multiplies several panels at a time if they are too thin for the gemm kernel:
 //
 //   [P_t P_t+1 …] (M, depth) times [Q_t; Q_t+1; …] (depth, N)
 //
-// Each panel is copied when it arrives. For each index of K that is M + N elements, and its product
-// has 2 M N operations. Measured: panels of depth 16, 2 x 3 ranks, M = N = 1536 in float, take 0.81
-// of the processor time; from depth 32 on nothing is gained (docs/decisions/0016-panel-depth.md).
+// Each panel is copied when it arrives. An index of K costs a copy of M + N elements, and has 2 M N
+// operations. Measured: panels of depth 16, 2 x 3 ranks, M = N = 1536 in float, take 0.81 of the
+// processor time; from depth 32 on, nothing is gained (docs/decisions/0016-panel-depth.md).
 
 #include <algorithm>
 #include <cstddef>
@@ -18,17 +18,17 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The depth up to which `panels` panels of `depth` each are coalesced; 0 if they are deep enough,
-/// or if there is only one.
+/// Returns the depth up to which `panels` panels of `depth` each are coalesced, or 0 if they are
+/// deep enough or there is only one.
 [[nodiscard]] constexpr std::size_t coalesced_depth(std::size_t depth, std::size_t panels)
 {
-  constexpr std::size_t thin = 32;  // from here on copies cost what they gain
+  constexpr std::size_t thin = 32;  // from this depth on, copies cost what they gain
   constexpr std::size_t enough = 128;
   if (depth == 0 || depth >= thin || panels < 2) return 0;
   return depth * std::min(panels, enough / depth);
 }
 
-/// Panels of P and Q, one after the other, in buffers for products of one size.
+/// Buffers that hold several panels of P and Q one after the other, for products of one size.
 template <class T, class E>
 class PanelCoalescing
 {
@@ -36,7 +36,7 @@ class PanelCoalescing
 
  public:
   PanelCoalescing() = default;
-  /// @param product the shape of the results  @param depth of the panels together; 0: none are
+  /// @param product the shape of the result  @param depth of the panels together; 0: none are
   /// added
   PanelCoalescing(Shape product, std::size_t depth)
       : product_{product},
@@ -55,8 +55,7 @@ class PanelCoalescing
     full_ = false;
   }
 
-  /// Copies a panel of P and one of Q after those before. All have the same depth, except the
-  /// last.
+  /// Appends a panel of P and one of Q. All have the same depth, except the last.
   /// @pre !is_full()
   void add(const E& engine, Operand<const T> p_t, Operand<const T> q_t)
   {
@@ -73,14 +72,14 @@ class PanelCoalescing
     full_ = used_ + depth > depth_;
   }
 
-  /// Bytes that are allocated.
+  /// The number of allocated bytes.
   [[nodiscard]] std::size_t bytes() const
   {
     return (p_buffer_.size() + q_buffer_.size()) * sizeof(T);
   }
   void release() { p_buffer_ = Buffer(0), q_buffer_ = Buffer(0); }
 
-  /// C = alpha [P …] [Q …] + beta C, after which there are no panels.
+  /// Computes C = alpha [P …] [Q …] + beta C, and removes the panels.
   void multiply(const E& engine, T alpha, T beta, Operand<T> c)
   {
     cubist::multiply<E, T>(engine, alpha, p_, q_, beta, c);
@@ -88,7 +87,7 @@ class PanelCoalescing
   }
 
  private:
-  /// A matrix in a buffer, which is stored transposed if the panel is.
+  /// Returns a matrix in a buffer, stored transposed if the panel is.
   [[nodiscard]] static Operand<T> matrix_like(Operand<const T> panel, Buffer& buffer, Shape shape)
   {
     return panel.with(MatrixView<T>{buffer.data(), op_shape(panel.transposed(), shape)});

@@ -22,9 +22,9 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// How one dimension of a matrix, of which `owners` ranks hold equal parts, is cut into panels:
-/// into `blocks` of `block` indices, each into slices of at most `depth`. Successive panels are
-/// slices of successive blocks, so that all owners send at once.
+/// How one dimension of a matrix is cut into panels, if `owners` ranks hold equal parts of it.
+/// There are `blocks` blocks of `block` indices, and each is cut into slices of at most `depth`.
+/// Successive panels are slices of successive blocks, so that all owners send at once.
 struct PanelCut
 {
   std::size_t owners = 1;
@@ -41,7 +41,7 @@ struct PanelCut
   {
     return static_cast<int>(t % blocks * owners / blocks);
   }
-  /// Where panel t begins in its owner's part.
+  /// The index at which panel t begins in its owner's part.
   [[nodiscard]] std::size_t offset(std::size_t t) const
   {
     return t % blocks % (blocks / owners) * block + t / blocks * depth;
@@ -66,7 +66,7 @@ class Panels
 
   [[nodiscard]] std::size_t count() const { return cut_.count(); }
   [[nodiscard]] int owner(std::size_t t) const { return cut_.owner(t); }
-  /// Panel t if this rank owns it; on other ranks another panel of the same shape.
+  /// Returns panel t if this rank owns it; on other ranks, another panel of the same shape.
   [[nodiscard]] Operand<T> panel(std::size_t t) const
   {
     return of_ == Dimension::cols ? mine_.block(0, cut_.offset(t), {mine_.rows(), cut_.size(t)})
@@ -79,12 +79,12 @@ class Panels
   PanelCut cut_;
 };
 
-/// Buffers for panels of at most one shape, used in turn.
+/// Buffers for panels of no more than a given shape, used in turn.
 template <class T, class E>
 class PanelBuffers
 {
  public:
-  /// Requests in flight are kept in an array of this size.
+  /// The size of the array that holds the requests in flight.
   static constexpr std::size_t most = 32;
 
   /// @throws ArgumentError for none, or for more than `most`
@@ -94,11 +94,11 @@ class PanelBuffers
   {
     require<ArgumentError>(count >= 1 && count <= most, "got ", count,
                            " buffers for panels, but 1 to ", most,
-                           " panels are in flight at once; use a number in that range");
+                           " panels can be in flight at once; use a number in that range");
   }
 
   [[nodiscard]] std::size_t count() const { return data_.size(); }
-  /// The buffer of panel t; after `release` the next call allocates it.
+  /// Returns the buffer of panel t. After `release`, the next call allocates it.
   [[nodiscard]] MatrixView<T> buffer(std::size_t t, Shape panel)
   {
     Buffer& data = data_[t % count()];
@@ -106,7 +106,7 @@ class PanelBuffers
     return {data.data(), panel};
   }
 
-  /// Bytes that are allocated.
+  /// The number of allocated bytes.
   [[nodiscard]] std::size_t bytes() const
   {
     std::size_t sum = 0;
@@ -124,7 +124,7 @@ class PanelBuffers
   std::vector<Buffer> data_;
 };
 
-/// Panels that their owners broadcast to all ranks of `along`, as many at a time as there are
+/// Panels that their owners broadcast to all ranks of `along`, with as many in flight as there are
 /// buffers.
 template <class T, class C, class E>
 class BroadcastPanels
@@ -140,15 +140,15 @@ class BroadcastPanels
   {
   }
 
-  /// Starts to broadcast the first panels, unless that has been done.
+  /// Starts to broadcast the first panels, unless this has been done.
   void start()
   {
     while (started_ < std::min(buffers_.count(), source_.count())) start(started_);
   }
 
   /// Waits until panel t has arrived from its owner, and keeps the broadcasts of the next ones in
-  /// flight; its predecessor's buffer is used again.
-  /// @pre panels are taken in their order
+  /// flight, which reuse the buffer of the previous panel.
+  /// @pre panels are taken in order
   [[nodiscard]] Operand<const T> broadcast(std::size_t t)
   {
     start();
@@ -199,7 +199,7 @@ class BroadcastPanels
   std::size_t started_ = 0;
 };
 
-/// Panels of which every rank of `along` has a part. Their owners get the sums.
+/// Panels of which every rank of `along` has one term. Their owners get the sums.
 template <class T, class C, class E>
 class ReducePanels
 {
@@ -218,8 +218,8 @@ class ReducePanels
   {
   }
 
-  /// The memory where this rank writes its part of panel t, added to part_beta() times what is
-  /// there; if it is the only rank, this is the panel itself.
+  /// The memory to which this rank writes its term of panel t, added to part_beta() times what is
+  /// there. If it is the only rank, this is the panel itself.
   [[nodiscard]] Operand<T> part(std::size_t t)
   {
     const Operand<T> panel = target_.panel(t);
@@ -230,7 +230,7 @@ class ReducePanels
 
   [[nodiscard]] T part_beta() const { return is_alone() ? beta_ : T{}; }
 
-  /// Starts to sum the parts of panel t to its owner.
+  /// Starts to sum the terms of panel t on its owner.
   void reduce(std::size_t t)
   {
     if (is_alone()) return;

@@ -11,12 +11,12 @@
 //   Q = P^T R  for each t: broadcast P_t along the row; reduce P_t^T R to Q_t's owner
 //
 // Local names say how a matrix is cut, as in Elemental: p_row_star is a panel of P whose rows are
-// cut by row, and that every rank of the row has. The loops of Elemental's Gemm read
+// cut by row, and which every rank of the row has. The loops of Elemental's Gemm read
 //
 //   P1[row, *] <- P1[row, col];  Q1[*, col] <- Q1[row, col];  R[row, col] += P1[row, *] Q1[*, col]
 //
 // The next panels are in flight while one is multiplied (panels.hpp). The third product is computed
-// as the second one transposed, Q^T = R^T P, with rows and columns of ranks swapped.
+// as the transpose of the second, Q^T = R^T P, with rows and columns of ranks swapped.
 
 #include <cstddef>
 
@@ -28,7 +28,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A rank's row and column of ranks, and how K is cut there.
+/// This rank's row and column of ranks, and how K is cut into panels along them.
 template <class C, class E>
 struct SummaGrid
 {
@@ -66,7 +66,7 @@ struct SumBuffers
   void release() { factor.release(), parts.release(), sums.release(); }
 };
 
-/// R = alpha P Q + beta R
+/// The product R = alpha P Q + beta R.
 template <class T, class C, class E>
 class ProductR
 {
@@ -108,7 +108,7 @@ class ProductR
   }
 
  private:
-  /// R += alpha P_t Q_t, at once or together with neighbouring panels.
+  /// Computes R += alpha P_t Q_t, at once or together with neighbouring panels.
   void add_product(Operand<const T> p_row_star, Operand<const T> q_star_col, bool is_last)
   {
     if (!coalescing_.is_used())
@@ -131,7 +131,7 @@ class ProductR
   Operand<T> r_row_col_;
 };
 
-/// P = alpha R Q^T + beta P
+/// The product P = alpha R Q^T + beta P.
 template <class T, class C, class E>
 class ProductP
 {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// SUMMA on the two axes of a mesh of r rows and c columns of ranks. R is the one of these three
-// matrices that never moves:
+// SUMMA on two axes of a mesh, with r rows and c columns of ranks. Of these three matrices, R
+// never moves:
 //
 //   P (M, K), Q (K, N), R (M, N): rows [row] cols [col]
 //
 // K is cut into lcm(r, c) blocks. Block t of P is on one column of ranks, and block t of Q on one
 // row. A panel is such a block or, if ranks are on several nodes, a slice of one. The products R =
-// P Q, P = R Q^T and Q = P^T R (products.hpp) are the three of a layer, whichever of its matrices
-// is stationary:
+// P Q, P = R Q^T and Q = P^T R (products.hpp) are the three products of a layer, whichever of its
+// matrices is stationary:
 //
 //   stationary   P     Q     R
 //   output       X     W     Y    X, W, Y: rows [row] cols [col]
 //   input        Y     W^T   X    X, Y: rows [row] cols [col], W: rows [col] cols [row]
 //   weight       X^T   Y     W    W, Y: rows [row] cols [col], X: rows [col] cols [row]
 //
-// Words: (c-1)/rc |P| + (r-1)/rc |Q| a rank for each of the three products.
+// Elements that one rank sends in each of the three products: (c-1)/rc |P| + (r-1)/rc |Q|.
 // Source: van de Geijn, Watts, "SUMMA", 1997, section 6; Schatz, van de Geijn, Poulson, "Parallel
 // Matrix Multiplication: A Systematic Journey", 2016 (stationary A, B and C); Xu et al., "Optimus",
 // arXiv 2104.05343, section 3.
@@ -39,7 +39,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The matrix of a layer that does not move. The largest one is the best choice.
+/// The matrix of a layer that does not move. The largest is the best choice.
 enum class Stationary : std::uint8_t
 {
   output,  ///< Y is not sent
@@ -60,7 +60,7 @@ class SummaPlan final : public ProductPlan<T>
 
  public:
   /// @param row, column the ranks of this rank's row and column  @pre they outlive the plan
-  /// @param remote whether any two ranks of the grid are on several nodes
+  /// @param remote whether the ranks of the grid are on several nodes
   SummaPlan(C& row, C& column, bool remote, const E& engine, Stationary stationary,
             const LocalShapes& local, Ops ops)
       : SummaPlan{row,
@@ -124,7 +124,7 @@ class SummaPlan final : public ProductPlan<T>
   using Write = Operand<T>;
   using Buffers = PanelBuffers<T, E>;
 
-  // Deep enough for a BLAS to reach its speed, thin enough for the first to arrive soon.
+  // Deep enough for BLAS to reach its speed, and thin enough for the first panel to arrive soon.
   static constexpr std::size_t remote_depth = 256;
 
   SummaPlan(C& row, C& column, bool remote, const E& engine, Stationary stationary, Ops ops,
@@ -150,7 +150,7 @@ class SummaPlan final : public ProductPlan<T>
   {
     return ProductP<T, C, E>{grid_, p_buffers_, alpha, r, q, beta, p};
   }
-  /// Q = alpha P^T R + beta Q, as Q^T = R^T P.
+  /// Returns the product Q = alpha P^T R + beta Q, computed as Q^T = R^T P.
   [[nodiscard]] auto q_product(T alpha, Read p, Read r, T beta, Write q)
   {
     return ProductP<T, C, E>{grid_.t(), q_buffers_, alpha, r.t(), p.t(), beta, q.t()};
@@ -202,7 +202,7 @@ class SummaPlan final : public ProductPlan<T>
     return stationary == Stationary::output ? local.w : local.y;
   }
 
-  /// How `owners` ranks with `mine` of the indices of K each are cut into panels.
+  /// Returns how K is cut into panels if `owners` ranks have `mine` indices each.
   [[nodiscard]] PanelCut cut(const C& row, const C& column, int owners, std::size_t mine) const
   {
     const auto count = static_cast<std::size_t>(owners);
@@ -223,7 +223,7 @@ class SummaPlan final : public ProductPlan<T>
   SumBuffers<T, E> q_buffers_;
 };
 
-/// The plan, made by a function that the compiled library can have.
+/// Makes the plan; a function, so that the compiled library can contain it.
 template <Scalar T, class C, class E>
 std::unique_ptr<ProductPlan<T>> make_summa_plan(C& row, C& column, bool remote, const E& engine,
                                                 Stationary stationary, const LocalShapes& local,
@@ -238,20 +238,21 @@ std::unique_ptr<ProductPlan<T>> make_summa_plan(C& row, C& column, bool remote, 
 template <class Row, class Col, Stationary stationary = Stationary::output>
 struct Summa
 {
-  /// Every rank of the mesh makes the plan, and keeps the mesh as long.
+  /// Makes a plan; collective.
+  /// @pre the mesh outlives the plan
   template <Scalar T, class M>
   [[nodiscard]] static std::unique_ptr<ProductPlan<T>>
   make_plan(const M& mesh, const LocalShapes& local, Ops ops, Gathered)
   {
-    // This is asked of the whole mesh and not of a rank's row and column, because all ranks of a
-    // grid must cut K into the same panels.
+    // Ask the whole grid, not this rank's row and column, because all ranks of a grid must cut K
+    // into the same panels.
     const bool remote = mesh.template along<Row, Col>().remote();
     return detail::make_summa_plan<T>(mesh.template along<Col>(), mesh.template along<Row>(),
                                       remote, mesh.engine(), stationary, local, ops);
   }
 };
 
-/// The layouts of a layer for SUMMA, on as many copies of the mesh as `Layers...` have ranks.
+/// The layouts of a layer for SUMMA, on as many grids as there are ranks along `Layers...`.
 template <Stationary stationary, class Row, class Col, class... Layers>
 struct SummaLayouts
 {
