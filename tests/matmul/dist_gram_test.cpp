@@ -277,8 +277,8 @@ TEST_CASE("A product of a matrix with itself refuses matrices that do not fit")
                        })};
   });
   if (errors.empty()) return;
-  CHECK(mentions(errors[0][0], "got X of (5, 3)", "where it is (3, 5)"));
-  CHECK(mentions(errors[0][1], "got A0 of (3, 5)", "where it is (3, 3)"));
+  CHECK(mentions(errors[0][0], "X is (5, 3)", "needs (3, 5)"));
+  CHECK(mentions(errors[0][1], "A0 is (3, 5)", "needs (3, 3)"));
   CHECK(mentions(errors[0][2], "got as A a matrix that is also another operand"));
   CHECK(mentions(errors[0][3], "quantum of 2"));
 }

@@ -191,15 +191,15 @@ TEST_CASE("Every operand of another size is refused, on every rank, by every cal
 {
   check_refused<ShapeError>(
       false, "make the plan for these matrices, or the matrices for this plan",
-      {{'x', {4, 7}, "got X of (4, 7)", {"forward", "grad_weight", "backward", "without dX"}},
+      {{'x', {4, 7}, "X is (4, 7)", {"forward", "grad_weight", "backward", "without dX"}},
        {'w',
         {5, 8},
-        "got W of (5, 8) for a product with m = 4, n = 8, k = 6, where it is (6, 8)",
+        "W is (5, 8), but a product with m = 4, n = 8, k = 6 needs (6, 8)",
         {"forward", "grad_input", "backward"}},
-       {'y', {8, 4}, "got Y of (8, 4)", {"forward"}},
-       {'y', {8, 4}, "got dY of (8, 4)", {"grad_input", "grad_weight", "backward", "without dX"}},
-       {'X', {5, 6}, "got dX of (5, 6)", {"grad_input", "backward"}},
-       {'W', {6, 7}, "got dW of (6, 7)", {"grad_weight", "backward", "without dX"}}});
+       {'y', {8, 4}, "Y is (8, 4)", {"forward"}},
+       {'y', {8, 4}, "dY is (8, 4)", {"grad_input", "grad_weight", "backward", "without dX"}},
+       {'X', {5, 6}, "dX is (5, 6)", {"grad_input", "backward"}},
+       {'W', {6, 7}, "dW is (6, 7)", {"grad_weight", "backward", "without dX"}}});
 }
 
 TEST_CASE("A matrix of another mesh is refused by every call that takes it")
@@ -487,9 +487,9 @@ TEST_CASE("A result that is also an operand is refused by every call, and no ope
     Findings found;
     const auto refused = [&](const char* result, auto call) {
       const auto text = message_of<ArgumentError>(call);
-      found.check(
-          mentions(text, std::string{"got as "} + result, "also another operand", "of its own"),
-          result, ": ", text);
+      found.check(mentions(text, std::string{"got as "} + result, "also another operand",
+                           "pass a separate matrix"),
+                  result, ": ", text);
     };
     refused("Y", [&] { plan.forward(a, b, a); });
     refused("Y", [&] { plan.forward(a, b, b); });

@@ -62,7 +62,7 @@ TEST_CASE("an operand has the product's shape, padding and mesh, or is refused")
   CHECK(mentions(message_of<ShapeError>([&] {
                    cubist::detail::require_operand("X", {4, 7}, {4, 6}, {}, {}, true, size);
                  }),
-                 "got X of (4, 7)", "m = 4, n = 8, k = 6", "it is (4, 6)", "make the plan for"));
+                 "X is (4, 7)", "m = 4, n = 8, k = 6", "needs (4, 6)", "make the plan for"));
   CHECK(mentions(message_of<MeshError>([&] {
                    cubist::detail::require_operand("W", {6, 8}, {6, 8}, {}, {}, false, size);
                  }),
@@ -92,7 +92,8 @@ TEST_CASE("a result that is an operand, too, is refused")
     CHECK(mentions(message_of<ArgumentError>([&] {
                      cubist::detail::require_distinct("Y", other, {&a, &b, &c});
                    }),
-                   "got as Y a matrix that is also another operand", "make Y a matrix of its own"));
+                   "got as Y a matrix that is also another operand",
+                   "pass a separate matrix as Y"));
 }
 
 }  // namespace matmul_product_calls_test

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The products of a batch, on any scheme and backend.
+// A batch of distributed products, on any scheme and backend.
 //
 //   X (B, M, K) each S::Input    W (B, K, N) or (K, N) S::Weight    Y (B, M, N) each S::Output
 //
-// A batch is cut over groups of ranks; a weight that all products share has a replica in each
+// The batch is cut over groups of ranks. A weight that all products share has a replica in each
 // group, and its gradient is summed over the groups.
 //
-// Words: those of the scheme for each product of a rank's group. The gradient of a shared weight
-// adds 2(g-1)/g of a rank's block, for g groups. A shared weight is sent for every product. If it
-// is large, use one product of B M rows (DistMatMul), which sends it once.
+// Elements that one rank sends: those of the scheme, for each product of the rank's group. The
+// gradient of a shared weight adds 2(g-1)/g of a rank's block, for g groups. A shared weight is
+// sent again for every product. If it is large, use one product with B M rows (DistMatMul), which
+// sends it once.
 // Source: MindSpore, High Dimension Tensor Parallel (BatchMatMul).
 
 #include <cstddef>
@@ -39,8 +40,8 @@ struct BatchSize
 };
 
 /// A plan for batches of one size. Every rank makes the plan and calls it.
-/// @throws ShapeError from every call, for another number of matrices, or matrices of other sizes
-/// @tparam op_x, op_w how X and W follow from the matrices that are passed; see DistMatMul
+/// @throws ShapeError from every call, for another number of matrices or matrices of other sizes
+/// @tparam op_x, op_w the operations on the matrices that are passed; see DistMatMul
 template <SchemeType S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistBatchMatMul
 {
@@ -54,7 +55,7 @@ class DistBatchMatMul
   /// A weight that all products of the batch share.
   using SharedWeight = typename Product::Weight;
 
-  /// A plan for products of one size; collective.
+  /// Makes a plan for products of one size; collective.
   DistBatchMatMul(const Mesh& mesh, BatchSize size, Gathered policy = Gathered::again,
                   Method requested = Method::automatic)
       : mesh_{mesh},
@@ -63,7 +64,7 @@ class DistBatchMatMul
   {
   }
 
-  /// Y = alpha op(X) op(W) + beta Y for each of the batch; W is a batch, or shared.
+  /// Computes Y = alpha op(X) op(W) + beta Y for each matrix of the batch. W is a batch, or shared.
   template <class LX, class W, class LY>
   void forward(const DistBatch<T, LX, Mesh>& x, const W& w, DistBatch<T, LY, Mesh>& y,
                T alpha = T{1}, T beta = T{})
@@ -78,7 +79,7 @@ class DistBatchMatMul
       product_.forward(x[i], matrix_of(w, i), y[i], alpha, beta);
   }
 
-  /// dX = alpha dY op(W)^T + beta dX for each of the batch.
+  /// Computes dX = alpha dY op(W)^T + beta dX for each matrix of the batch.
   template <class LY, class W, class LX>
   void grad_input(const DistBatch<T, LY, Mesh>& dy, const W& w, DistBatch<T, LX, Mesh>& dx,
                   T alpha = T{1}, T beta = T{})
@@ -93,7 +94,7 @@ class DistBatchMatMul
       product_.grad_input(dy[i], matrix_of(w, i), dx[i], alpha, beta);
   }
 
-  /// dW = alpha op(X)^T dY + beta dW for each of the batch.
+  /// Computes dW = alpha op(X)^T dY + beta dW for each matrix of the batch.
   template <class LX, class LY, class LW>
   void grad_weight(const DistBatch<T, LX, Mesh>& x, const DistBatch<T, LY, Mesh>& dy,
                    DistBatch<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
@@ -108,13 +109,13 @@ class DistBatchMatMul
       product_.grad_weight(x[i], dy[i], dw[i], alpha, beta);
   }
 
-  /// dW = alpha (sum of op(X)^T dY over the batch) + beta dW, complete in every group.
+  /// Computes dW = alpha (sum of op(X)^T dY over the batch) + beta dW, complete in every group.
   template <class LX, class LY, class LW>
   void grad_weight(const DistBatch<T, LX, Mesh>& x, const DistBatch<T, LY, Mesh>& dy,
                    DistMatrix<T, LW, typename Mesh::Group>& dw, T alpha = T{1}, T beta = T{})
   {
     check("X", x), check("dY", dy);
-    // beta dW is added once in the sum over the groups.
+    // Only one group adds beta dW to the sum over the groups.
     const T first = mesh_.index() == 0 ? beta : T{};
     const auto block = dw.valid();
     const auto& engine = mesh_.group().engine();
@@ -129,9 +130,9 @@ class DistBatchMatMul
  private:
   using Factor = Operand<const T>;
 
-  /// Computes all products in one call of the engine, if each group is one rank and the engine has
-  /// such a call.
-  /// @returns false if not, and nothing was computed
+  /// Computes all products in one call of the engine, if each group is one rank and the engine can
+  /// do so.
+  /// @returns false if it computed nothing
   template <class X, class W, class Y, class Add>
   bool multiply_batch(const X& x, const W& w, const Y& y, T alpha, T beta, Add add)
   {
@@ -165,12 +166,11 @@ class DistBatchMatMul
   template <class L>
   void check(const char* what, const DistBatch<T, L, Mesh>& x) const
   {
-    require<ShapeError>(
-        x.batch() == batch_ && x.mesh().groups() == mesh_.groups(), "got ", what, " of ", x.batch(),
-        " matrices in ", x.mesh().groups(), " groups for a batch of ", batch_, " products in ",
-        mesh_.groups(),
-        " groups, so some would have no matrix to be multiplied with; make the plan for this "
-        "batch, or the batch for this plan, and share W if there is only one");
+    require<ShapeError>(x.batch() == batch_ && x.mesh().groups() == mesh_.groups(), "got ", what,
+                        " of ", x.batch(), " matrices in ", x.mesh().groups(),
+                        " groups for a batch of ", batch_, " products in ", mesh_.groups(),
+                        " groups, so some products would lack an operand; make the plan for this "
+                        "batch, or the batch for this plan, and share W if there is only one");
   }
   template <class L>
   void check(const char*, const DistMatrix<T, L, typename Mesh::Group>&) const

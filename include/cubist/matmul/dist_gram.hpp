@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The product of a distributed matrix with its own transpose, by half the operations of DistMatMul,
-// for any layout on any mesh: X lies as a weight or an input of any scheme does.
+// The product of a distributed matrix with its own transpose, with half the operations of
+// DistMatMul. X may have any layout on any mesh, so it may be a weight or an input of any scheme.
 //
 //   X (N, K) any layout              or X (K, N), if op is Op::transpose
 //   A (N, N) rows [R] cols []        A = alpha op(X) op(X)^T + beta A0
 //
 // R are the axes that cut the rows of op(X). So each rank has the complete rows of A that belong to
 // its rows of op(X), and ranks along all other axes hold replicas. A is symmetric bit for bit. It
-// lies as an X of the next product: for A^2 the replicas share its columns among themselves.
+// is laid out as the X of another product: for A^2, the replicas split its columns among
+// themselves.
 //
 // The steps are those of GramProduct (algorithm/gram/gram_product.hpp): R groups of ranks send each
 // other half of X, the ranks of a group sum half of their rows of A, and groups exchange the
-// mirrored half; where they share memory, groups read both in place. A rank multiplies N^2 K / (2
-// P) pairs of elements, half of what gemm does.
+// mirrored half. Groups that share memory read both in place. A rank multiplies N^2 K / (2 P) pairs
+// of elements, half of what gemm does.
 //
-// Elements that a rank sends, on average, for P = R S ranks in R groups of S, where R divides N:
+// Elements that one rank sends, on average, for P = R S ranks in R groups of S, where R divides N:
 //
 //   G N K / P  +  (S - 1) N (N + 1) / P  +  (R - 1) N^2 / (2 R^2),   G = (R - 1) / 2 for odd R,
 //                                                                       R / 2 - 1/4 for even R
 //
-// A gemm that left A in the same layout would send (R - 1) N K / P + 2 (S - 1) N^2 / P. Source: see
-// algorithm/gram/gram_pieces.hpp.
+// A gemm that leaves A in the same layout would send (R - 1) N K / P + 2 (S - 1) N^2 / P. Source:
+// see algorithm/gram/gram_pieces.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +55,7 @@ struct RowsAlone<Rows<R...>>
   using type = Layout<Rows<R...>, Cols<>>;
   using Groups = Axes<R...>;
 
-  /// The index of the part of the rows that the rank at these coordinates has.
+  /// Returns the index of the part of the rows that the rank at these coordinates has.
   template <class A>
   [[nodiscard]] static std::size_t index(const typename A::Array& extents,
                                          const typename A::Array& coordinates)
@@ -69,8 +70,8 @@ struct RowsAlone<Rows<R...>>
   }
 };
 
-/// Where this rank is in the product op(X) op(X)^T.
-/// @param x of op(X)
+/// Returns this rank's place in the product op(X) op(X)^T.
+/// @param x the shape of op(X)
 template <class L, class M>
 [[nodiscard]] GramPlace<typename M::Communicator> gram_place(const M& mesh, Shape x, Quanta quanta)
 {
@@ -108,12 +109,12 @@ template <class L, Op op = Op::none>
 using GramLayout = typename detail::RowsAlone<
     typename std::conditional_t<op == Op::none, L, Transposed<L>>::RowAxes>::type;
 
-/// A plan for products of a matrix of one size with its own transpose: it owns its workspace, and
-/// allocates nothing after the first call. Every rank of the mesh makes the plan and calls it, from
-/// one thread at a time.
+/// A plan for products of matrices of one size with their own transposes. It owns its workspace,
+/// and allocates nothing after the first call. Every rank of the mesh makes the plan and calls it,
+/// from one thread at a time.
 /// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices of
 /// another mesh, ArgumentError for a result that is X, and for two calls at once
-/// @tparam op how op(X) follows from the matrix that is passed
+/// @tparam op the operation on the matrix that is passed
 template <RealScalar T, class L, class M, Op op = Op::none>
 class DistGram
 {
@@ -122,16 +123,16 @@ class DistGram
 
  public:
   using Mesh = M;
-  /// X
+  /// The type of X.
   using Input = DistMatrix<T, L, M>;
-  /// op(X) op(X)^T
+  /// The type of the result.
   using Output = DistMatrix<T, GramLayout<L, op>, M>;
 
   /// @param n rows of op(X), and rows and columns of the result  @param k columns of op(X)
-  /// @param quanta of X: DistMatrix::quanta; left out, the mesh's
-  /// @throws ShapeError for sizes that 64 bits do not count, MeshError for quanta that are no
-  /// multiples of the mesh's, and on an idle rank; ArgumentError for a method that the ranks of the
-  /// mesh can't use
+  /// @param quanta the quanta of X (DistMatrix::quanta); by default the mesh's
+  /// @throws ShapeError for sizes that exceed 64 bits, MeshError for quanta that are not multiples
+  /// of the mesh's, and on an idle rank; ArgumentError for a method that the ranks of the mesh
+  /// can't use
   DistGram(const M& mesh, std::size_t n, std::size_t k, Quanta quanta = 0,
            Method requested = Method::automatic)
       : mesh_{mesh},
@@ -155,14 +156,14 @@ class DistGram
     return {detail::op_quanta(op, quanta_).rows, mesh_.quantum()};
   }
 
-  /// A = alpha op(X) op(X)^T + beta A; the elements of A are not read when beta is 0.
-  /// @pre A is symmetric, if beta is not 0
+  /// Computes A = alpha op(X) op(X)^T + beta A. The elements of A are not read if beta is 0.
+  /// @pre A is symmetric if beta is not 0
   void forward(const Input& x, Output& a, T alpha = T{1}, T beta = T{})
   {
     forward(x, a, a, alpha, beta);
   }
 
-  /// A = alpha op(X) op(X)^T + beta A0; A0 may be A, or X.
+  /// Computes A = alpha op(X) op(X)^T + beta A0. A0 may be A, or X.
   /// @pre A0 is symmetric
   void forward(const Input& x, const Output& a0, Output& a, T alpha, T beta)
   {
@@ -174,7 +175,7 @@ class DistGram
     product_.multiply(alpha, x.padded(), beta, a0.padded(), a.padded());
   }
 
-  /// op(X) op(X)^T, in a new matrix.
+  /// Returns op(X) op(X)^T in a new matrix.
   [[nodiscard]] Output forward(const Input& x)
   {
     Output a{mesh_, output_shape(), output_quanta()};
@@ -182,9 +183,9 @@ class DistGram
     return a;
   }
 
-  /// Bytes of this rank's workspace, beside the matrices.
+  /// The bytes of this rank's workspace, without the matrices.
   [[nodiscard]] std::size_t workspace_bytes() const { return product_.workspace_bytes(); }
-  /// Frees the workspace until the next call.
+  /// Frees the workspace; the next call allocates it again.
   void release_workspace() { product_.release_workspace(); }
 
  private:

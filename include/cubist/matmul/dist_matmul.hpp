@@ -5,12 +5,13 @@
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y = X W (M, N) S::Output
 //
-// X and W may be stored transposed: Y = op(A) op(B), where A or B or both are the transpose of X
-// and W, or their adjoint, and each rank holds the transpose of its block: Transposed<S::Input>.
+// X and W may be stored transposed: Y = op(A) op(B), where A is the transpose or adjoint of X, or B
+// is that of W, or both. Each rank then holds the transpose of its block: Transposed<S::Input>.
 //
-// A call checks its operands and passes its blocks to a ProductPlan (scheme/scheme.hpp says which).
+// A call checks its operands and passes their blocks to a ProductPlan (scheme/scheme.hpp says
+// which).
 //
-// Words: those of the scheme (see its header), or none if ranks read each other's memory.
+// Elements that one rank sends: see the scheme's header; none if ranks read each other's memory.
 
 #include <cstddef>
 #include <memory>
@@ -39,11 +40,11 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// How op(M) is stored.
+/// The layout in which M is stored if op(M) has layout `L`.
 template <Op op, class L>
 using StoredLayout = std::conditional_t<op == Op::none, L, Transposed<L>>;
 
-/// A plan of a product on this rank.
+/// A rank's plan for a product.
 template <class T>
 struct MadePlan
 {
@@ -51,7 +52,7 @@ struct MadePlan
   bool is_local;  ///< whether each rank's block of Y is the product of its own blocks
 };
 
-/// The plan of Y = op(X) op(W): the direct product, or the scheme's own algorithm.
+/// Makes the plan of Y = op(X) op(W): the direct product, or the scheme's algorithm.
 template <SchemeType S, class B, Scalar T, Op op_x, Op op_w>
 MadePlan<T> make_product_plan(const AxisMesh<typename S::Axes, B>& mesh, ProductSize size,
                               ProductQuanta quanta, Gathered policy, bool is_direct)
@@ -76,12 +77,12 @@ MadePlan<T> make_product_plan(const AxisMesh<typename S::Axes, B>& mesh, Product
 
 }  // namespace detail
 
-/// A plan for products of one size: it owns its workspace, and allocates nothing after the first
-/// call. Every rank of the mesh makes the plan and calls it, from one thread at a
-/// time. A result may not be an operand as well; X, W and Y must not share memory.
+/// A plan for products of one size. It owns its workspace, and allocates nothing after the first
+/// call. Every rank of the mesh makes the plan and calls it, from one thread at a time. X, W and Y
+/// must not share memory, so a result must not be an operand as well.
 /// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices of
 /// another mesh, ArgumentError for a result that is an operand, and for two calls at once
-/// @tparam op_x, op_w how X and W follow from the matrices that are passed
+/// @tparam op_x, op_w the operations on the matrices that are passed as X and W
 template <SchemeType S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistMatMul
 {
@@ -95,9 +96,9 @@ class DistMatMul
   using Weight = DistMatrix<T, WeightLayout, Mesh>;
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
-  /// @param quanta  of X (m, k), W (k, n) and Y (m, n): DistMatrix::quanta
+  /// @param quanta the quanta of X (m, k), W (k, n) and Y (m, n), as in DistMatrix::quanta
   /// @throws ArgumentError for a method that the ranks of the mesh can't use, ShapeError for sizes
-  /// that 64 bits do not count, MeshError for quanta that are no multiples of the mesh's
+  /// that exceed 64 bits, MeshError for quanta that are not multiples of the mesh's
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again,
                       Method requested = Method::automatic, ProductQuanta quanta = {})
       : mesh_{mesh},
@@ -123,10 +124,10 @@ class DistMatMul
   /// sends nothing.
   [[nodiscard]] bool is_local() const { return is_local_; }
 
-  /// Bytes of this rank's workspace, beside X, W and Y.
+  /// The bytes of this rank's workspace, without X, W and Y.
   [[nodiscard]] std::size_t workspace_bytes() const { return plan_->workspace_bytes(); }
-  /// Frees the workspace, with the gathered operands that Gathered::kept keeps, until the next
-  /// call.
+  /// Frees the workspace, including gathered operands that Gathered::kept keeps. The next call
+  /// allocates it again.
   void release_workspace() { plan_->release_workspace(); }
 
   template <class LX, class LW, class LY>
@@ -136,7 +137,7 @@ class DistMatMul
     check_x("X", x), check_w("W", w), check_y("Y", y);
   }
 
-  /// Y = alpha op(X) op(W) + beta Y
+  /// Computes Y = alpha op(X) op(W) + beta Y.
   template <class LX, class LW, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
                DistMatrix<T, LY, Mesh>& y, T alpha = T{1}, T beta = T{})
@@ -147,7 +148,7 @@ class DistMatMul
     plan_->forward(alpha, x.padded(), w.padded(), beta, y.padded());
   }
 
-  /// Y = op(X) op(W), in a new matrix.
+  /// Returns Y = op(X) op(W) in a new matrix.
   template <class LX, class LW>
   [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w)
   {
@@ -155,7 +156,7 @@ class DistMatMul
     forward(x, w, y);
     return y;
   }
-  /// Does not compile: X or W is not distributed.
+  /// Does not compile, because X or W is not distributed.
   template <class X, class W>
   requires(!detail::DistMatrixOf<X, T, Mesh> || !detail::DistMatrixOf<W, T, Mesh>) Output
       forward(const X&, const W&)
@@ -165,8 +166,8 @@ class DistMatMul
     return {mesh_, y_shape()};
   }
 
-  /// Z = X W, followed by the epilogue. Where each rank's block of Z is the product of its own
-  /// blocks, the engine may fuse the two.
+  /// Computes Z = X W, followed by the epilogue. If each rank's block of Z is the product of its
+  /// own blocks, the engine may fuse the two.
   template <class LX, class LW, class LZ, class F>
   requires(op_x == Op::none &&
            op_w == Op::none) void forward(const DistMatrix<T, LX, Mesh>& x,
@@ -183,8 +184,8 @@ class DistMatMul
     detail::apply(mesh_.engine(), epilogue, z.valid());
   }
 
-  /// dX = alpha dY op(W)^T + beta dX, or the transpose of that where X is stored transposed;
-  /// nothing is conjugated.
+  /// Computes dX = alpha dY op(W)^T + beta dX, or the transpose of that if X is stored transposed.
+  /// Nothing is conjugated.
   template <class LY, class LW, class LX>
   void grad_input(const DistMatrix<T, LY, Mesh>& dy, const DistMatrix<T, LW, Mesh>& w,
                   DistMatrix<T, LX, Mesh>& dx, T alpha = T{1}, T beta = T{})
@@ -196,8 +197,8 @@ class DistMatMul
     plan_->grad_input(alpha, dy.padded(), w.padded(), beta, dx.padded());
   }
 
-  /// dW = alpha op(X)^T dY + beta dW, or the transpose of that, complete on every replica; nothing
-  /// is conjugated.
+  /// Computes dW = alpha op(X)^T dY + beta dW, or the transpose of that if W is stored transposed;
+  /// dW is complete on every replica. Nothing is conjugated.
   template <class LX, class LY, class LW>
   void grad_weight(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                    DistMatrix<T, LW, Mesh>& dw, T alpha = T{1}, T beta = T{})
@@ -210,7 +211,7 @@ class DistMatMul
     sum(dw, parts_of_weight());
   }
 
-  /// dX = dY W^T and dW = X^T dY + beta dW. This sends fewer elements than two calls.
+  /// Computes dX = dY W^T and dW = X^T dY + beta dW. This sends fewer elements than two calls.
   /// @pre with Gathered::kept, X and W are the same as in the last `forward` and in every call
   /// since
   template <class LX, class LW, class LY, class LDX, class LDW>
@@ -221,8 +222,9 @@ class DistMatMul
     sum(dw, backward_parts(x, w, dy, dx, dw, beta));
   }
 
-  /// Like `backward`, but dW is only this rank's part of a sum over the replicas of W, whose ranks
-  /// are returned. If null is returned, dW is complete. A layer passes both to a GradientReducer.
+  /// Computes dX as `backward` does, but in dW only this rank's term of a sum over the replicas of
+  /// W. Returns the ranks of these replicas, or null if dW is complete. A layer passes both to a
+  /// GradientReducer.
   template <class LX, class LW, class LY, class LDX, class LDW>
   [[nodiscard]] Communicator*
   backward_parts(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LW, Mesh>& w,
@@ -238,7 +240,7 @@ class DistMatMul
     return parts_of_weight();
   }
 
-  /// dX = dY W^T without dW, for a weight that is not trained.
+  /// Computes dX = dY W^T without dW, for a weight that is not trained.
   /// @pre with Gathered::kept, W is the same as in the last `forward` and in every call since
   template <class LW, class LY, class LDX>
   void backward_input(const DistMatrix<T, LW, Mesh>& w, const DistMatrix<T, LY, Mesh>& dy,
@@ -251,7 +253,7 @@ class DistMatMul
     plan_->backward_input(w.padded(), dy.padded(), dx.padded());
   }
 
-  /// dW = X^T dY + beta dW without dX, which is not needed if X is data.
+  /// Computes dW = X^T dY + beta dW without dX, which is not needed if X is data.
   /// @pre with Gathered::kept, X is the same as in the last `forward` and in every call since
   template <class LX, class LY, class LDW>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
@@ -260,7 +262,8 @@ class DistMatMul
     sum(dw, backward_parts(x, dy, dw, beta));
   }
 
-  /// Like `backward` without dX, but dW is only this rank's part of its sum.
+  /// Computes only this rank's term of dW, without dX. Returns the ranks that have the other terms,
+  /// or null if dW is complete.
   template <class LX, class LY, class LDW>
   [[nodiscard]] Communicator* backward_parts(const DistMatrix<T, LX, Mesh>& x,
                                              const DistMatrix<T, LY, Mesh>& dy,
@@ -275,7 +278,7 @@ class DistMatMul
   }
 
  private:
-  // Replicas of W see other rows of X and dY, so each has only a part of the sum over M.
+  // Replicas of W see different rows of X and dY, so each has only one term of the sum over M.
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
 
   [[nodiscard]] Shape x_shape() const { return op_shape(op_x, {size_.m, size_.k}); }
@@ -301,7 +304,7 @@ class DistMatMul
     detail::require_operand(what, m.shape(), expected, m.quanta(), quanta, m.mesh() == mesh_,
                             size_);
   }
-  // Matrices that changed places get these words; other layouts get those of require_layout.
+  // Operands in the wrong order get the messages below; other layouts get that of require_layout.
   template <class L>
   static constexpr bool is_x = std::is_same_v<L, InputLayout>;
   template <class L>
@@ -337,7 +340,8 @@ class DistMatMul
     check<typename S::Output>(what, y, y_shape(), y_quanta());
   }
 
-  /// The ranks that have parts of dW, or null: the direct product has summed them.
+  /// Returns the ranks that have the terms of dW, or null if dW is complete, as after the direct
+  /// product.
   [[nodiscard]] Communicator* parts_of_weight() const
   {
     if (method_ == Method::direct) return nullptr;
@@ -349,7 +353,7 @@ class DistMatMul
     if (parts) parts->all_reduce(dw.padded().elements());
   }
 
-  /// beta on the first of the replicas that are summed, 0 on the others.
+  /// Returns beta on the first of the replicas that are summed, and 0 on the others.
   [[nodiscard]] T beta_once(T beta) const
   {
     return method_ == Method::direct || mesh_.is_first(Pending{}) ? beta : T{};

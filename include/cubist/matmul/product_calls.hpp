@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A call of a plan for products. It checks the operands, refuses a second call at the same time,
+// One call of a plan for products. It checks the operands, refuses a second call at the same time,
 // and is a span of a trace, which contains the call's local products and waits. The functions that
 // throw are not inlined, so that all schemes share them.
 
@@ -23,11 +23,9 @@ namespace cubist::CUBIST_ABI::detail
                                               Quanta padded, Quanta expected_quanta, bool same_mesh,
                                               ProductSize size)
 {
-  require<ShapeError>(got == expected, "got ", what, " of ", got,
-                      " for a product with m = ", size.m, ", n = ", size.n, ", k = ", size.k,
-                      ", where it is ", expected,
-                      ", so the inner sizes do not fit; make the plan for these matrices, or the "
-                      "matrices for this plan");
+  require<ShapeError>(got == expected, what, " is ", got, ", but a product with m = ", size.m,
+                      ", n = ", size.n, ", k = ", size.k, " needs ", expected,
+                      "; make the plan for these matrices, or the matrices for this plan");
   require<MeshError>(same_mesh, "got ", what, " of ", got,
                      " on another mesh than the product's, so its blocks lie on other ranks; make "
                      "it on the product's mesh");
@@ -44,8 +42,8 @@ namespace cubist::CUBIST_ABI::detail
   return op == Op::none ? q : Quanta{q.cols, q.rows};
 }
 
-/// The quanta of a product on a mesh.
-/// @throws MeshError for quanta that are no multiples of the mesh's
+/// Returns the quanta of a product, where 0 stands for the quantum of the mesh.
+/// @throws MeshError for quanta that are not multiples of the mesh's
 [[nodiscard]] inline ProductQuanta or_of_mesh(ProductQuanta quanta, std::size_t quantum)
 {
   for (auto* each : {&quanta.m, &quanta.n, &quanta.k})
@@ -62,8 +60,9 @@ namespace cubist::CUBIST_ABI::detail
 {
   require<ArgumentError>(
       std::find(others.begin(), others.end(), result) == others.end(), "got as ", what,
-      " a matrix that is also another operand, which would be overwritten while it is read; make ",
-      what, " a matrix of its own");
+      " a matrix that is also another operand, so it would be overwritten while it is read; pass a "
+      "separate matrix as ",
+      what);
 }
 
 /// @throws ArgumentError unless the ranks can read each other's memory
@@ -75,7 +74,7 @@ inline void require_exposed(bool exposed)
       "Method::automatic");
 }
 
-/// A call, until the end of the scope.
+/// RAII: marks a call until the end of the scope.
 template <class E>
 struct ProductCall
 {
@@ -83,7 +82,7 @@ struct ProductCall
   Span<E> span;
 };
 
-/// A member of the plan.
+/// The calls of one plan, which has it as a member.
 class ProductCalls
 {
  public:
@@ -94,7 +93,7 @@ class ProductCalls
   {
   }
 
-  /// "Summa2D forward 4x5x6" for the sizes M, N, K.
+  /// Begins a call and its span, such as "Summa2D forward 4x5x6" for the sizes M, N, K.
   /// @throws ArgumentError while another call is active
   template <class E>
   [[nodiscard]] ProductCall<E> enter(const E& engine, const char* product)

@@ -383,9 +383,9 @@ TEST_CASE("matrices of other sizes, or of another mesh, are refused")
     });
   };
   CHECK_NOTHROW(forward({3, 7}, {3, 5}));
-  CHECK(mentions(message_of<ShapeError>([&] { forward({3, 8}, {3, 5}); }), "got X of (3, 8)"));
-  CHECK(mentions(message_of<ShapeError>([&] { forward({3, 7}, {3, 6}); }), "got Y of (3, 6)"));
-  CHECK(mentions(message_of<ShapeError>([&] { forward({3, 7}, {4, 5}); }), "got Y of (4, 5)"));
+  CHECK(mentions(message_of<ShapeError>([&] { forward({3, 8}, {3, 5}); }), "X is (3, 8)"));
+  CHECK(mentions(message_of<ShapeError>([&] { forward({3, 7}, {3, 6}); }), "Y is (3, 6)"));
+  CHECK(mentions(message_of<ShapeError>([&] { forward({3, 7}, {4, 5}); }), "Y is (4, 5)"));
 
   const auto backward = [](Shape dy) {
     on_mesh(single_layer, [&](const auto& mesh) {
@@ -458,7 +458,7 @@ std::pair<int, Findings> asked_to_fuse(Threads::Communicator& world,
   found.check(identical(gather(z), gather(plain)), "Z with and without an activation");
   const typename decltype(layer)::Input other{mesh, {13, 8}};
   const auto message = message_of<ShapeError>([&] { layer.forward(other, plain); });
-  found.check(mentions(message, "got X of (13, 8)"), message);
+  found.check(mentions(message, "X is (13, 8)"), message);
   return {FusingEngine::fused, found};
 }
 

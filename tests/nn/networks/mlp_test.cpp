@@ -843,7 +843,7 @@ TEST_CASE("labels, targets and inputs of a step in one call that do not fit are 
   CHECK(mentions(messages[1], "4 labels"));
   CHECK(mentions(messages[2], "target of (4, 5)", "outputs of (3, 5)"));
   CHECK(mentions(messages[3], "after an odd number of layers"));
-  CHECK(mentions(messages[4], "got X of (3, 8)"));
+  CHECK(mentions(messages[4], "X is (3, 8)"));
 }
 
 TEST_CASE("forward copies an X that the program keeps, and takes one that it moves")
@@ -1191,7 +1191,7 @@ TEST_CASE("matrices of wrong sizes or layouts are refused")
   Cube3D::Input* even = nullptr;
   Cube3D::Output* odd = nullptr;
   CHECK(run(even, {13, 7}, {13, 5}) == "");
-  CHECK(mentions(run(even, {13, 8}, {13, 5}), "got X of (13, 8)", "(13, 7)"));
+  CHECK(mentions(run(even, {13, 8}, {13, 5}), "X is (13, 8)", "(13, 7)"));
   CHECK(run(even, {13, 7}, {13, 4}) != "");
   CHECK(run(even, {13, 7}, {20, 5}) != "");
   CHECK(mentions(run(odd, {13, 7}, {13, 5}), "got a matrix with " + Cube3D::Output::to_string(),
