@@ -1,4 +1,4 @@
-// expect: no xtensor expression.*no layout
+// expect: not an xtensor expression.*not a layout
 // SPDX-License-Identifier: BSD-3-Clause
 // scatter takes a matrix with rows and columns, and a layout of a scheme.
 #include <vector>

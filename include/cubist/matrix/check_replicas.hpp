@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A check that replicas are equal, bit by bit. Each rank computes fingerprints of its blocks. All
-// ranks gather all fingerprints, and compare them along each axis of replicas. No element is
+// Checks that replicas are equal, bit by bit. Each rank computes fingerprints of its blocks. All
+// ranks gather all fingerprints, and compare them along each axis that has replicas. No element is
 // copied, and a matrix without replicas is not read.
 //
-// Data sent per rank: (P-1) values of 64 bits a matrix, for P ranks of the mesh.
+// Data that one rank sends: (P-1) values of 64 bits per matrix, for P ranks of the mesh.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The ranks whose coordinates differ from those of `rank` only along one axis, in the order of
-/// this axis.
+/// Returns the ranks whose coordinates differ from those of `rank` only along one axis, in the
+/// order of this axis.
 template <class M>
 [[nodiscard]] std::vector<int> ranks_along(const M& mesh, std::size_t axis, int rank)
 {
@@ -38,7 +38,7 @@ template <class M>
   return ranks;
 }
 
-/// The first rank whose block is not empty, or 0.
+/// Returns the first rank whose block is not empty, or 0.
 template <class T, class M>
 [[nodiscard]] int first_holder(const DistView<T, M>& x)
 {
@@ -47,7 +47,7 @@ template <class T, class M>
   return 0;
 }
 
-/// Whether ranks along an axis hold replicas that are not empty.
+/// Whether ranks along an axis hold replicas with elements.
 template <class T, class M>
 [[nodiscard]] bool is_replicated(const DistView<T, M>& x, std::size_t axis)
 {
@@ -70,7 +70,7 @@ template <class T, class M>
                               x.valid());
 }
 
-/// @param fingerprint_of (rank) the fingerprint of its block
+/// @param fingerprint_of f(rank) returns the fingerprint of the rank's block
 template <class T, class M, class F>
 void compare_replicas(const NamedMatrix<const T, M>& x, F fingerprint_of)
 {
@@ -87,8 +87,8 @@ void compare_replicas(const NamedMatrix<const T, M>& x, F fingerprint_of)
       require<ReplicaError>(
           others.empty(), x.name, " differs along ", M::Axes::name(axis), " between rank ", rank,
           " and ", others,
-          ", so these ranks no longer hold one matrix; look for code that only one "
-          "of them ran, and set the matrix again, from a checkpoint for instance");
+          ", so these ranks no longer hold the same matrix; look for code that only one "
+          "of them ran, and set the matrix again, for instance from a checkpoint");
     }
 }
 
@@ -96,8 +96,8 @@ void compare_replicas(const NamedMatrix<const T, M>& x, F fingerprint_of)
 
 /// Compares the replicas of matrices on one mesh, bit by bit. All ranks of the mesh call it with
 /// the same matrices; idle ranks may call it, too.
-/// @throws ReplicaError, the same on all ranks, with the first matrix whose replicas differ, the
-/// axis and the ranks; MeshError for matrices on several meshes
+/// @throws ReplicaError on all ranks; it names the first matrix whose replicas differ, the axis and
+/// the ranks. MeshError for matrices on several meshes
 template <class T, class M>
 void check_replicas(const std::vector<NamedMatrix<const T, M>>& matrices)
 {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A batch of matrices of equal shape (B, M, N): each group of ranks holds a contiguous range of the
-// batch, and cuts each matrix as the layout says.
+// A distributed batch (B, M, N) of matrices of equal shape. Each group of ranks holds a contiguous
+// range of the batch, and cuts each matrix as the layout says.
 //
-// Elements sent: scatter and gather send each block that rank 0 does not hold once, with its
-// padding.
+// Elements sent: scatter and gather send each block once, with its padding, unless rank 0 holds it.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +27,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// f(b, i, j) for a fixed b, as a function of (i, j).
+/// Turns f(b, i, j) into a function of (i, j), for a fixed b.
 template <class F>
 struct BatchIndexed
 {
@@ -51,7 +50,7 @@ class DistBatch
   /// One matrix of the batch.
   using Matrix = DistMatrix<T, L, typename M::Group>;
 
-  /// `batch` matrices of zeros. All ranks call it.
+  /// Makes `batch` matrices of zeros. All ranks call it.
   DistBatch(const M& mesh, std::size_t batch, Shape shape)
       : mesh_{mesh},
         batch_{batch},
@@ -62,12 +61,12 @@ class DistBatch
   }
 
   [[nodiscard]] const M& mesh() const { return mesh_; }
-  /// The number of matrices of all groups.
+  /// The number of matrices in all groups.
   [[nodiscard]] std::size_t batch() const { return batch_; }
   /// The shape of each matrix.
   [[nodiscard]] Shape shape() const { return shape_; }
 
-  /// The number of matrices of this rank's group, and the index of the first one in the batch.
+  /// The number of matrices in this rank's group.
   [[nodiscard]] std::size_t size() const { return matrices_.size(); }
   /// The index of this group's first matrix in the batch.
   [[nodiscard]] std::size_t offset() const { return own_range().offset; }
@@ -76,7 +75,8 @@ class DistBatch
   [[nodiscard]] auto begin() { return matrices_.begin(); }
   [[nodiscard]] auto end() { return matrices_.end(); }
 
-  /// The matrices of a group. The first batch % groups groups have one matrix more than the others.
+  /// Returns which matrices a group holds. The first batch % groups groups hold one matrix more
+  /// than the others.
   [[nodiscard]] Range group_range(int group) const
   {
     const auto g = static_cast<std::size_t>(group);
@@ -103,8 +103,8 @@ class DistBatch
   std::vector<Matrix> matrices_;
 };
 
-/// Sets a batch from `global` (B, M, N) on rank 0; other ranks' `global` is not read. All ranks
-/// call it.
+/// Sets a batch from rank 0's `global` (B, M, N); that of other ranks is not read. All ranks call
+/// it.
 /// @throws ShapeError on all ranks unless rank 0's `global` has the sizes of the batch
 template <class E, Scalar T, class L, class M>
 void scatter(const E& global, DistBatch<T, L, M>& out)
@@ -118,9 +118,10 @@ void scatter(const E& global, DistBatch<T, L, M>& out)
   const auto& engine = out.mesh().group().engine();
   with_staging_buffer(engine, std::span<int>{fits},
                       [&](auto values) { world.broadcast(values, 0); });
-  require<ShapeError>(
-      fits[0] != 0, "got on rank 0 a global tensor of other sizes than the batch of ", out.batch(),
-      " matrices of ", shape, ", so their elements do not correspond; give it these sizes");
+  require<ShapeError>(fits[0] != 0,
+                      "got a global tensor on rank 0 whose sizes differ from those of the batch, ",
+                      out.batch(), " matrices of ", shape,
+                      ", so their elements do not correspond; give it these sizes");
   if (world.rank() != 0)
   {
     for (auto& matrix : out) world.receive(matrix.padded().elements(), 0);
@@ -145,8 +146,8 @@ void scatter(const E& global, DistBatch<T, L, M>& out)
   }
 }
 
-/// The batch (B, M, N) on rank 0, in the layout of the program's xtensor containers, and an empty
-/// tensor on other ranks. All ranks call it.
+/// Returns the batch (B, M, N) on rank 0, in the layout of the program's xtensor containers, and an
+/// empty tensor on other ranks. All ranks call it.
 template <Scalar T, class L, class M>
 [[nodiscard]] xt::xtensor<T, 3> gather(const DistBatch<T, L, M>& x)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A matrix of which each rank holds one block, cut as its layout says.
+// A distributed matrix: each rank holds one block, cut as the layout says.
 //
-// The block is padded with zeros to the same size on every rank; users see the valid part only.
-// Code that writes to the padding keeps it zero. On an idle rank of the mesh the block is empty.
+// The block is padded with zeros to the same size on every rank; users see only the valid part.
+// Code that writes to the padding keeps it zero. An idle rank of the mesh has an empty block.
 //
-// Dimensions that are cut are padded to multiples of the mesh's quantum. A matrix may have quanta
-// of its own, which are multiples of the mesh's, for example so that each rank holds whole
-// sequences of tokens (rows) or whole heads of attention (columns).
+// Dimensions that are cut are padded to multiples of the mesh's quantum. A matrix may have larger
+// quanta, which are multiples of the mesh's, for example so that each rank holds whole sequences of
+// tokens (rows) or whole attention heads (columns).
 
 #include <algorithm>
 #include <cstddef>
@@ -28,7 +28,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Which block of a matrix each rank holds, for a matrix of any shape on a mesh of type M. Ranks
+/// Maps ranks to the blocks that they hold, for matrices of any shape on a mesh of type M. Ranks
 /// are those of the mesh's parent.
 template <class M>
 class BlockMap
@@ -37,19 +37,19 @@ class BlockMap
   using Communicator = typename M::Communicator;
 
   virtual ~BlockMap() = default;
-  /// The block of a rank; that of an idle rank is empty.
+  /// Returns the block of a rank; that of an idle rank is empty.
   [[nodiscard]] virtual Block block(const M& mesh, Shape shape, Quanta quanta, int rank) const = 0;
   /// Whether a rank has the first of the replicas of its block.
   [[nodiscard]] virtual bool is_primary(const M& mesh, int rank) const = 0;
-  /// The ranks that hold replicas of this rank's block, itself included, or null if there are no
-  /// others. The first call is collective.
+  /// Returns the ranks that hold replicas of this rank's block, itself included, or null if there
+  /// are no others. The first call is collective.
   [[nodiscard]] virtual Communicator* replicas(const M& mesh) const = 0;
-  /// The map in which the replicas of a block share it among themselves.
+  /// Returns the map in which the replicas of a block split it among themselves.
   [[nodiscard]] virtual std::shared_ptr<const BlockMap> parts() const = 0;
 };
 
-/// A distributed matrix whose layout is known at run time only: a reference to this rank's block,
-/// and the map from ranks to blocks. It suffices to gather, print, save or update the matrix.
+/// A distributed matrix whose layout is known only at run time: a reference to this rank's block,
+/// and the map from ranks to blocks. That suffices to gather, print, save or update the matrix.
 template <class T, class M>
 struct DistView
 {
@@ -59,26 +59,26 @@ struct DistView
   MatrixView<T> padded;  ///< this rank's block with its padding, whose rows may lie apart
   std::shared_ptr<const BlockMap<M>> blocks;  ///< the block of each rank
 
-  /// The block that a rank of the mesh's parent holds; that of an idle rank is empty.
+  /// Returns the block that a rank of the mesh's parent holds; that of an idle rank is empty.
   [[nodiscard]] Block block(int rank) const { return blocks->block(mesh, shape, quanta, rank); }
   /// Whether a rank has the first of the replicas of its block.
   [[nodiscard]] bool is_primary(int rank) const { return blocks->is_primary(mesh, rank); }
-  /// The ranks that hold replicas of this rank's block, or null if there are no others. The first
-  /// call is collective.
+  /// Returns the ranks that hold replicas of this rank's block, or null if there are no others. The
+  /// first call is collective.
   [[nodiscard]] typename M::Communicator* replica_ranks() const { return blocks->replicas(mesh); }
   [[nodiscard]] MatrixView<T> valid() const
   {
     return padded.block(0, 0, block(mesh.rank()).valid());
   }
 
-  /// A view of other memory that is cut in the same way.
+  /// Returns a view of other memory that is cut in the same way.
   template <class V>
   [[nodiscard]] DistView<V, M> with(MatrixView<V> other) const
   {
     return {mesh, shape, quanta, other, blocks};
   }
-  /// The view that a sharded optimizer has: replicas share each block among themselves. This rank's
-  /// part has no memory yet.
+  /// Returns the view of a sharded optimizer: replicas split each block among themselves. This
+  /// rank's part has no memory yet.
   [[nodiscard]] DistView parts() const
   {
     DistView view{mesh, shape, quanta, {}, blocks->parts()};
@@ -95,7 +95,7 @@ struct DistView
 namespace detail
 {
 
-/// The block of a rank in a matrix of layout `L`.
+/// Returns the block of a rank in a matrix of layout `L`.
 template <class L, class M>
 [[nodiscard]] Block block_of(const M& mesh, Shape shape, Quanta quanta, int rank)
 {
@@ -103,7 +103,7 @@ template <class L, class M>
   return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank), quanta);
 }
 
-/// The blocks of layout `L`, or the parts into which their replicas share them.
+/// The blocks of layout `L`, or the parts into which their replicas split them.
 template <class L, class M>
 class LayoutBlocks final : public BlockMap<M>
 {
@@ -145,7 +145,7 @@ class LayoutBlocks final : public BlockMap<M>
   bool of_parts_;
 };
 
-/// f(i, j) of global indices, as a function of indices in a block.
+/// Turns f(i, j) of global indices into a function of indices in a block.
 template <class F>
 struct GlobalIndexed
 {
@@ -171,13 +171,13 @@ inline Quanta require_multiples(Quanta quanta, std::size_t quantum)
   return quanta;
 }
 
-/// The elements of a block: memory of its own, or memory that the block's replicas have in common
-/// (matrix/replica_memory.hpp). A copy has its own memory.
+/// The elements of a block, in its own memory or in memory that the block's replicas share
+/// (matrix/replica_memory.hpp). A copy always has its own memory.
 template <class T, class Buffer>
 class BlockMemory
 {
  public:
-  /// @param common  null for memory of its own
+  /// @param common the shared memory, or null for its own
   BlockMemory(std::shared_ptr<T> common, std::size_t size)
       : own_(common ? 0 : size),
         common_{std::move(common)},
@@ -219,8 +219,8 @@ class BlockMemory
 
 }  // namespace detail
 
-/// Makes a matrix that has a shape and blocks but no elements, such as the gradient of a parameter
-/// that is not trained.
+/// A tag for a matrix that has a shape and blocks but no elements, such as the gradient of a
+/// parameter that is not trained.
 struct WithoutElements
 {
 };
@@ -228,32 +228,33 @@ struct WithoutElements
 template <Scalar T, class L, class M>
 class DistMatrix
 {
-  static_assert(detail::is_layout<L>, "this is no layout, so it does not say how a matrix is cut; "
-                                      "name one, such as Scheme::Input, Scheme::Weight or "
-                                      "Scheme::Output, where this type is");
+  static_assert(detail::is_layout<L>,
+                "this is not a layout, so it does not say how a matrix is cut; "
+                "name one, such as Scheme::Input, Scheme::Weight or "
+                "Scheme::Output, where this type is");
 
  public:
   using Value = T;
   using Layout = L;
   using Mesh = M;
 
-  /// A matrix (M, N) of zeros. All ranks of the mesh call it; idle ranks may.
+  /// Makes a matrix (M, N) of zeros. All ranks of the mesh call it; idle ranks may.
   /// @throws ShapeError if its size in bytes exceeds 64 bits
   DistMatrix(const M& mesh, Shape shape)
       : DistMatrix{mesh, shape, mesh.quantum()}
   {
   }
 
-  /// A matrix whose blocks are padded to other quanta.
-  /// @param memory that its replicas have in common (matrix/replica_memory.hpp), so that each
-  /// computes a part of it: as many elements as the padded block has. Without it, and in a copy,
-  /// each replica has its own.
-  /// @throws MeshError for quanta that are no multiples of the mesh's
+  /// Makes a matrix whose blocks are padded to other quanta.
+  /// @param memory shared by the replicas of a block (matrix/replica_memory.hpp), so that each
+  /// computes a part of it; it has as many elements as the padded block. Without it, and in a copy,
+  /// each replica has its own memory.
+  /// @throws MeshError for quanta that are not multiples of the mesh's
   DistMatrix(M mesh, Shape shape, Quanta quanta, std::shared_ptr<T> memory = nullptr)
       : DistMatrix{std::move(mesh), shape, quanta, std::move(memory), true}
   {
   }
-  /// A matrix of this shape without elements; nobody may read or write it.
+  /// Makes a matrix of this shape without elements; nobody may read or write it.
   DistMatrix(M mesh, Shape shape, Quanta quanta, WithoutElements)
       : DistMatrix{std::move(mesh), shape, quanta, nullptr, false}
   {
@@ -274,30 +275,30 @@ class DistMatrix
   [[nodiscard]] Shape shape() const { return shape_; }
   [[nodiscard]] std::size_t rows() const { return shape_.rows; }
   [[nodiscard]] std::size_t cols() const { return shape_.cols; }
-  /// The numbers of which rows and columns, if they are cut, are padded to multiples.
+  /// The quanta: rows and columns that are cut are padded to multiples of these.
   [[nodiscard]] Quanta quanta() const { return quanta_; }
   /// The block of the global matrix that this rank holds.
   [[nodiscard]] const Block& block() const { return block_; }
-  /// Whether there is memory for the block.
+  /// Whether the block has memory.
   [[nodiscard]] bool has_elements() const { return storage_.size() >= block_.padded().size(); }
 
-  /// Whether the replicas of this rank's block have its memory in common.
+  /// Whether the replicas of this rank's block share its memory.
   [[nodiscard]] bool has_common_memory() const { return storage_.is_common(); }
 
-  /// This rank's shard as the engine's view: an xtensor view in host memory.
+  /// Returns this rank's shard as the engine's view: an xtensor view in host memory.
   [[nodiscard]] auto local() { return mesh_.engine().view(valid()); }
   [[nodiscard]] auto local() const { return mesh_.engine().view(valid()); }
 
-  /// This rank's shard.
+  /// Returns this rank's shard.
   [[nodiscard]] MatrixView<T> valid() { return padded().block(0, 0, block_.valid()); }
   [[nodiscard]] MatrixView<const T> valid() const { return padded().block(0, 0, block_.valid()); }
 
-  /// This rank's shard with its padding: the operand of collectives and products.
+  /// Returns this rank's shard with its padding, for collectives and products.
   [[nodiscard]] MatrixView<T> padded() { return {storage_.data(), block_.padded()}; }
   [[nodiscard]] MatrixView<const T> padded() const { return {storage_.data(), block_.padded()}; }
 
-  /// Sets element (i, j) to f(i, j), for global i and j. On a device, f is callable there
-  /// (core/host_device.hpp).
+  /// Sets element (i, j) to f(i, j), for global i and j. For a matrix on a device, f must be
+  /// callable there (core/host_device.hpp).
   template <class F>
   void generate(F f)
   {
@@ -305,7 +306,7 @@ class DistMatrix
     mesh_.engine().map_indexed(valid(), at);
   }
 
-  /// A reference without the type of the layout.
+  /// Returns a reference that does not have the layout in its type.
   [[nodiscard]] DistView<T, M> view()
   {
     detail::require_not_partial<L>();
@@ -335,7 +336,8 @@ class DistMatrix
   detail::BlockMemory<T, typename M::Engine::template Buffer<T>> storage_;
 };
 
-/// Zeros, cut as `value` is, or a matrix without elements: the gradient of a parameter.
+/// Makes the gradient of a parameter: zeros that are cut like `value`, or a matrix without
+/// elements.
 template <class T, class L, class M>
 [[nodiscard]] DistMatrix<T, L, M> gradient_like(const DistMatrix<T, L, M>& value, bool has_elements)
 {
@@ -343,11 +345,11 @@ template <class T, class L, class M>
   return {value.mesh(), value.shape(), value.quanta(), WithoutElements{}};
 }
 
-/// Does not compile: print x.local(), this rank's elements, or gather(x) on rank 0.
+/// Does not compile. Print x.local(), this rank's elements, or gather(x) on rank 0.
 template <class T, class L, class M>
 std::ostream& operator<<(std::ostream&, const DistMatrix<T, L, M>&) = delete;
 
-/// Zeros, cut as `y` is: the gradient of an output, for a loss to fill.
+/// Makes zeros that are cut like `y`: the gradient of an output, for a loss to fill.
 template <class T, class L, class M>
 [[nodiscard]] DistMatrix<T, L, M> zeros_like(const DistMatrix<T, L, M>& y)
 {
@@ -371,7 +373,7 @@ inline constexpr bool is_dist_matrix = false;
 template <class T, class L, class M>
 inline constexpr bool is_dist_matrix<DistMatrix<T, L, M>> = true;
 
-/// Stops the compiler unless X is a distributed matrix of scalar T on a mesh M.
+/// Fails to compile unless X is a distributed matrix of scalar T on a mesh M.
 template <class X, class T, class M>
 constexpr void require_distributed()
 {
@@ -381,7 +383,7 @@ constexpr void require_distributed()
                 "scatter_like(y, T)");
   static_assert(DistMatrixOf<X, T, M> || !is_dist_matrix<X>,
                 "this matrix has another scalar or another type of mesh than is needed here, so "
-                "its elements would be read as others; create it with the same scalar, scheme "
+                "its elements would be misread; create it with the same scalar, scheme "
                 "and backend");
 }
 

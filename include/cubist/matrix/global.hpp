@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Scatter of a global matrix on rank 0 to the shards, and gather back. Global matrices are xtensor
-// expressions. Blocks are sent one at a time, so rank 0 needs memory for the global matrix and one
-// block. If the global matrix is not a row-major container, rank 0 also needs memory for a
+// Scatters a global matrix on rank 0 to the shards, and gathers it back. Global matrices are
+// xtensor expressions. Blocks are sent one at a time, so rank 0 needs memory for the global matrix
+// and one block. If the global matrix is not a row-major container, rank 0 also needs memory for a
 // row-major copy of it.
 //
-// Elements sent: scatter sends each rank its padded block, and all-reduces one word if rank 0's
-// matrix is empty; gather sends the padded block of the first rank of each block's replicas. Idle
-// ranks of the mesh take no part.
+// Elements sent: scatter sends each rank its padded block, and all-reduces one number if rank 0's
+// matrix is empty; in gather, the first replica of each block sends it, padded. Idle ranks of the
+// mesh take no part.
 
 #include <array>
 #include <cstddef>
@@ -35,7 +35,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// f(elements) for this rank's block in one run of memory: the block itself, or a copy.
+/// Calls f(elements) on this rank's block in contiguous memory: on the block itself, or on a copy.
 template <class T, class M, class F>
 void with_packed(const DistView<T, M>& x, F f)
 {
@@ -54,7 +54,7 @@ void with_packed(const DistView<T, M>& x, F f)
   }
 }
 
-/// Rank 0 sends each rank its block of `global`, which only rank 0 reads.
+/// Sends each rank its block of `global`, which only rank 0 reads.
 template <class T, class M>
 void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
 {
@@ -85,7 +85,7 @@ void scatter_blocks(MatrixView<const T> global, const DistView<T, M>& out)
   }
 }
 
-/// The number of dimensions of a tensor, and its rows and columns if these are all.
+/// The number of dimensions of a tensor, and its rows and columns if it has two.
 using Extents = std::array<std::uint64_t, 3>;
 
 /// @throws ShapeError on all ranks if a rank has a matrix with elements
@@ -104,7 +104,7 @@ void require_none_elsewhere(const M& mesh, Extents mine)
        "be empty; pass the matrix on rank 0"})};
 }
 
-/// The shape of rank 0's tensor, whose extents are passed, on all ranks.
+/// Returns the shape of rank 0's tensor on all ranks, from the extents of each rank's tensor.
 template <class M>
 Shape broadcast_extents(const M& mesh, Extents mine)
 {
@@ -117,7 +117,7 @@ Shape broadcast_extents(const M& mesh, Extents mine)
   return {shape[1], shape[2]};
 }
 
-/// The shape of rank 0's `global`, on all ranks.
+/// Returns the shape of rank 0's `global` on all ranks.
 template <class M, class E>
 Shape broadcast_shape(const M& mesh, const E& global)
 {
@@ -131,7 +131,7 @@ Shape broadcast_shape(const M& mesh, const E& global)
 template <class T, std::size_t N>
 using RowMajor = xt::xtensor<T, N, xt::layout_type::row_major>;
 
-/// An xtensor expression of N dimensions as a row-major tensor; a reference if it is one.
+/// Returns an xtensor expression of N dimensions as a row-major tensor, by reference if it is one.
 template <class T, std::size_t N>
 const RowMajor<T, N>& as_row_major(const RowMajor<T, N>& x)
 {
@@ -152,7 +152,7 @@ void scatter_global(const E& global, const DistView<T, M>& out)
   scatter_blocks<T, M>({matrix.data(), out.shape}, out);
 }
 
-/// A matrix of scalar `T` and layout `L` with the elements of rank 0's `global`.
+/// Returns a matrix of scalar `T` and layout `L` with the elements of rank 0's `global`.
 template <class T, class L, class A, class B, class E>
 [[nodiscard]] auto scatter_as(const AxisMesh<A, B>& mesh, const E& global)
 {
@@ -164,18 +164,18 @@ template <class T, class L, class A, class B, class E>
 
 }  // namespace detail
 
-/// A matrix of layout `L` with the elements of rank 0's `global` (M, N); those of other ranks'
-/// `global` are not read. All ranks of the mesh call it.
+/// Returns a matrix of layout `L` with the elements of rank 0's `global` (M, N); those of other
+/// ranks are not read. All ranks of the mesh call it.
 /// @throws ShapeError on all ranks unless `global` has two dimensions, or if it is empty on rank 0
-/// and on another rank it is not; MeshError on an idle rank
+/// but not on another rank; MeshError on an idle rank
 template <class L, class A, class B, class E>
 [[nodiscard]] auto scatter(const AxisMesh<A, B>& mesh, const E& global)
 {
   static_assert(
       requires { global.dimension(); },
-      "this global matrix is no xtensor expression, so its rows and columns are unknown; "
-      "pass an xt::xtensor<T, 2>, or for the elements of a vector in the order of rows "
-      "xt::adapt(elements, {rows, columns})");
+      "this global matrix is not an xtensor expression, so its rows and columns are unknown; "
+      "pass an xt::xtensor<T, 2>, or xt::adapt(elements, {rows, columns}) for a vector that has "
+      "the elements row by row");
   return detail::scatter_as<std::remove_cv_t<typename E::value_type>, L>(mesh, global);
 }
 
@@ -197,8 +197,8 @@ void scatter(const E& global, DistMatrix<T, L, M>& out)
   scatter(global, out.view());
 }
 
-/// A matrix with the elements of rank 0's `global` (M, N), cut in the same way as `y` (M, N) and
-/// with the same scalar. All ranks of the mesh call it.
+/// Returns a matrix with the elements of rank 0's `global` (M, N), cut like `y` (M, N) and with the
+/// same scalar. All ranks of the mesh call it.
 /// @throws ShapeError on all ranks unless rank 0's `global` has the shape of `y`
 template <class T, class L, class M, class E>
 [[nodiscard]] DistMatrix<T, L, M> scatter_like(const DistMatrix<T, L, M>& y, const E& global)
@@ -208,8 +208,8 @@ template <class T, class L, class M, class E>
   return out;
 }
 
-/// The global matrix (M, N) on rank 0, in the layout of the program's xtensor containers, and an
-/// empty one on other ranks. All ranks of the mesh call it; idle ranks may.
+/// Returns the global matrix (M, N) on rank 0, in the layout of the program's xtensor containers,
+/// and an empty one on other ranks. All ranks of the mesh call it; idle ranks may.
 template <class T, class M>
 [[nodiscard]] xt::xtensor<std::remove_const_t<T>, 2> gather(const DistView<T, M>& x)
 {

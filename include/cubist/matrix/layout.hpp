@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How a matrix is cut, as a type.
+// Layouts: types that say how a matrix is cut.
 //
 // Layout<Rows<Depth, Row>, Cols<Col>>: rows are cut by Depth and, inside each piece, by Row;
 // columns by Col. Ranks along an axis that is not named hold replicas. The last axis of a tuple is
 // the innermost: blocks can be gathered and scattered along it in memory order.
 //
-// Layout<Rows<Row>, Cols<>, Partial<Col>>: a sum along Col is pending. Each rank along Col holds a
-// part of the same block, and the matrix is the sum of the parts (matrix/sum_partial.hpp).
+// Layout<Rows<Row>, Cols<>, Partial<Col>>: a sum along Col is pending. Each rank along Col holds
+// one term of the same block, and the matrix is the sum of the terms (matrix/sum_partial.hpp).
 
 #include <cstddef>
 #include <initializer_list>
@@ -53,7 +53,7 @@ struct Cut
   std::size_t index = 0;
   std::size_t batches = 1;  // along Data, each of parts / batches parts
 
-  /// @param quantum of a batch
+  /// @param quantum the quantum of each batch
   [[nodiscard]] std::size_t padded(std::size_t n, std::size_t quantum) const
   {
     return pad(n, batches * std::lcm(quantum, parts / batches));
@@ -75,14 +75,15 @@ Cut cut(const typename A::Array& extents, const typename A::Array& coordinates)
   return c;
 }
 
-/// The ranks along the axes of a tuple: Rows<A...>, Cols<A...>, Partial<A...> or Axes<A...>.
+/// Returns the ranks along the axes of a tuple: Rows<A...>, Cols<A...>, Partial<A...> or
+/// Axes<A...>.
 template <class M, template <class...> class Tuple, class... A>
 [[nodiscard]] auto& along_axes(const M& mesh, Tuple<A...>)
 {
   return mesh.template along<A...>();
 }
 
-/// The ranks along these axes, or null where this rank is alone. The first call is collective.
+/// Returns the ranks along these axes, or null if this rank is alone. The first call is collective.
 template <class M, class... A>
 [[nodiscard]] typename M::Communicator* replicas_along(const M& mesh, Axes<A...> axes)
 {
@@ -130,12 +131,12 @@ constexpr void require_not_partial()
 template <class... R, class... C, class... P>
 struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
 {
-  /// The layout of the transpose of each block.
+  /// The layout in which each rank holds the transpose of its block.
   using Transpose = Layout<Rows<C...>, Cols<R...>, Partial<P...>>;
 
   static_assert((!is_one_of<P, R..., C...> && ...),
-                "this layout has parts of a sum along an axis that it cuts, so the parts would be "
-                "of different blocks; name the axis once");
+                "this layout has parts of a sum along an axis that it cuts, so the parts would "
+                "belong to different blocks; name the axis once");
 
   /// The axes that cut the rows.
   using RowAxes = Rows<R...>;
@@ -160,9 +161,9 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
     return detail::cut<A, C...>(extents, {}).parts;
   }
 
-  /// The block of a matrix of this shape that the rank at these coordinates holds. A dimension that
-  /// is cut is padded to a multiple of its quantum and of its number of parts. If it is cut along
-  /// Data, each batch is padded in this way.
+  /// Returns the block of a matrix of this shape that the rank at these coordinates holds. A
+  /// dimension that is cut is padded to a multiple of its quantum and of its number of parts. If it
+  /// is cut along Data, each batch is padded in this way.
   template <class A>
   [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
                                    const typename A::Array& coordinates, Quanta quanta)
@@ -176,8 +177,7 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
             range(shape.cols, cols, quanta.cols, sizeof...(C) > 0)};
   }
 
-  /// Whether the rank at these coordinates is the first replica of its block, or of its part of
-  /// one.
+  /// Whether the rank at these coordinates has the first replica of its block or term.
   template <class A>
   [[nodiscard]] static bool is_primary(const typename A::Array& coordinates)
   {
@@ -190,7 +190,7 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
     return true;
   }
 
-  /// "rows [depth row] cols [col]", followed by " partial [z]" if it is partial.
+  /// Returns "rows [depth row] cols [col]", followed by " partial [z]" if it is partial.
   [[nodiscard]] static std::string to_string()
   {
     const std::string blocks =
@@ -199,8 +199,8 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   }
 };
 
-/// The layout of a row vector (1, N) that is added to the rows of a matrix of layout `L`, or summed
-/// over them: cut as the columns are.
+/// The layout of a row vector (1, N) that is added to the rows of a matrix of layout `L`, or is
+/// their sum. It is cut like the columns.
 template <class L>
 using RowVector = Layout<Rows<>, typename L::ColAxes>;
 
@@ -209,9 +209,9 @@ using RowVector = Layout<Rows<>, typename L::ColAxes>;
 template <class L>
 using Transposed = typename L::Transpose;
 
-/// `type`: the axes of `Cut`, Rows<A...> or Axes<A...>, along which layout `L` holds replicas. In a
-/// sum over the dimension that `Cut` cuts, each of these replicas has a part, so the gradient of a
-/// parameter of layout `L` is all-reduced along these axes.
+/// Finds the axes of `Cut`, which is Rows<A...> or Axes<A...>, along which layout `L` holds
+/// replicas. In a sum over the dimension that `Cut` cuts, each of these replicas has one term, so
+/// the gradient of a parameter of layout `L` is all-reduced along `type`.
 template <class L, class Cut, class Found = Axes<>>
 struct PendingAxes
 {

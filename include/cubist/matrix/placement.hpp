@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The blocks of a matrix on all ranks of a mesh: rectangles of the global matrix, and which ranks
-// hold replicas of each. Replicas hold equal rectangles, other ranks disjoint ones.
+// The placement of a matrix: which rectangle of the global matrix each rank of a mesh holds, and
+// which ranks hold replicas. Replicas are equal rectangles, all others are disjoint.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@ struct Rectangle
   [[nodiscard]] bool empty() const { return shape.size() == 0; }
 };
 
-/// The indices that both ranges have.
+/// Returns the indices that both ranges have.
 [[nodiscard]] inline Range intersection(const Range& a, const Range& b)
 {
   const std::size_t begin = std::max(a.offset, b.offset);
@@ -35,7 +35,7 @@ struct Rectangle
   return {begin, size, size};
 }
 
-/// The elements that both blocks hold.
+/// Returns the elements that both blocks hold.
 [[nodiscard]] inline Rectangle intersection(const Block& a, const Block& b)
 {
   const Range rows = intersection(a.rows, b.rows);
@@ -46,7 +46,7 @@ struct Rectangle
 /// The ranks that hold each block that is not empty; the key is its first element (i, j).
 using ReplicaMap = std::map<std::pair<std::size_t, std::size_t>, std::vector<int>>;
 
-/// @param block_of (rank) its block
+/// @param block_of f(rank) returns the rank's block
 template <class BlockOf>
 [[nodiscard]] ReplicaMap replica_map(int ranks, BlockOf block_of)
 {
@@ -61,7 +61,7 @@ template <class BlockOf>
 class Placement
 {
  public:
-  /// @param stored the block of A of each rank
+  /// @param stored each rank's block of A
   Placement(std::vector<Block> stored, bool transposed)
       : stored_{std::move(stored)},
         transposed_{transposed},
@@ -91,9 +91,9 @@ class Placement
   Shape stored_shape_;
 };
 
-/// Whether, for C = A B, each rank's block of C is the product of its own blocks of A and B.
-/// @param inner the columns of A
-/// @param a, b, c (rank) its blocks
+/// Whether each rank's block of C = A B is the product of its own blocks of A and B.
+/// @param inner the number of columns of A
+/// @param a, b, c functions that return the block of a rank
 template <class A, class B, class C>
 [[nodiscard]] bool is_blockwise_product(int ranks, std::size_t inner, A a, B b, C c)
 {
@@ -112,7 +112,7 @@ template <class A, class B, class C>
   return true;
 }
 
-/// The blocks of op(A) on all ranks of a mesh, for A of layout `L` and shape `stored`.
+/// Returns the blocks of op(A) on all ranks of a mesh, for A of layout `L` and shape `stored`.
 template <class L, class A>
 [[nodiscard]] Placement placement(const typename A::Array& extents, Quanta quanta, Shape stored,
                                   Op op)

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Redistribution from any layout on any mesh to any other: other axes, extents or numbers of ranks,
-// within the communicator of both meshes.
+// Redistributes a matrix from any layout on any mesh to any other layout, axes, extents or number
+// of ranks, within the communicator of both meshes.
 //
 //   from (M, N): any layout without Partial    to (M, N): any layout without Partial
 //
-// A rank's block is a rectangle of the global matrix; replicas hold equal rectangles, other ranks
-// disjoint ones. So a rank needs one rectangle of each source block, and receives it in one message
-// from one of the block's replicas:
+// A rank's block is a rectangle of the global matrix; replicas are equal rectangles, all others are
+// disjoint. So a rank needs one rectangle of each source block, and receives it in one message from
+// one of the block's replicas:
 //
 //   1. intersect this rank's old block with each rank's new block: what it sends
 //   2. intersect each old block with this rank's new block: what it receives, from one replica
 //   3. pack, exchange, copy the local part, unpack
 //
-// Elements sent: each element once to each rank that needs it and does not hold it; no padding.
-// Receiver r receives from replica r mod (number of replicas).
+// Elements sent: each element once to each rank that needs it and does not hold it, without
+// padding. Rank r receives from replica r mod (number of replicas).
 
 #include <cstddef>
 #include <type_traits>
@@ -47,7 +47,7 @@ struct Transfers
 {
   std::vector<Message> sends;
   std::vector<Message> receives;
-  Rectangle local;  // copied from this rank's old block to its new one
+  Rectangle local;  // what is copied from this rank's old block to its new one
 };
 
 template <class From, class To>
@@ -84,7 +84,7 @@ template <class From, class To>
   return transfers;
 }
 
-/// A rectangle of the global matrix in this rank's block.
+/// Returns a view of a rectangle of the global matrix in this rank's block.
 template <class T, class M>
 [[nodiscard]] MatrixView<T> local_view(const DistView<T, M>& m, const Rectangle& r)
 {
@@ -93,7 +93,7 @@ template <class T, class M>
                    : m.padded.block(r.i - b.rows.offset, r.j - b.cols.offset, r.shape);
 }
 
-/// One buffer that holds all messages, one after the other.
+/// A buffer that holds all messages, one after the other.
 template <class T, class E>
 class PackedMessages
 {
@@ -123,7 +123,7 @@ class PackedMessages
 
 /// Copies the elements of `from` (M, N) to `to` (M, N), whose padding does not change. All ranks of
 /// the communicator of both meshes call it, idle ones included.
-/// @pre the two share no memory, unless they are the same matrix
+/// @pre `from` and `to` share no memory, unless they are the same matrix
 /// @throws ShapeError for unequal shapes, MeshError for meshes on different communicators
 template <class In, class T, class M1, class M2>
 requires std::is_same_v<std::remove_const_t<In>, T>
@@ -172,7 +172,7 @@ void redistribute(const DistMatrix<T, L1, M1>& from, DistMatrix<T, L2, M2>& to)
   redistribute(from.view(), to.view());
 }
 
-/// A copy of the matrix in layout `L` on `mesh`. All ranks of the mesh's parent call it.
+/// Returns a copy of the matrix in layout `L` on `mesh`. All ranks of the mesh's parent call it.
 /// @throws MeshError for a mesh on another communicator
 template <class L, Scalar T, class L1, class M1, class A, class B>
 [[nodiscard]] auto redistribute(const DistMatrix<T, L1, M1>& from, const AxisMesh<A, B>& mesh)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Memory that ranks of a communicator have in common, such as the replicas of a block: the first
-// rank allocates it, and the others access it in place (comm/window.hpp).
+// Memory that ranks of a communicator share, such as those with replicas of a block. The first rank
+// allocates it, and the others access it in place (comm/window.hpp).
 //
 //   auto memory = memory_of_ranks<float, Engine>(ranks, size);   // std::shared_ptr<float>
 //
-// It outlives every rank's pointer, in whatever order ranks drop theirs, and without a call of the
-// communicator: the memory has a count of its pointers. What the first rank drops before the others
-// waits in a list until the count is 0.
+// The memory outlives every rank's pointer, in whatever order ranks drop theirs, and without a call
+// of the communicator, because it holds a count of the pointers. If the first rank drops its
+// pointer before the others do, the memory waits in a list until the count is 0.
 //
-// Words: none; memory is read, not sent.
+// Elements sent: none; memory is read, not sent.
 
 #include <algorithm>
 #include <atomic>
@@ -31,7 +31,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Memory that its rank has dropped, and others may still use.
+/// Memory that the first rank has dropped while others may still use it.
 class DroppedMemory
 {
  public:
@@ -41,7 +41,7 @@ class DroppedMemory
     return all;
   }
 
-  /// Frees memory when its count of users is 0.
+  /// Keeps memory until its count of users is 0.
   void add(std::shared_ptr<void> memory, std::int64_t& users)
   {
     const std::lock_guard lock{mutex_};
@@ -60,11 +60,11 @@ class DroppedMemory
   std::list<std::pair<std::shared_ptr<void>, std::int64_t*>> waiting_;
 };
 
-/// What the first rank allocates.
+/// The memory that the first rank allocates.
 template <class T, class E>
 struct OwnedMemory
 {
-  // Windows are in place from a page on.
+  // Windows expose memory in place if it has at least a page.
   static constexpr std::size_t page = 4096;
 
   explicit OwnedMemory(std::size_t size)
@@ -80,9 +80,9 @@ struct OwnedMemory
 
 }  // namespace detail
 
-/// `size` zeros that all of these ranks access, or null on all of them if they cannot. Collective.
-/// No two ranks may write to the same element, and no rank to an element that another one reads, so
-/// ranks have a barrier between.
+/// Returns `size` zeros that all of these ranks access, or null on all of them if they cannot.
+/// Collective. A rank must not access an element that another rank writes, unless a barrier lies
+/// between.
 /// @pre ranks.exposes()
 template <Scalar T, class E, ExposesMemory C>
 [[nodiscard]] std::shared_ptr<T> memory_of_ranks(C& ranks, std::size_t size)

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Context parallelism: if several ranks share a sequence, this header says which token each row of
-// the residual stream is.
+// Context parallelism, where several ranks share a sequence: says which token each row of the
+// residual stream is.
 //
 //   c = `parts` ranks share the same `together` sequences, each of which is cut in c or 2 c chunks
 //   of equal length. Member m of the c ranks has
 //
-//     chunk m                     with one chunk a rank
+//     chunk m                     with one chunk per rank
 //     chunks m and 2 c - 1 - m    with two: one from the front, one from the back. Then every rank
 //                                 has the same causal work.
 //
 //   rows of a rank: for each of its sequences, for each of its chunks, the tokens of the chunk
 //
-// The ranks are numbered by the blocks of rows that they hold in a matrix of layout S::Output, in
-// which attention is computed, so the order of rows is the same on all matrices of the stream,
-// wherever these are cut. Rows after the end of a sequence, or of sequences that do not exist, are
-// padding between rows of tokens. They count as rows of a matrix and get the last token of a
-// sequence, but nobody reads their results.
+// Ranks are numbered by the blocks of rows that they hold in a matrix of layout S::Output, in which
+// attention is computed. So the order of rows is the same in all matrices of the stream, however
+// these are cut. Rows after the end of a sequence, or of sequences that do not exist, are padding
+// between rows of tokens. They count as rows of a matrix and get the last token of a sequence, but
+// nobody reads their results.
 //
 // Source: Liu et al., "Ring Attention with Blockwise Transformers", arXiv 2310.01889; the two
 // chunks: Dubey et al., "The Llama 3 Herd of Models", arXiv 2407.21783, section 3.3.2, and
@@ -41,12 +41,12 @@ namespace cubist::CUBIST_ABI
 /// How the ranks of a mesh cut the rows of a matrix in which attention is computed.
 struct RowParts
 {
-  std::size_t parts = 1;    ///< the parts that the rows of a batch are cut into
-  std::size_t batches = 1;  ///< the batches along Data
+  std::size_t parts = 1;    ///< the number of parts into which the rows of a batch are cut
+  std::size_t batches = 1;  ///< the number of batches along Data
   std::size_t quantum = 1;  ///< the quantum of the mesh
 };
 
-/// In how many parts a mesh of these extents cuts the rows of a matrix of layout `L`.
+/// Returns how a mesh of these extents cuts the rows of a matrix of layout `L`.
 /// @tparam A the axes of the mesh
 template <class L, class A>
 [[nodiscard]] RowParts row_parts(const typename A::Array& extents, std::size_t quantum)
@@ -57,58 +57,58 @@ template <class L, class A>
   }(typename L::RowAxes{});
 }
 
-/// The order of rows of a batch of sequences. Without values every rank has whole sequences.
+/// The order of rows in a batch of sequences. By default, every rank has whole sequences.
 struct SequenceCut
 {
-  std::size_t sequences = 0;  ///< the sequences of all ranks
-  std::size_t length = 0;     ///< tokens of a sequence
-  std::size_t parts = 1;      ///< ranks that share a sequence
-  std::size_t chunks = 1;     ///< the chunks of a sequence on each of these ranks: 1 or 2
-  std::size_t chunk = 0;      ///< rows of a chunk
-  std::size_t together = 0;   ///< sequences that the same ranks share
-  std::size_t groups = 0;     ///< sets of ranks that share sequences
+  std::size_t sequences = 0;  ///< the number of sequences of all ranks
+  std::size_t length = 0;     ///< the number of tokens of a sequence
+  std::size_t parts = 1;      ///< the number of ranks that share a sequence
+  std::size_t chunks = 1;     ///< the number of its chunks on each of these ranks: 1 or 2
+  std::size_t chunk = 0;      ///< the number of rows of a chunk
+  std::size_t together = 0;   ///< the number of sequences that the same ranks share
+  std::size_t groups = 0;     ///< the number of sets of ranks that share sequences
 
   friend bool operator==(const SequenceCut&, const SequenceCut&) = default;
 
   /// Whether ranks share sequences; if not, row b S + s is token s of sequence b.
   [[nodiscard]] CUBIST_HOST_DEVICE bool is_cut() const { return parts > 1; }
-  /// The rows of a rank.
+  /// The number of rows of a rank.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t rows_of_part() const
   {
     return together * chunks * chunk;
   }
-  /// The rows of all ranks, padding included.
+  /// The number of rows of all ranks, padding included.
   [[nodiscard]] std::size_t rows() const { return groups * parts * rows_of_part(); }
 
-  /// The number of a chunk in its sequence.
-  /// @param i its number on the member of the ranks that share the sequence
+  /// Returns the number of a chunk in its sequence.
+  /// @param i its number on this member of the ranks that share the sequence
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t chunk_number(std::size_t member, std::size_t i) const
   {
     return i == 0 ? member : 2 * parts - 1 - member;
   }
-  /// The sequence of a row. A row of padding may have the number of a sequence that does not exist.
+  /// Returns the sequence of a row. That of padding may not exist.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t sequence(std::size_t row) const
   {
     const std::size_t part = row / rows_of_part();
     return part / parts * together + row % rows_of_part() / (chunks * chunk);
   }
-  /// The position of a row in its sequence; padding is after the end.
+  /// Returns the position of a row in its sequence. Padding is after the end.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t position(std::size_t row) const
   {
     const std::size_t member = row / rows_of_part() % parts;
     return chunk_number(member, row / chunk % chunks) * chunk + row % chunk;
   }
-  /// Whether a row has a token.
+  /// Whether a row is a token.
   [[nodiscard]] CUBIST_HOST_DEVICE bool is_token(std::size_t row) const
   {
     return sequence(row) < sequences && position(row) < length;
   }
-  /// The number of the row's token, b S + s; for padding it is B S or larger.
+  /// Returns the number of the row's token, b S + s. For padding it is B S or larger.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t token(std::size_t row) const
   {
     return is_token(row) ? sequence(row) * length + position(row) : sequences * length + row;
   }
-  /// The row of token s of sequence b.
+  /// Returns the row of token s of sequence b.
   [[nodiscard]] std::size_t row(std::size_t b, std::size_t s) const
   {
     const std::size_t number = s / chunk;
@@ -118,15 +118,15 @@ struct SequenceCut
     return part * rows_of_part() + b % together * chunks * chunk + (is_second ? chunk : 0) +
            s % chunk;
   }
-  /// The keys of a chunk that are tokens.
+  /// Returns the number of keys of a chunk that are tokens.
   [[nodiscard]] std::size_t keys(std::size_t number) const
   {
     const std::size_t first = number * chunk;
     return first < length ? std::min(chunk, length - first) : 0;
   }
 
-  /// `values` of all tokens in the order of the rows.
-  /// @param padding (b) the value of rows that are padding, for sequence b of those that exist
+  /// Arranges the `values` of all tokens in the order of the rows.
+  /// @param padding f(b) returns the value for rows of padding of sequence b
   template <class Padding>
   void arrange(std::span<const int> values, std::vector<int>& by_row, Padding padding) const
   {
@@ -136,18 +136,18 @@ struct SequenceCut
   }
 };
 
-/// The words that a rank sends to the others that share its sequences. Forward sends K and V;
-/// backward sends them and their gradients.
-/// @param columns of K, or of V, on the rank
+/// Returns the number of words (elements) that a rank sends to the others that share its sequences.
+/// Forward sends K and V; backward sends them and their gradients.
+/// @param columns the number of columns of K, or of V, on the rank
 [[nodiscard]] inline std::uint64_t ring_words(const SequenceCut& cut, std::size_t columns,
                                               bool backward)
 {
   return std::uint64_t{cut.parts - 1} * (backward ? 4 : 2) * cut.rows_of_part() * columns;
 }
 
-/// The number of key-value heads that go around together. It is the smallest divisor of `heads` for
-/// which a message has 2^18 elements, so that buffers are small and latency does not count, or all
-/// heads if even these are fewer.
+/// Returns the number of key-value heads that go around the ring together: the smallest divisor of
+/// `heads` with which a message has at least 2^18 elements, or all heads if none is enough. So
+/// buffers are small, and latency does not matter.
 [[nodiscard]] inline std::size_t ring_heads(const SequenceCut& cut, std::size_t heads,
                                             std::size_t head_size)
 {
@@ -157,7 +157,7 @@ struct SequenceCut
   return heads;
 }
 
-/// The cut in which `parts` ranks share each sequence, with two chunks a rank.
+/// Returns the cut in which `parts` ranks share each sequence, with two chunks per rank.
 /// @pre `parts` divides rows.parts
 [[nodiscard]] inline SequenceCut cut_sequences(std::size_t sequences, std::size_t length,
                                                std::size_t parts, const RowParts& rows)
@@ -165,30 +165,30 @@ struct SequenceCut
   SequenceCut cut{.sequences = sequences, .length = length, .parts = parts, .chunks = 2};
   cut.groups = rows.batches * (rows.parts / parts);
   cut.together = ceil_div(sequences, cut.groups);
-  // Rows of a batch are whole multiples of the mesh's quantum.
+  // The number of rows of a batch is a multiple of the mesh's quantum.
   const std::size_t each = rows.parts * cut.together * cut.chunks;
   cut.chunk =
       pad(ceil_div(length, cut.chunks * parts), rows.quantum / std::gcd(rows.quantum, each));
   return cut;
 }
 
-/// The cut for a number of ranks that share a sequence.
+/// Returns the cut for a number of ranks that share a sequence.
 /// @param requested that number: 1 for whole sequences on every rank; 0 for the number that leaves
-/// the fewest rows on a rank, where there are fewer sequences than parts of rows
+/// the fewest rows on a rank if there are fewer sequences than parts of rows, else 1
 /// @throws ArgumentError for a number that does not divide the parts of rows
 [[nodiscard]] inline SequenceCut choose_cut(std::size_t sequences, std::size_t length,
                                             const RowParts& rows, std::size_t requested)
 {
-  require<ArgumentError>(
-      requested == 0 || rows.parts % requested == 0, "got ", requested,
-      " ranks that share a sequence on a mesh that cuts rows in ", rows.parts,
-      " parts, a number that they do not divide; use a divisor of it, 1 for whole sequences on "
-      "every rank, or 0 to let the library choose");
+  require<ArgumentError>(requested == 0 || rows.parts % requested == 0, "got ", requested,
+                         " ranks that share a sequence, but the mesh cuts rows into ", rows.parts,
+                         " parts, and ", requested,
+                         " does not divide that; use a divisor, 1 for whole sequences on "
+                         "every rank, or 0 to let the library choose");
   if (requested != 0)
     return requested == 1 ? SequenceCut{} : cut_sequences(sequences, length, requested, rows);
   if (sequences == 0 || sequences >= rows.parts * rows.batches) return {};
   SequenceCut best;
-  // With whole sequences rows are padded to multiples of the quantum, in sequences.
+  // Whole sequences are padded to a number of sequences that is a multiple of the quantum.
   const std::size_t whole = pad(sequences, rows.batches * std::lcm(rows.quantum, rows.parts)) /
                             (rows.parts * rows.batches);
   std::size_t least = whole * length;

@@ -4,8 +4,8 @@
 // Shows a matrix of one stage of a pipeline as a matrix of all ranks of the pipeline
 // (mesh/stages.hpp). A parameter is cut over the ranks of its layer's stage, as its layout says,
 // and all other ranks hold an empty block of it. So every rank can list all parameters of a
-// network. Optimizers, the norm of all gradients, checkpoints and comparisons of replicas work on
-// such lists, and need not know of stages.
+// network. Optimizers, the norm of all gradients, checkpoints and checks of replicas work on such
+// lists, and need not know about stages.
 //
 // A table that the first and the last stage share has a replica in both.
 
@@ -22,7 +22,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The blocks of a matrix that one stage holds, or two stages.
+/// The blocks of a matrix that one or two stages hold.
 template <HasStages M>
 class StageBlocks final : public BlockMap<M>
 {
@@ -51,7 +51,7 @@ class StageBlocks final : public BlockMap<M>
     return rank < mesh.size() && stage_of(mesh, rank) == first_ &&
            of_stage_->is_primary(stage_, rank_in_stage(mesh, rank));
   }
-  /// Within this rank's stage.
+  /// Returns the replicas within this rank's stage.
   [[nodiscard]] typename M::Communicator* replicas(const M&) const override
   {
     return of_stage_->replicas(stage_);
@@ -70,10 +70,10 @@ class StageBlocks final : public BlockMap<M>
 
 }  // namespace detail
 
-/// A view, for all ranks of `mesh`, of a matrix that stage `first` holds, and also stage `second`
-/// if that is another one.
-/// @param of_stage  on the mesh of this rank's stage or, if that holds nothing of the matrix, on
-/// make_other_stage_mesh(mesh)
+/// Returns a view for all ranks of `mesh` of a matrix that stage `first` holds, and stage `second`,
+/// too, if it is another one.
+/// @param of_stage the matrix on the mesh of this rank's stage or, if that stage holds none of it,
+/// on make_other_stage_mesh(mesh)
 template <class T, HasStages M>
 [[nodiscard]] DistView<T, M> view_of_stage(const M& mesh, const DistView<T, StageMesh<M>>& of_stage,
                                            int first, int second)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Sends values in host memory by a communicator whose data is in an engine's memory.
+// Communicates values in host memory through a communicator that sends from an engine's memory.
 
 #include <span>
 
@@ -13,8 +13,9 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Calls `communicate(span)` on the values themselves if the engine computes in host memory, else
-/// on a staging buffer in the engine's memory that they are copied to before and from after.
+/// Calls `communicate(span)` on the values themselves if the engine computes in host memory.
+/// Otherwise calls it on a staging buffer in the engine's memory, and copies the values there
+/// before and back after.
 template <Engine E, Element T, class F>
 void with_staging_buffer(const E& engine, std::span<T> values, F communicate)
 {
@@ -41,7 +42,7 @@ void all_reduce_numbers(const M& mesh, std::span<T> numbers, ReduceOp op = Reduc
   with_staging_buffer(mesh.engine(), numbers, [&](auto all) { mesh.world().all_reduce(all, op); });
 }
 
-/// What the numbers of all ranks are reduced to.
+/// Returns the reduction of the numbers of all ranks.
 template <class M, Element T>
 [[nodiscard]] T all_reduced(const M& mesh, T number, ReduceOp op = ReduceOp::sum)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 // The state that a program needs to resume: distributed matrices, and numbers that are equal on all
-// ranks, by name. Checkpoints (io/checkpoints.hpp) save it; networks and optimizers append theirs
-// by `append_state`.
+// ranks, each with a name. Checkpoints (io/checkpoints.hpp) save it; networks and optimizers append
+// theirs with `append_state`.
 
 #include <concepts>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A distributed matrix by name, by reference.
+/// A reference to a distributed matrix, with a name.
 template <class T, class M>
 struct NamedMatrix
 {
@@ -24,12 +24,12 @@ struct NamedMatrix
   DistView<T, M> matrix;  ///< refers to the matrix
 };
 
-/// A number by name, by reference; all ranks have the same.
+/// A reference to a number that is equal on all ranks, with a name.
 struct NamedNumber
 {
   std::string name;                // "steps"
   std::uint64_t* value = nullptr;  ///< refers to the number
-  /// A setting of the program: a checkpoint compares it, and does not change it.
+  /// Whether it is a setting of the program, which a checkpoint compares and does not change.
   bool setting = false;
 };
 
@@ -39,10 +39,10 @@ struct State
 {
   std::vector<NamedMatrix<T, M>> matrices;  ///< the matrices
   std::vector<NamedNumber> numbers;         ///< the numbers
-  /// Matrices that are kept in float although the program's elements have 16 bits.
+  /// Matrices that are kept in float even if the program's elements have 16 bits.
   std::vector<NamedMatrix<Accumulator<T>, M>> accumulators;
 
-  /// `matrices` or `accumulators`: the list of matrices of V.
+  /// Returns the list of matrices of V: `matrices` or `accumulators`.
   template <class V>
   [[nodiscard]] auto& matrices_of()
   {
@@ -54,20 +54,20 @@ struct State
 };
 
 // clang-format off
-/// A type that `state_of` takes: it has a function `append_state`.
+/// A type that `state_of` takes, which has a function `append_state`.
 template <class P, class T, class M>
 concept StatePart = requires(P& part, State<T, M>& state) { part.append_state(state); };
 // clang-format on
 
-/// The state of networks and optimizers: `state_of(mlp, adam)`.
+/// Returns the state of networks and optimizers: `state_of(mlp, adam)`.
 template <class First, class... Rest>
 [[nodiscard]] auto state_of(First& first, Rest&... rest)
 {
   State<typename First::Value, typename First::Mesh> state;
   static_assert(
       (StatePart<Rest, typename First::Value, typename First::Mesh> && ...),
-      "one of these arguments has no state on the mesh of the first one, so both can't be saved "
-      "together; give networks and optimizers of one scalar and one mesh");
+      "one of these arguments has no state on the mesh of the first, so they can't be saved "
+      "together; pass networks and optimizers with the same scalar on the same mesh");
   first.append_state(state);
   (rest.append_state(state), ...);
   return state;

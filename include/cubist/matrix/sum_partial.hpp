@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Completes a matrix that is a sum of which each rank along an axis holds a part.
+// Completes a partial matrix, which is a sum of parts on the ranks along an axis.
 //
 //   parts: rows [r] cols [c] partial [a]
 //
@@ -9,10 +9,10 @@
 //        rows [r a] cols [c]    reduce_scatter of the blocks of rows along a
 //        rows [r] cols [c a]    reduce_scatter of the blocks of columns, packed one after the other
 //
-// A dimension that the sum cuts and the parts do not is padded before the reduce_scatter.
+// A dimension that is cut in the sum but not in the parts is padded before the reduce_scatter.
 //
-// Elements sent per rank, for P ranks along a: all_reduce 2 (P-1)/P of the parts' block;
-// reduce_scatter (P-1)/P of it, padded as the sum's blocks are.
+// Elements that one rank sends, for P ranks along a: all_reduce 2 (P-1)/P of the parts' block;
+// reduce_scatter (P-1)/P of it, padded like the sum's blocks.
 
 #include <cstddef>
 #include <type_traits>
@@ -38,7 +38,7 @@ enum class SumMethod
   scatter_cols
 };
 
-/// The method, by P, the layout of the parts, and L, the layout of the sum.
+/// The method for parts of layout P and a sum of layout L.
 template <class P, class L>
 inline constexpr SumMethod sum_method = SumMethod::none;
 template <class R, class C, class A, class... Rest>
@@ -53,10 +53,11 @@ inline constexpr SumMethod sum_method<Layout<R, Cols<C...>, Partial<A>>, Layout<
 
 }  // namespace detail
 
-/// sum = the sum of the parts of all ranks along P's partial axes; all ranks of the mesh call it.
-/// The assignment `sum = parts` does the same.
-/// @throws ShapeError for unequal shapes; MeshError for unequal meshes, or a mesh whose quantum is
-/// not a multiple of the ranks that cut the sum's rows and of those that cut its columns
+/// Sets `sum` to the sum of the parts of all ranks along P's partial axes. All ranks of the mesh
+/// call it. The assignment `sum = parts` does the same.
+/// @throws ShapeError for unequal shapes; MeshError for unequal meshes, or for a mesh whose quantum
+/// is not a multiple of the number of ranks that cut the sum's rows and of those that cut its
+/// columns
 template <Scalar T, class P, class L, class M>
 void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
 {
