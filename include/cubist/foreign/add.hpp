@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Sums and transposes of distributed matrices, as ScaLAPACK's p?geadd, p?tradd, p?tran, p?tranu and
-// p?tranc compute them. Each is one conversion (foreign/convert.hpp), and sends nothing else.
+// Sums and transposes of distributed matrices, like ScaLAPACK's p?geadd, p?tradd, p?tran, p?tranu
+// and p?tranc. Each is one conversion (foreign/convert.hpp), and sends nothing else.
 //
 //   add          C = alpha op(A) + beta C, or in one triangle of C (M, N), which may be a trapezoid
 //   transpose    C = alpha A^T + beta C, or A^H
@@ -19,8 +19,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// C = alpha op(A) + beta C, for sub-matrices A and C of any layouts. With a triangle as `part`,
-/// only elements of that part of C are written, and only elements of A that go there are read. All
+/// Computes C = alpha op(A) + beta C for sub-matrices A and C of any layouts. If `part` is a
+/// triangle, only that part of C is written, and only the elements of A that go there are read. All
 /// ranks of `world` call it.
 /// @pre A and C share no memory
 /// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
@@ -33,10 +33,10 @@ void add(C& world, const ForeignMatrix<In>& a, const ForeignMatrix<T>& c,
   detail::convert<C, detail::HostMemory, T>(world, {}, a, c, how, part);
 }
 
-/// C = alpha A^T + beta C, or C = alpha A^H + beta C with Op::adjoint, for sub-matrices A (N, M)
-/// and C (M, N) of any layouts. All ranks of `world` call it.
+/// Computes C = alpha A^T + beta C, or C = alpha A^H + beta C with Op::adjoint, for sub-matrices A
+/// (N, M) and C (M, N) of any layouts. All ranks of `world` call it.
 /// @pre A and C share no memory
-/// @throws ArgumentError for Op::none, and as `add`
+/// @throws ArgumentError for Op::none, and what `add` throws
 template <Communicator C, class In, Scalar T>
 requires std::is_same_v<std::remove_const_t<In>, T>
 void transpose(C& world, const ForeignMatrix<In>& a, const ForeignMatrix<T>& c, T alpha = T{1},

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// ScaLAPACK's block-cyclic layout, as the integers of its descriptors, and how elements lie in the
-// local array of a rank.
+// ScaLAPACK's block-cyclic layout, as the integers of its descriptors, and the order of elements in
+// a rank's local array.
 //
 //   A (M, N): block (I, J) of MB x NB elements is on the process ((RSRC + I) mod P,
 //             (CSRC + J) mod Q) of a grid of P x Q; with IMB x INB, the first row of blocks has IMB
 //             rows, the first column of blocks has INB columns, and all others MB rows, NB columns
 //
-// A process stores its blocks without gaps, in their order, as one local matrix. The last blocks
-// may be smaller. A source of -1 means that the matrix is replicated: each row of processes has all
-// rows, or each column of processes all columns.
+// A process stores its blocks in order, without gaps, as one local matrix. The last blocks may be
+// smaller. A source of -1 means that the matrix is replicated: each row of processes has all rows,
+// or each column of processes all columns.
 //
 // Source: Blackford et al., "ScaLAPACK Users' Guide", section 4.3; Petitet, "PBLAS: descriptors of
 // type BLOCK_CYCLIC_2D_INB".
@@ -33,7 +33,7 @@ enum class StorageOrder : std::uint8_t
   column_major  ///< along a column, as in Fortran
 };
 
-/// A grid of P x Q processes, which are the first P Q ranks of a communicator; later ranks hold no
+/// A grid of P x Q processes, which are the first P Q ranks of a communicator. Later ranks hold no
 /// elements.
 struct ProcessGrid
 {
@@ -45,17 +45,17 @@ struct ProcessGrid
 
   /// The number of processes.
   [[nodiscard]] constexpr int size() const { return rows * cols; }
-  /// The rank of process (p, q).
+  /// Returns the rank of process (p, q).
   [[nodiscard]] constexpr int rank(int p, int q) const
   {
     return order == StorageOrder::row_major ? p * cols + q : q * rows + p;
   }
-  /// The row of a rank in the grid.
+  /// Returns the row of a rank in the grid.
   [[nodiscard]] constexpr int row(int rank) const
   {
     return order == StorageOrder::row_major ? rank / cols : rank % rows;
   }
-  /// The column of a rank in the grid.
+  /// Returns the column of a rank in the grid.
   [[nodiscard]] constexpr int col(int rank) const
   {
     return order == StorageOrder::row_major ? rank % cols : rank / rows;
@@ -69,9 +69,11 @@ struct BlockCyclic
   Shape shape = {};       ///< M, N
   Shape block = {};       ///< MB, NB; the last blocks may be smaller
   ProcessGrid grid = {};  ///< P, Q
-  /// RSRC: the row of the grid that has the first rows. With -1 every row of the grid has all rows.
+  /// RSRC: the row of the grid that has the first rows. With -1, every row of the grid has all
+  /// rows.
   int row_source = 0;
-  /// CSRC: the column of the grid that has the first columns. With -1 every column has all columns.
+  /// CSRC: the column of the grid that has the first columns. With -1, every column has all
+  /// columns.
   int col_source = 0;
   Shape first_block = {};  ///< IMB, INB; 0 stands for MB, or for NB
   /// The order of elements in the local array of every rank.
@@ -80,7 +82,7 @@ struct BlockCyclic
   friend constexpr bool operator==(const BlockCyclic&, const BlockCyclic&) = default;
 };
 
-/// The place of a sub-matrix in a block-cyclic matrix: it begins at row i and column j, which count
+/// The place of a sub-matrix in a block-cyclic matrix. It begins at row i and column j, counted
 /// from 0.
 struct SubMatrixPlace
 {
@@ -91,7 +93,7 @@ struct SubMatrixPlace
   friend constexpr bool operator==(const SubMatrixPlace&, const SubMatrixPlace&) = default;
 };
 
-/// A sub-matrix of a block-cyclic matrix, of which this rank has its elements in one array.
+/// A sub-matrix of a block-cyclic matrix. This rank has its elements in one array.
 /// @tparam T const for a matrix that is only read
 template <class T>
 struct BlockCyclicMatrix
@@ -100,15 +102,16 @@ struct BlockCyclicMatrix
   T* data = nullptr;     ///< the local array of the whole matrix; may be null without elements
   std::size_t ld = 0;    ///< its leading dimension
 
-  /// Refers to this matrix to read it only.
+  /// Converts to a reference that only reads the matrix.
   operator BlockCyclicMatrix<const T>() const requires(!std::is_const_v<T>)
   {
     return {place, data, ld};
   }
 };
 
-/// One rectangle a rank, as on MPI's Cartesian grids: blocks of ceil(M / P) x ceil(N / Q), in the
-/// order of the grid. The last ranks of a row or column of the grid may have less, or nothing.
+/// Returns the layout with one rectangle per rank, as on MPI's Cartesian grids: blocks of ceil(M /
+/// P) x ceil(N / Q), in the order of the grid. The last ranks of a row or column of the grid may
+/// have smaller blocks, or none.
 [[nodiscard]] constexpr BlockCyclic one_block_a_rank(Shape shape, const ProcessGrid& grid,
                                                      StorageOrder order = StorageOrder::row_major)
 {
@@ -122,7 +125,8 @@ struct BlockCyclicMatrix
 namespace detail
 {
 
-/// The indices of a dimension that each part of a grid holds, or one set if every part holds all.
+/// Returns the indices of a dimension that each part of a grid holds, or one set if every part
+/// holds all.
 [[nodiscard]] inline std::vector<IndexSet> cyclic_sets(std::size_t n, std::size_t first,
                                                        std::size_t block, int source, int parts)
 {
@@ -135,24 +139,24 @@ namespace detail
   return sets;
 }
 
-/// The rows that each row of the grid holds, or one set if every row holds all.
+/// Returns the rows that each row of the grid holds, or one set if every row holds all.
 [[nodiscard]] inline std::vector<IndexSet> row_sets(const BlockCyclic& a)
 {
   return cyclic_sets(a.shape.rows, a.first_block.rows, a.block.rows, a.row_source, a.grid.rows);
 }
-/// The columns that each column of the grid holds, or one set if every column holds all.
+/// Returns the columns that each column of the grid holds, or one set if every column holds all.
 [[nodiscard]] inline std::vector<IndexSet> col_sets(const BlockCyclic& a)
 {
   return cyclic_sets(a.shape.cols, a.first_block.cols, a.block.cols, a.col_source, a.grid.cols);
 }
-/// The sets of a sub-matrix.
+/// Returns the sets of a sub-matrix.
 [[nodiscard]] inline std::vector<IndexSet> windows(std::vector<IndexSet> sets, std::size_t begin,
                                                    std::size_t size)
 {
   for (IndexSet& set : sets) set = set.window(begin, size);
   return sets;
 }
-/// The set of one part.
+/// Returns the set of one part.
 [[nodiscard]] inline const IndexSet& set_of(const std::vector<IndexSet>& sets, int part)
 {
   return sets[sets.size() == 1 ? 0 : static_cast<std::size_t>(part)];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The plan of a conversion to = op(from). It says which patches of this rank have elements in
-// common with which patches of other ranks, and has an entry for each pair of patches, never for
-// each block.
+// The plan of a conversion to = op(from). It says which patches of this rank share elements with
+// which patches of other ranks. It has one entry for each pair of patches, not for each block.
 //
 //   1. a source patch of this rank and a target patch of this rank: copied
 //   2. a source patch of this rank and a target patch of another rank that reads it here: sent
@@ -32,17 +31,17 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// A pair of patches with elements in common, one of which may be another rank's.
+/// A pair of patches that share elements. One of them may be another rank's.
 struct PatchPair
 {
   int peer = 0;
   std::size_t source = 0;    ///< the index of the source patch
   std::size_t target = 0;    ///< the index of the target patch
-  std::size_t elements = 0;  ///< the elements that both have
+  std::size_t elements = 0;  ///< the number of elements that both have
 };
 
-/// The number of elements that patches have in common. The numbers of common rows and columns of
-/// two block-cyclic sets are kept.
+/// Counts the elements that patches share. It keeps the numbers of common rows and columns of two
+/// block-cyclic sets.
 class CommonElements
 {
  public:
@@ -101,7 +100,7 @@ class CommonElements
   std::vector<std::size_t> cols_;
 };
 
-/// The part of one rank in a conversion.
+/// One rank's part in a conversion.
 struct ConversionPlan
 {
   Patches from;  ///< the patches of op(from)
@@ -148,7 +147,7 @@ struct ConversionPlan
     std::ranges::sort(receives, {}, key);
   }
 
-  /// Whether any rank needs an element of another one; the same on all ranks.
+  /// Whether any rank needs an element of another rank; the same on all ranks.
   [[nodiscard]] bool is_exchange() const
   {
     if (!sends.empty() || !receives.empty()) return true;
@@ -177,8 +176,8 @@ void for_each_peer(const std::vector<PatchPair>& transfers, F f)
 
 }  // namespace detail
 
-/// The elements that a conversion sends if ranks do not share memory. A unit is a rank, or the
-/// ranks of a node.
+/// The number of elements that a conversion sends if ranks do not share memory. A unit is a rank,
+/// or the ranks of a node.
 struct ConversionCost
 {
   std::size_t total = 0;     ///< elements that all units together send to others
@@ -188,10 +187,9 @@ struct ConversionCost
   friend bool operator==(const ConversionCost&, const ConversionCost&) = default;
 };
 
-/// The cost of to = op(from), from the formulas of both; a function of the distributions that
-/// sends nothing.
-/// @param ranks_of_unit consecutive ranks of a unit: 1 counts what every rank sends, the number of
-/// ranks of a node counts what leaves nodes
+/// Returns the cost of to = op(from), computed from both distributions. Sends nothing.
+/// @param ranks_of_unit the number of consecutive ranks in a unit: 1 counts what each rank sends,
+/// the number of ranks on a node counts what leaves the nodes
 [[nodiscard]] inline ConversionCost conversion_cost(const Distribution& from,
                                                     const Distribution& to, Op op = Op::none,
                                                     MatrixPart part = MatrixPart::all,

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One conversion to = alpha op(from) + beta to, between arrays in host memory. All ranks choose the
-// same one of four ways, which depends on the communicator and on where the arrays of both matrices
-// are:
+// Converts to = alpha op(from) + beta to, between arrays in host memory. All ranks choose the same
+// one of four ways, which depends on the communicator and on where the arrays of both matrices are:
 //
 //   read   If peers can read `from` in place, each rank copies what its part of `to` needs.
 //   write  If peers can write to `to` in place, each rank copies its part of `from` there.
 //   pack   If ranks share memory, but neither matrix is in it, each rank packs what its peers need
-//          into memory that they read.
+//          into shared memory, from which they read it.
 //   send   Otherwise each rank sends one message to each rank that needs elements of it.
 //
 // If ranks share memory, peers can read and write a DistMatrix in place. They can read and write
@@ -36,12 +35,12 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// to = alpha op(from) + beta to. With beta 0, `to` is overwritten, NaNs included; with alpha 0,
-/// `from` is not read.
+/// The options of to = alpha op(from) + beta to. If beta is 0, `to` is overwritten, NaNs included.
+/// If alpha is 0, `from` is not read.
 template <Scalar T>
 struct ConversionOptions
 {
-  Op op = Op::none;  ///< the operation of `from`
+  Op op = Op::none;  ///< the operation on `from`
   T alpha = T{1};    ///< the factor of op(from)
   T beta = T{};      ///< the factor of the old elements of `to`
 };
@@ -74,7 +73,7 @@ class MessageBuffer
   T* data_;
 };
 
-/// Stands for the engine where messages are sent from host memory.
+/// Stands for the engine if messages are sent from host memory.
 struct HostMemory
 {
   template <class T>
@@ -82,7 +81,7 @@ struct HostMemory
 };
 
 /// The messages that a rank sends, or those that it receives, one after the other in host memory.
-/// If the communicator sends from the memory of engine `E`, they have a copy there.
+/// If the communicator sends from the memory of engine `E`, there is a copy in that memory.
 template <class E, class T>
 class Messages
 {
@@ -96,19 +95,19 @@ class Messages
 
   /// The messages in host memory.
   [[nodiscard]] T* host() const { return host_.data(); }
-  /// The memory where the communicator reads or writes elements [begin, begin + size).
+  /// The memory in which the communicator reads or writes elements [begin, begin + size).
   [[nodiscard]] std::span<T> wire(std::size_t begin, std::size_t size)
   {
     return {(in_host_memory<E> ? host_.data() : staged_.data()) + begin, size};
   }
-  /// Copies elements from host memory to where they are sent from.
+  /// Copies elements from host memory to the memory that they are sent from.
   void upload(std::size_t begin, std::size_t size)
   {
     if constexpr (!in_host_memory<E>)
       engine_.upload(MatrixView<const T>{host_.data() + begin, {1, size}},
                      MatrixView<T>{staged_.data() + begin, {1, size}});
   }
-  /// Copies elements that were received to host memory.
+  /// Copies received elements to host memory.
   void download(std::size_t begin, std::size_t size)
   {
     if constexpr (!in_host_memory<E>)
@@ -124,7 +123,7 @@ class Messages
 
 /// One rank's part of a conversion.
 /// @tparam A the function that computes an element of the target from one of the source:
-/// CopyElement, or Combine
+/// CopyElement or Combine
 /// @tparam E the engine of a DistMatrix that is not in host memory, or HostMemory
 template <class C, class E, class T, class A>
 class Conversion
@@ -180,7 +179,7 @@ class Conversion
       blocks(t).copy(source(t).data, source(t).ld, target(t).data, target(t).ld, assign_);
   }
 
-  /// The leading dimension of every rank's array, and the size of the longest.
+  /// Returns the leading dimension of every rank's array, and the size of the longest array.
   template <class U>
   std::pair<std::vector<std::uint64_t>, std::size_t> exposed_arrays(const ForeignMatrix<U>& m)
   {
@@ -198,7 +197,7 @@ class Conversion
     }
     return {std::move(lds), size};
   }
-  /// The array of this rank, as a window exposes it.
+  /// Returns this rank's array, as a window exposes it.
   template <class U>
   std::span<U> exposed_array(const ForeignMatrix<U>& m) const
   {
@@ -235,7 +234,7 @@ class Conversion
     window.wait();
   }
 
-  /// Packs what this rank sends, peer by peer: f(peer, first element, end).
+  /// Packs what this rank sends, and calls f(peer, first element, end) for each peer.
   template <class F>
   void pack_messages(T* buffer, F f) const
   {
@@ -260,7 +259,7 @@ class Conversion
     pack_messages(packed.data(), [&](int peer, const T* begin, const T*) {
       offsets[static_cast<std::size_t>(peer)] = static_cast<std::uint64_t>(begin - packed.data());
     });
-    std::vector<std::uint64_t> offsets_of_mine(ranks);  // of the messages from all ranks
+    std::vector<std::uint64_t> offsets_of_mine(ranks);  // those of the messages from all ranks
     world_.all_to_all(offsets, offsets_of_mine);
     std::vector<std::uint64_t> size{packed.size()};
     world_.all_reduce(size, ReduceOp::max);
@@ -327,7 +326,7 @@ class Conversion
   A assign_;
 };
 
-/// to = beta to, for the elements of a part that this rank has.
+/// Computes to = beta to for this rank's elements of a part.
 template <class T>
 void scale_own(const ForeignMatrix<T>& to, MatrixPart part, const Combine<T>& beta)
 {
@@ -343,7 +342,7 @@ void scale_own(const ForeignMatrix<T>& to, MatrixPart part, const Combine<T>& be
   }
 }
 
-/// @throws ShapeError, MeshError
+/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator
 template <class C, class T>
 void require_convertible(const C& world, const ForeignMatrix<const T>& from,
                          const ForeignMatrix<T>& to, Op op)
@@ -363,7 +362,7 @@ void require_convertible(const C& world, const ForeignMatrix<const T>& from,
   require_on_world(to.rank(), to.ranks());
 }
 
-/// to = alpha op(from) + beta to, in a part of `to`.
+/// Computes to = alpha op(from) + beta to in a part of `to`.
 template <class C, class E, class T>
 void convert(C& world, const E& engine, const ForeignMatrix<const T>& from,
              const ForeignMatrix<T>& to, const ConversionOptions<T>& how, MatrixPart part)

@@ -4,12 +4,12 @@
 // The loops of a conversion: copies between the memory of two ranks, or between memory and a
 // message, block by block. A block is a run of common rows times a run of common columns.
 //
-// The target's lines are called rows here; a target that is stored by columns is the transpose of
-// one that is stored by rows, and so is its source. A source whose lines run the other way is
+// Here, rows are the lines of the target in memory. A column-major target is handled as the
+// row-major array of its transpose, and so is its source. A source whose lines run the other way is
 // transposed in tiles: a cache line of each of a few columns is read, and a cache line of each of a
 // few rows is written.
 //
-// A message has the blocks one after the other, each row by row without gaps.
+// A message holds the blocks one after the other, each row by row without gaps.
 
 #include <algorithm>
 #include <complex>
@@ -28,7 +28,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// y = x
+/// Copies one element: y = x.
 struct CopyElement
 {
   template <class T>
@@ -38,8 +38,8 @@ struct CopyElement
   }
 };
 
-/// y = alpha x + beta y, or with the conjugate of x. There is no multiplication by a complex factor
-/// of 1, and a y with the factor 0 is not read, so that infinities and NaNs stay what they are.
+/// Computes y = alpha x + beta y, or with the conjugate of x. It does not multiply by a complex
+/// factor of 1, and does not read y if beta is 0, so that infinities and NaNs stay as they are.
 template <class T>
 class Combine
 {
@@ -62,8 +62,8 @@ class Combine
     other
   };
 
-  /// Assigns one element, for some kinds of factors. It has no branch, so compilers vectorise loops
-  /// over it.
+  /// Assigns one element, for given kinds of factors. It has no branch, so compilers vectorise
+  /// loops over it.
   template <Factor alpha, Factor beta>
   struct Assignment
   {
@@ -96,7 +96,7 @@ class Combine
   {
     const auto with_beta = [&]<Factor alpha>() {
       if (beta_ == Number{}) return f(Assignment<alpha, Factor::zero>{alpha_, beta_, sign_});
-      if constexpr (ComplexScalar<T>)  // a real number is its product by 1
+      if constexpr (ComplexScalar<T>)  // multiplying a real number by 1 changes nothing
         if (beta_ == Number{1}) return f(Assignment<alpha, Factor::one>{alpha_, beta_, sign_});
       f(Assignment<alpha, Factor::other>{alpha_, beta_, sign_});
     };
@@ -105,7 +105,7 @@ class Combine
     with_beta.template operator()<Factor::other>();
   }
 
-  /// y = beta y
+  /// Computes y = beta y.
   void scale(T* y, std::size_t n) const
   {
     if (beta_ == Number{}) std::fill_n(y, n, T{});
@@ -120,7 +120,8 @@ class Combine
   Number sign_;
 };
 
-/// assign(y(i, j), x(i, j)), both by rows. x and y are the same elements, or have none in common.
+/// Calls assign(y(i, j), x(i, j)) for all elements; both are stored by rows. x and y are the same
+/// elements, or share none.
 template <class T, class A>
 void copy_rows(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
                std::size_t cols, const A& assign)
@@ -144,8 +145,9 @@ void copy_rows(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t
     });
 }
 
-/// element(y(i, j), x(i, j)), x by columns. It goes down strips of columns, in squares of a cache
-/// line. The processor does not foresee reads from so many columns, so they are prefetched.
+/// Calls element(y(i, j), x(i, j)) for all elements; x is stored by columns. It goes down strips of
+/// columns, in squares as wide as a cache line. The processor's prefetcher does not follow so many
+/// columns, so reads are prefetched here.
 template <class T, class E>
 void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
                      std::size_t cols, const E element)
@@ -159,7 +161,7 @@ void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
     for (std::size_t i = i0; i < i1; ++i)
       for (std::size_t j = j0; j < j1; ++j) element(y[i * y_ld + j], x[j * x_ld + i]);
   };
-  // n by n elements, which compilers turn into shuffles of registers
+  // Compilers turn a tile of n by n elements into register shuffles.
   const auto copy_tile = [&](std::size_t i0, std::size_t j0) {
     T values[n][n];
     for (std::size_t i = 0; i < n; ++i)
@@ -186,7 +188,7 @@ void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
   copy_edge(whole_rows, rows, 0, cols);
 }
 
-/// assign(y(i, j), x(i, j)), x by columns.
+/// Calls assign(y(i, j), x(i, j)) for all elements; x is stored by columns.
 template <class T, class A>
 void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
                      std::size_t cols, const A& assign)
@@ -198,7 +200,7 @@ void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
         [=](const auto element) { transpose_block(x, x_ld, y, y_ld, rows, cols, element); });
 }
 
-/// A local array of the source: element (r, c) of its lines and positions.
+/// A local array of the source, indexed by the rows and columns of the target.
 template <class T>
 struct SourceArray
 {
@@ -210,7 +212,7 @@ struct SourceArray
   {
     return data + (by_rows ? r * ld + c : c * ld + r);
   }
-  /// Copies a block of the array, which begins at `x`.
+  /// Copies the block of the array that begins at `x`.
   template <class A>
   void copy(const T* x, T* y, std::size_t y_ld, std::size_t rows, std::size_t cols,
             const A& assign) const
@@ -222,17 +224,17 @@ struct SourceArray
   }
 };
 
-/// Indices that follow each other in two arrays.
+/// Indices that are consecutive in two arrays.
 struct CommonRun
 {
-  std::size_t begin = 0;  ///< the first index, where only a part of the matrix is copied
+  std::size_t begin = 0;  ///< the first index, if only a part of the matrix is copied
   std::size_t size = 0;
   std::size_t source = 0;  ///< its position in the source
   std::size_t target = 0;  ///< its position in the target
 };
 
-/// Appends the runs of the indices that two sets have in common.
-/// @param joins whether runs that follow each other in both arrays are one
+/// Appends the runs of the indices that two sets share.
+/// @param joins whether to join runs that are adjacent in both arrays
 inline void add_common_runs(std::vector<CommonRun>& runs, const IndexSet& source,
                             const IndexSet& target, bool joins = true)
 {
@@ -249,8 +251,8 @@ inline void add_common_runs(std::vector<CommonRun>& runs, const IndexSet& source
                       });
 }
 
-/// The elements that a source array and a target array have in common, so that the target is stored
-/// by rows.
+/// The elements that a source array and a target array share, seen so that the target is stored by
+/// rows.
 class CommonBlocks
 {
  public:
@@ -267,14 +269,15 @@ class CommonBlocks
     part_ = transposed(part_);
   }
 
-  /// Of arrays that are stored in the same order: the lines, and what is in each line.
+  /// Makes the blocks of two arrays that are stored in the same order, from the common lines and
+  /// the runs in each line.
   CommonBlocks(std::vector<CommonRun> lines, std::vector<CommonRun> runs)
       : rows_{std::move(lines)},
         cols_{std::move(runs)}
   {
   }
 
-  /// y = assign(x)
+  /// Assigns the elements of x to those of y.
   template <class T, class A>
   void copy(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, const A& assign) const
   {
@@ -293,7 +296,7 @@ class CommonBlocks
                   c.size, assign);
     });
   }
-  /// Returns the end of the message.
+  /// Packs the elements of x into a message, and returns its end.
   template <class T>
   T* pack(const T* x, std::size_t x_ld, T* message) const
   {
@@ -312,7 +315,7 @@ class CommonBlocks
     });
     return message;
   }
-  /// Returns the end of the message.
+  /// Assigns the elements of a message to those of y, and returns the end of the message.
   template <class T, class A>
   const T* unpack(const T* message, T* y, std::size_t y_ld, const A& assign) const
   {
@@ -333,7 +336,7 @@ class CommonBlocks
 
   /// Calls f(line of the source, line of the target, run in both), line by line, which is the order
   /// of memory.
-  /// @pre arrays of the same order, of which not only a part is copied
+  /// @pre both arrays have the same order, and not only a triangle is copied
   template <class F>
   void for_each_in_lines(F f) const
   {
@@ -341,7 +344,7 @@ class CommonBlocks
       for (std::size_t i = 0; i < r.size; ++i)
         for (const CommonRun& c : cols_) f(r.source + i, r.target + i, c);
   }
-  /// Calls f(rows, columns) for each block; for those that the diagonal cuts, row by row.
+  /// Calls f(rows, columns) for each block, or for each row of a block that the diagonal cuts.
   template <class F>
   void for_each(F f) const
   {
@@ -364,8 +367,8 @@ class CommonBlocks
     return n;
   }
 
-  /// Whether blocks are so small that one loop over the elements of all of them takes less time.
-  /// Both ends of a message decide in the same way.
+  /// Whether blocks are so small that one loop over the elements of all blocks is faster. Both ends
+  /// of a message decide in the same way.
   [[nodiscard]] bool is_scattered() const
   {
     constexpr std::size_t least = 8;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A value, equal on all ranks, that says which rank holds which elements of a matrix. It is the
-// formula of a block-cyclic layout, a program's list of rectangles, or the blocks of a DistMatrix.
-// A window on it makes it the distribution of a sub-matrix.
+// A distribution is a value, equal on all ranks, that says which rank holds which elements of a
+// matrix. It is the formula of a block-cyclic layout, a program's list of rectangles, or the blocks
+// of a DistMatrix. A window turns it into the distribution of a sub-matrix.
 //
 //   Distribution{BlockCyclic{…}}                      a formula for each row and column of the grid
 //   Distribution{shape, rectangles}                   every rank passes the whole list
 //   Distribution::gather(world, shape, mine)          every rank passes its own rectangles
 //   Distribution::of<Layout, Axes>(shape, extents)    the blocks of a DistMatrix, without a mesh
 //
-// It has no elements; foreign_matrix.hpp adds where this rank has them.
+// It has no elements; foreign_matrix.hpp adds the addresses of this rank's elements.
 
 #include <algorithm>
 #include <cstddef>
@@ -48,8 +48,8 @@ struct RankRectangle
 namespace detail
 {
 
-/// @param name of the matrix, for messages
-/// @throws ArgumentError for integers that no layout has
+/// @param name the name of the matrix, for messages
+/// @throws ArgumentError for integers that no layout can have
 inline const BlockCyclic& require_valid(const BlockCyclic& a, const char* name)
 {
   require<ArgumentError>(a.block.rows > 0 && a.block.cols > 0, "got blocks of ", a.block.rows,
@@ -68,7 +68,7 @@ inline const BlockCyclic& require_valid(const BlockCyclic& a, const char* name)
   return a;
 }
 
-/// Rectangles that have an element, in the order of a sweep over the rows.
+/// Returns the rectangles with elements, in the order of a sweep over the rows.
 [[nodiscard]] inline std::vector<RankRectangle>
 in_order_of_rows(const std::vector<RankRectangle>& list)
 {
@@ -79,7 +79,7 @@ in_order_of_rows(const std::vector<RankRectangle>& list)
   return sorted;
 }
 
-/// @throws ShapeError for two rectangles with an element in common
+/// @throws ShapeError for two rectangles that overlap
 inline void require_disjoint(const std::vector<RankRectangle>& list)
 {
   const auto end_row = [](const RankRectangle& r) { return r.i + r.shape.rows; };
@@ -109,7 +109,8 @@ inline void require_disjoint(const std::vector<RankRectangle>& list)
   }
 }
 
-/// @throws ShapeError unless each element is in one rectangle, ArgumentError for a negative rank
+/// @throws ShapeError unless each element is in exactly one rectangle, ArgumentError for a negative
+/// rank
 inline void require_cover(Shape shape, const std::vector<RankRectangle>& list)
 {
   std::size_t covered = 0;
@@ -138,32 +139,32 @@ class Distribution
   using List = std::vector<RankRectangle>;
 
  public:
-  /// A matrix without elements.
+  /// Makes the distribution of a matrix without elements.
   Distribution()
       : list_{std::make_shared<const List>()}
   {
   }
 
-  /// A block-cyclic matrix.
-  /// @param name of the matrix, for messages
-  /// @throws ArgumentError for blocks of no element, a grid without processes, or a source outside
-  /// of the grid
+  /// Makes the distribution of a block-cyclic matrix.
+  /// @param name the name of the matrix, for messages
+  /// @throws ArgumentError for empty blocks, a grid without processes, or a source outside the grid
   Distribution(const BlockCyclic& layout, const char* name = "a block-cyclic matrix")
       : Distribution{detail::require_valid(layout, name).shape, layout.grid, layout.order,
                      detail::row_sets(layout), detail::col_sets(layout)}
   {
   }
 
-  /// A sub-matrix of this shape of a block-cyclic matrix.
-  /// @throws as above, and ShapeError unless it lies inside
+  /// Makes the distribution of a sub-matrix of a block-cyclic matrix, of this shape.
+  /// @throws ArgumentError as for the whole matrix, and ShapeError unless the sub-matrix lies
+  /// inside it
   Distribution(const SubMatrixPlace& place, Shape shape, const char* name = "a block-cyclic matrix")
       : Distribution{Distribution{place.layout, name}.submatrix(place.i, place.j, shape, name)}
   {
   }
 
-  /// A matrix of which each row of a grid holds a set of rows, and each column of it a set of
-  /// columns; if there is only one set, all hold it.
-  /// @pre the sets of a dimension have each of its indices once
+  /// Makes a distribution in which each row of the grid holds a set of rows, and each column of the
+  /// grid a set of columns. If there is only one set, all hold it.
+  /// @pre the sets of a dimension contain each of its indices once
   Distribution(Shape shape, const ProcessGrid& grid, StorageOrder order,
                std::vector<detail::IndexSet> rows, std::vector<detail::IndexSet> cols)
       : cyclic_{std::make_shared<const Cyclic>(
@@ -172,9 +173,10 @@ class Distribution
   {
   }
 
-  /// A matrix of rectangles; the list is the same on every rank. Empty rectangles are allowed.
+  /// Makes the distribution of a matrix of rectangles. The list is the same on every rank, and may
+  /// have empty rectangles.
   /// @throws ShapeError for rectangles that overlap, leave elements without a rank, or lie outside
-  /// of the matrix; ArgumentError for a negative rank
+  /// the matrix; ArgumentError for a negative rank
   Distribution(Shape shape, std::vector<RankRectangle> rectangles)
       : window_{shape}
   {
@@ -182,9 +184,10 @@ class Distribution
     set(std::move(rectangles));
   }
 
-  /// A matrix of rectangles of which each rank passes its own, in any order; their `rank` is
-  /// ignored. All ranks of `world` call it, and send five integers a rectangle.
-  /// @throws as the constructor, on all ranks
+  /// Makes the distribution of a matrix of rectangles if each rank passes only its own, in any
+  /// order. Their `rank` is ignored. All ranks of `world` call it, and send five integers per
+  /// rectangle.
+  /// @throws what the constructor throws, on all ranks
   template <Communicator C>
   [[nodiscard]] static Distribution gather(C& world, Shape shape,
                                            std::span<const RankRectangle> mine)
@@ -193,7 +196,7 @@ class Distribution
     const auto ranks = static_cast<std::size_t>(world.size());
     std::vector<std::uint64_t> counts(ranks);
     world.all_gather(std::vector<std::uint64_t>{mine.size()}, counts);
-    // Parts of a collective are equally long.
+    // The parts of a collective have equal lengths.
     const std::size_t most = *std::max_element(counts.begin(), counts.end());
     std::vector<std::uint64_t> sent;
     for (const RankRectangle& r : mine)
@@ -214,8 +217,8 @@ class Distribution
     return {shape, std::move(list)};
   }
 
-  /// The blocks of a DistMatrix of layout `L` on a mesh of these extents, without padding. Replicas
-  /// are known to be replicas.
+  /// Returns the distribution of a DistMatrix of layout `L` on a mesh of these extents, without
+  /// padding. Replicas are recognised as such.
   /// @tparam A Axes<…> of the mesh
   template <class L, class A>
   [[nodiscard]] static Distribution of(Shape shape, const typename A::Array& extents, Quanta quanta)
@@ -224,7 +227,7 @@ class Distribution
       return L::template block<A>(shape, extents, A::coordinates(rank, extents), quanta);
     });
   }
-  /// The blocks of a matrix.
+  /// Returns the distribution of a matrix, without padding.
   template <class T, class M>
   [[nodiscard]] static Distribution of(const DistView<T, M>& matrix)
   {
@@ -234,28 +237,29 @@ class Distribution
 
   /// The shape of the matrix, or of the sub-matrix.
   [[nodiscard]] Shape shape() const { return window_; }
-  /// Ranks from this number on hold no element.
+  /// The number of ranks; later ranks hold no element.
   [[nodiscard]] int ranks() const
   {
     if (cyclic_) return cyclic_->ranks();
     return list_->empty() ? 0 : list_->back().rank + 1;
   }
-  /// The number of elements of the whole matrix that a rank stores, including those outside of the
-  /// sub-matrix.
+  /// Returns the number of elements of the whole matrix that a rank stores, including those outside
+  /// the sub-matrix.
   [[nodiscard]] std::size_t stored(int rank) const
   {
     std::size_t n = 0;
     for (std::size_t k = 0; k < local_arrays(rank); ++k) n += local_shape(rank, k).size();
     return n;
   }
-  /// The number of local arrays of a rank: 1, or the number of its rectangles.
+  /// Returns the number of local arrays of a rank: 1, or the number of its rectangles.
   [[nodiscard]] std::size_t local_arrays(int rank) const
   {
     if (cyclic_) return 1;
     const auto [begin, end] = range(rank);
     return static_cast<std::size_t>(end - begin);
   }
-  /// The shape of the local array of a rank; of a matrix of rectangles, of its rectangle `index`.
+  /// Returns the shape of a rank's local array or, for a matrix of rectangles, of its rectangle
+  /// `index`.
   /// @pre index < local_arrays(rank)
   [[nodiscard]] Shape local_shape(int rank, std::size_t index = 0) const
   {
@@ -266,7 +270,7 @@ class Distribution
     return {detail::set_of(cyclic_->rows, grid.row(process)).stored(),
             detail::set_of(cyclic_->cols, grid.col(process)).stored()};
   }
-  /// The shape of what a local array has of the sub-matrix.
+  /// Returns the shape of the part of the sub-matrix that a local array holds.
   /// @pre index < local_arrays(rank)
   [[nodiscard]] Shape held_shape(int rank, std::size_t index = 0) const
   {
@@ -285,7 +289,7 @@ class Distribution
     return held(detail::set_of(cyclic_->rows, grid.row(process)),
                 detail::set_of(cyclic_->cols, grid.col(process)));
   }
-  /// The order of elements in a local array.
+  /// Returns the order of elements in a local array.
   /// @pre index < local_arrays(rank)
   [[nodiscard]] StorageOrder local_order(int rank, std::size_t index = 0) const
   {
@@ -294,8 +298,8 @@ class Distribution
   /// Whether every rank has one local array.
   [[nodiscard]] bool is_block_cyclic() const { return cyclic_ != nullptr; }
 
-  /// Rows [i, i + rows) and columns [j, j + cols).
-  /// @param name of the matrix, for messages
+  /// Returns the distribution of rows [i, i + rows) and columns [j, j + cols).
+  /// @param name the name of the matrix, for messages
   /// @throws ShapeError unless they lie inside
   [[nodiscard]] Distribution submatrix(std::size_t i, std::size_t j, Shape shape,
                                        const char* name = "a matrix") const
@@ -313,9 +317,9 @@ class Distribution
     return part;
   }
 
-  /// The same block-cyclic matrix on other ranks: rank r holds what process `processes[r]` of the
-  /// grid does, counted as if it were the rank; nothing if that is -1.
-  /// @throws ArgumentError unless each process of the grid is one rank
+  /// Returns a block-cyclic distribution on other ranks: rank r holds what rank `processes[r]` of
+  /// this distribution holds, or nothing if that is -1.
+  /// @throws ArgumentError unless each process of the grid is given to exactly one rank
   /// @pre is_block_cyclic()
   [[nodiscard]] Distribution on_ranks(std::vector<int> processes) const
   {
@@ -327,7 +331,7 @@ class Distribution
       require<ArgumentError>(found[static_cast<std::size_t>(p)] == 1, "got ",
                              found[static_cast<std::size_t>(p)], " ranks for process ", p,
                              " of a grid, so elements would have no place, or two; give each "
-                             "process to one rank");
+                             "process to exactly one rank");
     Distribution d{*this};
     Cyclic cyclic{*cyclic_};
     cyclic.processes = std::move(processes);
@@ -335,7 +339,7 @@ class Distribution
     return d;
   }
 
-  /// Whether the same ranks hold the same elements by the same formula or list.
+  /// Whether ranks hold the same elements, according to the same formula or list.
   friend bool operator==(const Distribution& a, const Distribution& b)
   {
     const auto are_equal = [](const auto& x, const auto& y) {
@@ -345,7 +349,7 @@ class Distribution
            are_equal(a.cyclic_, b.cyclic_);
   }
 
-  /// The patches of all ranks, for the plan of a conversion.
+  /// Returns the patches of all ranks, for the plan of a conversion.
   [[nodiscard]] detail::Patches patches() const
   {
     detail::Patches p;
@@ -408,13 +412,13 @@ class Distribution
     patches.first.push_back(patches.all.size());
   }
 
-  /// Equal rectangles are replicas, and equal intervals are one set.
+  /// Adds rectangles. Equal rectangles become replicas, and equal intervals become one set.
   void add_list(detail::Patches& patches) const
   {
     using Interval = std::pair<std::size_t, std::size_t>;
     std::map<Interval, std::size_t> rows;
     std::map<Interval, std::size_t> cols;
-    std::map<Interval, std::size_t> groups;  // by the indices of rows and columns
+    std::map<Interval, std::size_t> groups;  // indexed by the sets of rows and columns
     std::size_t array = 0;
     for (const RankRectangle& r : *list_)
     {
@@ -447,7 +451,7 @@ class Distribution
     StorageOrder order;
     std::vector<detail::IndexSet> rows;
     std::vector<detail::IndexSet> cols;
-    std::vector<int> processes;  // of each rank, or -1; empty if rank p is process p
+    std::vector<int> processes;  // the process of each rank, or -1; empty if rank p is process p
 
     [[nodiscard]] int ranks() const
     {
@@ -462,7 +466,7 @@ class Distribution
   };
 
   std::shared_ptr<const Cyclic> cyclic_;  // or else
-  std::shared_ptr<const List> list_;      // ordered by rank; of a rank, in the order that was given
+  std::shared_ptr<const List> list_;      // ordered by rank, then in the given order
   std::size_t i_ = 0;
   std::size_t j_ = 0;
   Shape window_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A matrix that the program has distributed already. cubist reads and writes its elements in the
+// A matrix that the program has already distributed. cubist reads and writes its elements in the
 // program's arrays (foreign/redistribute.hpp).
 //
 //   ForeignMatrix a{world, BlockCyclic{.shape = {m, n}, .block = {mb, nb}, .grid = {p, q}},
@@ -28,8 +28,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Where the elements of one rectangle, or of all blocks of a block-cyclic matrix, lie in a rank's
-/// memory. They are in the order of the distribution.
+/// The memory of a rank that holds one rectangle, or all blocks of a block-cyclic matrix. Elements
+/// are in the order of the distribution.
 template <class T>
 struct LocalArray
 {
@@ -40,7 +40,7 @@ struct LocalArray
 namespace detail
 {
 
-/// The number of elements from the first to the last of a local array.
+/// Returns the number of elements from the first to the last of a local array.
 [[nodiscard]] constexpr std::size_t array_length(Shape s, StorageOrder order, std::size_t ld)
 {
   const Shape lines = order == StorageOrder::row_major ? s : Shape{s.cols, s.rows};
@@ -59,8 +59,8 @@ inline void require_ranks(const Distribution& d, int ranks, const char* name)
 inline void require_number_of_arrays(std::size_t number, std::size_t rectangles, int rank)
 {
   require<ShapeError>(number == rectangles, "rank ", rank, " passed ", number,
-                      " local arrays of a matrix of which it holds ", rectangles,
-                      " rectangles; pass an array for each rectangle");
+                      " local arrays, but it holds ", rectangles,
+                      " rectangles of the matrix; pass an array for each rectangle");
 }
 
 /// @throws ShapeError for a leading dimension with which lines of a local array would overlap
@@ -70,13 +70,12 @@ inline void require_leading_dimension(const Distribution& d, int rank, std::size
   const Shape s = d.local_shape(rank, index);
   const std::size_t line = d.local_order(rank, index) == StorageOrder::row_major ? s.cols : s.rows;
   require<ShapeError>(s.size() == 0 || ld >= line, "rank ", rank, " passed a local array of ", name,
-                      " with a leading dimension of ", ld,
-                      ", so its lines would overlap, since they have ", line,
-                      " elements; use at least that");
+                      " with a leading dimension of ", ld, ", but its lines have ", line,
+                      " elements, so they would overlap; use at least that");
 }
 
-/// @param uses whether elements are read or written
-/// @throws ShapeError for a wrong leading dimension, or for no array where the rank has elements
+/// @param uses whether the elements are read or written
+/// @throws ShapeError for a wrong leading dimension, or if the rank has elements but no array
 template <class T>
 void require_array(const Distribution& d, int rank, std::size_t index, const LocalArray<T>& array,
                    const char* name, bool uses = true)
@@ -91,7 +90,7 @@ void require_array(const Distribution& d, int rank, std::size_t index, const Loc
 
 }  // namespace detail
 
-/// A matrix whose elements each rank has in the program's arrays.
+/// A matrix whose elements are in the program's arrays on each rank.
 /// @tparam T const for a matrix that is only read
 template <class T>
 requires Scalar<std::remove_const_t<T>>
@@ -101,12 +100,12 @@ class ForeignMatrix
   /// The type of its elements.
   using Value = std::remove_const_t<T>;
 
-  /// A matrix with one local array a rank. Sends nothing.
-  /// @param data the local array; null where this rank has no elements
+  /// Refers to a matrix with one local array per rank. Sends nothing.
+  /// @param data the local array; may be null if this rank has no elements
   /// @param ld its leading dimension: LLD
   /// @throws MeshError if the distribution has more ranks than `world`; ShapeError, on this rank
-  /// alone, for a leading dimension below the length of a column (column-major) or of a row; for no
-  /// array where the rank has elements; for a rank of several arrays
+  /// alone, for a leading dimension below the length of a column (column-major) or of a row, for a
+  /// null array if the rank has elements, and for a rank with several arrays
   template <Communicator C>
   ForeignMatrix(const C& world, Distribution distribution, T* data, std::size_t ld)
       : ForeignMatrix{world, std::move(distribution)}
@@ -116,17 +115,17 @@ class ForeignMatrix
     require_arrays();
   }
 
-  /// A sub-matrix of this shape of a block-cyclic matrix. Sends nothing.
-  /// @throws as above, and as the constructor of Distribution
+  /// Refers to a sub-matrix of a block-cyclic matrix, of this shape. Sends nothing.
+  /// @throws what the first constructor throws, and that of Distribution
   template <Communicator C>
   ForeignMatrix(const C& world, const BlockCyclicMatrix<T>& matrix, Shape shape)
       : ForeignMatrix{world, Distribution{matrix.place, shape}, matrix.data, matrix.ld}
   {
   }
 
-  /// A matrix with a local array for each of this rank's rectangles, in the order of the list.
-  /// Sends nothing.
-  /// @throws as above, and ShapeError for another number of arrays
+  /// Refers to a matrix with a local array for each of this rank's rectangles, in the order of the
+  /// list. Sends nothing.
+  /// @throws what the first constructor throws, and ShapeError for another number of arrays
   template <Communicator C>
   ForeignMatrix(const C& world, Distribution distribution, std::vector<LocalArray<T>> arrays)
       : ForeignMatrix{world, std::move(distribution)}
@@ -135,16 +134,16 @@ class ForeignMatrix
     require_arrays();
   }
 
-  /// A matrix with one local array a rank, whose length is known and checked. All ranks of `world`
-  /// call it, and all throw what one of them finds.
-  /// @throws as above, and ShapeError for an array that is too short
+  /// Refers to a matrix with one local array per rank, and checks the length of the array. All
+  /// ranks of `world` call it, and all throw what one of them finds.
+  /// @throws what the first constructor throws, and ShapeError for an array that is too short
   template <Communicator C>
   [[nodiscard]] static ForeignMatrix checked(C& world, Distribution distribution,
                                              std::span<T> local, std::size_t ld)
   {
     ForeignMatrix m{world, std::move(distribution)};
     if (m.distribution_.local_arrays(m.rank_) > 0) m.arrays_ = {{local.data(), ld}};
-    // Every rank checks the arrays of all, so all throw the same.
+    // Every rank checks the arrays of all ranks, so all throw the same error.
     std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(world.size()));
     world.all_gather(std::vector<std::uint64_t>{local.size(), ld}, all);
     const Distribution& d = m.distribution_;
@@ -164,7 +163,7 @@ class ForeignMatrix
     return m;
   }
 
-  /// Refers to this matrix to read it only.
+  /// Converts to a reference that only reads the matrix.
   operator ForeignMatrix<const T>() const requires(!std::is_const_v<T>)
   {
     ForeignMatrix<const T> m;
@@ -180,17 +179,18 @@ class ForeignMatrix
   [[nodiscard]] const Distribution& distribution() const { return distribution_; }
   /// The shape of the matrix, or of the sub-matrix.
   [[nodiscard]] Shape shape() const { return distribution_.shape(); }
-  /// This rank in the communicator of the constructor.
+  /// This rank in the communicator that the constructor got.
   [[nodiscard]] int rank() const { return rank_; }
-  /// The number of ranks of the communicator of the constructor.
+  /// The number of ranks of the communicator that the constructor got.
   [[nodiscard]] int ranks() const { return ranks_; }
   /// This rank's arrays.
   [[nodiscard]] std::span<const LocalArray<T>> arrays() const { return arrays_; }
-  /// The shape of the row-major array of every rank, if it is memory of an engine's, which windows
-  /// expose in place; else (0, 0).
+  /// The shape of every rank's row-major array if an engine allocated it, so that windows expose it
+  /// in place; else (0, 0).
   [[nodiscard]] Shape exposed() const { return exposed_; }
 
-  /// Rows [i, i + rows) and columns [j, j + cols), of the same memory. Indices count from 0.
+  /// Returns rows [i, i + rows) and columns [j, j + cols), in the same memory. Indices count from
+  /// 0.
   /// @throws ShapeError unless they lie inside
   [[nodiscard]] ForeignMatrix submatrix(std::size_t i, std::size_t j, Shape shape) const
   {
@@ -199,15 +199,15 @@ class ForeignMatrix
     return part;
   }
 
-  /// The elements of a DistMatrix, in place: for sub-matrices of it, and for conversions from one
-  /// DistMatrix to another with op, alpha or beta. It must not outlive the matrix.
+  /// Refers to the elements of a DistMatrix in place, for sub-matrices of it, and for conversions
+  /// from one DistMatrix to another with op, alpha or beta. It must not outlive the matrix.
   template <class M>
   requires in_host_memory<typename M::Engine>
   [[nodiscard]] static ForeignMatrix of(const DistView<T, M>& matrix)
   {
     return of(matrix, matrix.padded.elements().data());
   }
-  /// The elements of a DistMatrix, where `block` is a copy of this rank's block in host memory,
+  /// Refers to the elements of a DistMatrix in `block`, a copy of this rank's block in host memory,
   /// padding included.
   template <class M>
   [[nodiscard]] static ForeignMatrix of(const DistView<T, M>& matrix, T* block)

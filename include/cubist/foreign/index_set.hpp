@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The indices of one dimension that a rank holds: an interval, or every P-th block of a cyclic
-// layout, as a formula. A rank stores its indices in their order, without gaps. All functions take
-// a constant number of steps, except those over the common runs of two sets.
+// The indices of one dimension that a rank holds, as a formula: an interval, or every P-th block of
+// a cyclic layout. A rank stores its indices in order, without gaps. All functions take a constant
+// number of steps, except those that loop over runs.
 //
 //   blocks      0            1                2            …   of `first`, then `block` indices
 //   the set     block `place`, block `place + step`, …
 //
-// A window [lo, lo + n) makes it the set of a sub-matrix: its indices count from lo, while the
-// positions in memory stay. `packed` is the set in memory that has nothing else.
+// A window [lo, lo + n) turns it into the set of a sub-matrix: indices then count from lo, while
+// positions in memory stay. `packed` moves the set to memory that holds nothing else.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Indices that follow each other, in the dimension and in memory.
+/// Indices that are consecutive in the dimension and in memory.
 struct IndexRun
 {
   std::size_t begin = 0;
@@ -33,8 +33,8 @@ class IndexSet
  public:
   IndexSet() = default;
 
-  /// The indices [begin, begin + size).
-  /// @param position of the first one in memory
+  /// Returns the set of the indices [begin, begin + size).
+  /// @param position the position of the first index in memory
   [[nodiscard]] static IndexSet interval(std::size_t begin, std::size_t size,
                                          std::size_t position = 0)
   {
@@ -46,7 +46,7 @@ class IndexSet
     return s;
   }
 
-  /// Blocks place, place + parts, … of n indices.
+  /// Returns the set of the blocks place, place + parts, … of n indices.
   /// @pre first > 0, block > 0, place < parts
   [[nodiscard]] static IndexSet cyclic(std::size_t n, std::size_t first, std::size_t block,
                                        std::size_t place, std::size_t parts)
@@ -61,7 +61,7 @@ class IndexSet
     return s;
   }
 
-  /// The indices of the set in [lo, lo + n), counted from lo.
+  /// Returns the indices of the set in [lo, lo + n), counted from lo.
   [[nodiscard]] IndexSet window(std::size_t lo, std::size_t n) const
   {
     IndexSet s{*this};
@@ -69,7 +69,7 @@ class IndexSet
     s.hi_ = std::min(hi_, s.lo_ + n);
     return s;
   }
-  /// The same indices, stored without gaps from this position on.
+  /// Returns a set with these indices that is stored without gaps from `position` on.
   [[nodiscard]] IndexSet packed(std::size_t position = 0) const
   {
     IndexSet s{*this};
@@ -92,19 +92,19 @@ class IndexSet
     return true;
   }
 
-  /// The number of its indices that are less than `x`.
+  /// Returns how many of its indices are less than `x`.
   [[nodiscard]] std::size_t count_below(std::size_t x) const
   {
     return lo_ < hi_ ? position(std::min(lo_ + x, hi_)) - position(lo_) : 0;
   }
   /// The number of its indices.
   [[nodiscard]] std::size_t size() const { return lo_ < hi_ ? position(hi_) - position(lo_) : 0; }
-  /// The number of indices that the rank stores, including those outside of the window.
+  /// The number of indices that the rank stores, including those outside the window.
   [[nodiscard]] std::size_t stored() const { return shift_ + position(end_); }
-  /// The position of the first of its indices, or where it would be.
+  /// The position of its first index, or where that would be if it has none.
   [[nodiscard]] std::size_t first_position() const { return shift_ + position(lo_); }
   [[nodiscard]] bool is_interval() const { return place_ == 0 && end_ - origin_ <= first_; }
-  /// The first index of an interval, and the index after its last.
+  /// The first index of an interval; `end` is the index after the last.
   [[nodiscard]] std::size_t begin() const { return std::max(origin_, lo_) - lo_; }
   [[nodiscard]] std::size_t end() const { return std::max(hi_, lo_) - lo_; }
 
@@ -120,13 +120,13 @@ class IndexSet
   {
     return b == 0 ? origin_ : origin_ + first_ + (b - 1) * block_;
   }
-  /// Only the last block may be smaller than its size.
+  /// Returns the position of run k. Only the last block may be shorter than its full size.
   [[nodiscard]] std::size_t position_of_run(std::size_t k) const
   {
     if (place_ > 0) return k * block_;
     return k == 0 ? 0 : first_ + (k - 1) * block_;
   }
-  /// The number of indices of the whole set that are less than `at`.
+  /// Returns how many indices of the whole set are less than `at`.
   [[nodiscard]] std::size_t position(std::size_t at) const
   {
     if (at <= origin_) return 0;
@@ -148,8 +148,7 @@ class IndexSet
   std::size_t shift_ = 0;  // added to positions, modulo 2^64
 };
 
-/// Calls f(begin, size, position in a, position in b) for the runs that both sets have, in their
-/// order.
+/// Calls f(begin, size, position in a, position in b) for the runs that both sets have, in order.
 template <class F>
 void for_each_common_run(const IndexSet& a, const IndexSet& b, F f)
 {
@@ -165,7 +164,7 @@ void for_each_common_run(const IndexSet& a, const IndexSet& b, F f)
   }
 }
 
-/// The number of indices that both sets have.
+/// Returns the number of indices that both sets have.
 [[nodiscard]] inline std::size_t common_size(const IndexSet& a, const IndexSet& b)
 {
   if (b.is_interval() && !a.is_interval()) return common_size(b, a);
@@ -177,7 +176,7 @@ void for_each_common_run(const IndexSet& a, const IndexSet& b, F f)
   return n;
 }
 
-/// The indices of a set, in their order.
+/// Returns the indices of a set, in order.
 [[nodiscard]] inline std::vector<std::size_t> indices(const IndexSet& set)
 {
   std::vector<std::size_t> all;

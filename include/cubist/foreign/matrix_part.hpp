@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The triangles of a matrix, or their trapezoids if it is not square.
+// The triangles of a matrix, which are trapezoids if it is not square.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,14 +23,14 @@ enum class MatrixPart : std::uint8_t
 namespace detail
 {
 
-/// The part of the transpose.
+/// Returns the part of the transpose.
 [[nodiscard]] constexpr MatrixPart transposed(MatrixPart p)
 {
   if (p == MatrixPart::all) return p;
   return p == MatrixPart::upper ? MatrixPart::lower : MatrixPart::upper;
 }
 
-/// The columns of a row i that are in a part: [begin, end) of [j, j + cols).
+/// The columns [begin, end) of a row that are in a part.
 struct ColumnRange
 {
   std::size_t begin = 0;
@@ -45,7 +45,7 @@ struct ColumnRange
   return {j, end};
 }
 
-/// The number of elements of a part that are in a rectangle whose first element is (i, j).
+/// Returns the number of elements of a part in a rectangle whose first element is (i, j).
 [[nodiscard]] inline std::size_t size_in(MatrixPart part, std::size_t i, std::size_t j, Shape s)
 {
   if (part == MatrixPart::all) return s.size();

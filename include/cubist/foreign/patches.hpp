@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The patches of a distribution, for the plan of a conversion. A patch has the elements that one
+// The patches of a distribution, for the plan of a conversion. A patch is the elements that one
 // rank holds in one local array: some rows times some columns. A block-cyclic matrix has one patch
-// for each rank, however many blocks it has. The rows and columns of patches are formulas, one for
-// each row and column of the grid.
+// per rank, however many blocks it has. The rows and columns of patches are formulas, one for each
+// row and column of the grid.
 
 #include <cstddef>
 #include <vector>
@@ -23,7 +23,7 @@ struct StoredSets
   bool row_major = true;
 };
 
-/// The rows and columns that a column-major array stores.
+/// Returns the sets of a column-major array.
 [[nodiscard]] inline StoredSets columns_of(const IndexSet& rows, const IndexSet& cols)
 {
   return {rows, cols, false};
@@ -49,7 +49,7 @@ struct Patches
   std::vector<std::size_t> first;  ///< the first patch of each rank, and of the rank after the last
   std::vector<std::vector<std::size_t>> groups;  ///< replicas of the same elements, by rank
 
-  /// The index of the first patch of a rank, which may be one without patches.
+  /// Returns the index of the first patch of a rank, which may have none.
   [[nodiscard]] std::size_t begin(int rank) const
   {
     const auto r = static_cast<std::size_t>(rank);
@@ -60,7 +60,7 @@ struct Patches
   [[nodiscard]] const IndexSet& cols(const Patch& p) const { return col_sets[p.cols]; }
   [[nodiscard]] StoredSets sets(const Patch& p) const { return {rows(p), cols(p), p.row_major}; }
 
-  /// The patch of a group that `rank` reads: its own, or else one of the replicas, in turns.
+  /// Returns the patch of a group that `rank` reads: its own, or else one of the replicas, in turn.
   [[nodiscard]] std::size_t source_for(int rank, std::size_t group) const
   {
     const auto& replicas = groups[group];
@@ -70,7 +70,7 @@ struct Patches
     return replicas[static_cast<std::size_t>(rank) % replicas.size()];
   }
 
-  /// The patches of the transpose.
+  /// Returns the patches of the transpose.
   [[nodiscard]] Patches transposed() &&
   {
     row_sets.swap(col_sets);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Conversion of a foreign matrix to a DistMatrix and back, and of a foreign matrix to another one.
+// Converts a foreign matrix to a DistMatrix and back, or to another foreign matrix.
 //
 //   to (M, N) = alpha op(from) + beta to
 //
@@ -9,8 +9,7 @@
 // to each rank that needs it and does not hold it, and a rank sends at most one message to each
 // other rank (foreign/convert.hpp).
 //
-// A DistMatrix on a device is copied to host memory or from there; messages are sent from the
-// device.
+// A DistMatrix on a device is copied to or from host memory; messages are sent from the device.
 //
 // Source: Kabić, Pintarelli, Kozhevnikov, VandeVondele, "COSTA: communication-optimal shuffle and
 // transpose algorithm with process relabeling", 2021.
@@ -31,10 +30,10 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Copies a foreign matrix (M, N) to another one, or op of it. All ranks of `world` call it; an
-/// element of which there are replicas is read from one of them, from this rank's own if there is
-/// one, and all replicas are written.
-/// @pre the two share no memory
+/// Copies a foreign matrix, or op of it, to a foreign matrix (M, N). All ranks of `world` call it.
+/// An element with replicas is read from one of them, from this rank's own if there is one, and all
+/// replicas are written.
+/// @pre `from` and `to` share no memory
 /// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
 /// ranks
 template <Communicator C, class In, Scalar T>
@@ -45,9 +44,11 @@ void redistribute(C& world, const ForeignMatrix<In>& from, const ForeignMatrix<T
   detail::convert<C, detail::HostMemory, T>(world, {}, from, to, how, MatrixPart::all);
 }
 
-/// Copies a foreign matrix (M, N) to a DistMatrix (M, N), or op of it. All ranks of the mesh's
-/// parent call it, idle ones included; it is the communicator of `from`. Padding does not change.
-/// @pre, @throws as above
+/// Copies a foreign matrix, or op of it, to a DistMatrix (M, N), whose padding does not change. All
+/// ranks of the mesh's parent, which is the communicator of `from`, call it, idle ones included.
+/// @pre `from` and `to` share no memory
+/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
+/// ranks
 template <class In, Scalar T, class L, class M>
 requires std::is_same_v<std::remove_const_t<In>, T>
 void redistribute(const ForeignMatrix<In>& from, DistMatrix<T, L, M>& to,
@@ -69,9 +70,11 @@ void redistribute(const ForeignMatrix<In>& from, DistMatrix<T, L, M>& to,
   }
 }
 
-/// Copies a DistMatrix (M, N) to a foreign matrix (M, N), or op of it. All ranks of the mesh's
-/// parent call it, idle ones included; it is the communicator of `to`.
-/// @pre, @throws as above
+/// Copies a DistMatrix, or op of it, to a foreign matrix (M, N). All ranks of the mesh's parent,
+/// which is the communicator of `to`, call it, idle ones included.
+/// @pre `from` and `to` share no memory
+/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
+/// ranks
 template <Scalar T, class L, class M>
 void redistribute(const DistMatrix<T, L, M>& from, const ForeignMatrix<T>& to,
                   const ConversionOptions<T>& how = {})

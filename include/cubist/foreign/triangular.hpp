@@ -1,46 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Products with a matrix of which one triangle is read, and rank-k updates of one triangle, of
-// distributed matrices of any layouts, as ScaLAPACK's p?symm, p?hemm, p?trmm, p?trsm, p?syrk and
-// p?herk compute them:
+// Products with one triangle of a matrix, and rank-k updates of one triangle, for distributed
+// matrices of any layouts, like ScaLAPACK's p?symm, p?hemm, p?trmm, p?trsm, p?syrk and p?herk:
 //
 //   symm    C (M, N) = alpha A B + beta C, or alpha B A + beta C     A symmetric or Hermitian
 //   trmm    B (M, N) = alpha op(A) B, or alpha B op(A)               A triangular
 //   trsm    B (M, N) = alpha op(A)^-1 B, or alpha B op(A)^-1         A triangular
 //   syrk    a triangle of C (N, N) = alpha op(A) op(A)^T + beta C, or with the adjoint
 //
-// For trmm and trsm the triangle is cut in two halves again and again, down to blocks of the
-// diagonal:
+// For trmm and trsm, the triangle is halved recursively, down to blocks of the diagonal:
 //
 //        | A1     |      trsm, A on the left:  1. B1 = A1^-1 B1     trmm:  1. B2 = A2 B2
 //    A = |        |                            2. B2 -= A21 B1             2. B2 += A21 B1
 //        | A21 A2 |                            3. B2 = A2^-1 B2            3. B1 = A1 B1
 //
-// Steps 1 and 3 cut again; step 2 is a product of rectangles. Where op(A) is an upper triangle, or
-// A is on the right, the halves change places. So every stored element of A is multiplied as often
-// as it counts, and nothing is multiplied by a zero. A block of the diagonal is solved or
-// multiplied by BLAS: each rank gets the block's triangle, and an equal part of the columns of B
-// (rows, if A is on the right), which are independent.
+// Steps 1 and 3 recurse; step 2 is a product of rectangles. If op(A) is an upper triangle, or A is
+// on the right, the halves change places. So nothing is multiplied by the zeros outside the
+// triangle. BLAS solves or multiplies a block of the diagonal: each rank gets the block's triangle,
+// and an equal part of the columns of B (rows, if A is on the right), which are independent.
 //
-// symm is one product: the triangle goes to where the product needs A, and once more, transposed,
-// to where it needs the other one.
+// symm is one product: the triangle goes to where the product needs it, and its transpose to where
+// the product needs the other triangle.
 //
-// syrk leaves C on a grid of p x q ranks in a block-cyclic layout, of which rank (r, c) computes
-// what is inside of the triangle. For that it gets the rows of op(A) that are its rows of C, and
-// those that are its columns, some columns of op(A) at a time. If K is so much larger than N that
-// this would be more, it gets an equal part of the columns of op(A), and the sums are reduced.
+// syrk computes C on a grid of p x q ranks in a block-cyclic layout. Each rank computes the part of
+// its blocks inside the triangle. For that it gets the rows of op(A) with the indices of its rows
+// and of its columns of C, some columns of op(A) at a time. If K is so much larger than N that this
+// would be more, each rank gets an equal part of the columns of op(A) instead, and the sums are
+// reduced.
 //
-// Elements sent. trmm and trsm, for L cuts in halves: those of the products, which are 2^(l-1) of
-// A / 2^l by B / 2^l for l = 1 ... L, so A is sent half and B L / 2 times as often as in one
-// product of the matrices; and on each rank, for the blocks, M^2 / 2^(L+1) of A and 2 M N / P of B.
-// symm: as a product of full matrices; but if that finds A where it needs it, N^2 / 2 (1 - 1 / q)
-// elements more on a grid of q x q ranks, those of the missing triangle. syrk: each rank receives
-// N K / p + N K / q elements, less those that it has, as in a product that leaves C in place.
+// Elements sent. trmm and trsm, halved L times: those of the products, which are 2^(l-1) of A / 2^l
+// by B / 2^l for l = 1 ... L, so A is sent half and B L / 2 times as often as in one product of the
+// matrices. For the blocks, each rank also sends, on average, M^2 / 2^(L+1) of A and 2 M N / P of
+// B. symm: as a product of full matrices; but if that finds A where it needs it, N^2 / 2 (1 - 1 /
+// q) elements more on a grid of q x q ranks, those of the missing triangle. syrk: each rank
+// receives N K / p + N K / q elements, less those that it has, as in a product that leaves C in
+// place.
 //
-// A rank that computes N / q rows of C = A B has to receive the elements of these rows of A that it
-// does not hold. If only one triangle is stored, a rank (r, c) with r != c holds half as many of
-// them as of a full matrix. So symm cannot send less than it does without sending C.
+// symm cannot send less without sending C: a rank that computes N / q rows of C = A B has to
+// receive the elements of these rows of A that it does not hold. If only one triangle is stored,
+// rank (r, c) with r != c holds half as many of them as of a full matrix.
 //
 // Source: Elmroth, Gustavson, Jonsson, Kågström, "Recursive blocked algorithms and hybrid data
 // structures for dense matrix library software", SIAM Review 46 (2004), section 3.
@@ -84,13 +83,13 @@ namespace detail
   return t == Triangle::lower ? MatrixPart::lower : MatrixPart::upper;
 }
 
-/// The transpose that completes a symmetric or Hermitian matrix.
+/// Returns the transpose that completes a symmetric or Hermitian matrix.
 [[nodiscard]] constexpr Op mirror_of(Symmetry s)
 {
   return s == Symmetry::hermitian ? Op::adjoint : Op::transpose;
 }
 
-/// A matrix in two halves.
+/// A matrix, cut in two halves.
 /// @tparam X has shape() and submatrix(i, j, shape)
 template <class X>
 struct Halves
@@ -108,7 +107,7 @@ struct Halves
   }
 };
 
-/// The blocks of a triangle: two of the diagonal, and the one between them.
+/// The blocks of a triangle: two on the diagonal, and the one between them.
 template <class X>
 struct TriangleBlocks
 {
@@ -125,21 +124,21 @@ struct TriangleBlocks
   }
 };
 
-/// Whether op(A)^-1 B begins with the first half of B.
+/// Whether op(A)^-1 B starts by solving for the first half of B.
 [[nodiscard]] constexpr bool solves_first_half_first(const TriangularOperand& how)
 {
   const bool is_lower = (how.triangle == Triangle::lower) == (how.op == Op::none);
   return is_lower == (how.side == Side::left);
 }
 
-// The cuts in halves. `Steps` has
+// The recursions into halves. `Steps` has
 //
 //   cut(n)                                   the rows of the first half of a triangle of n rows, or
 //                                            0 if it is one block
 //   multiply(op_a, op_b, alpha, a, b, beta, c)
-//   trsm, trmm                               of one block, with the arguments below
+//   trsm, trmm                               for one block, with the arguments below
 
-/// C = alpha op(A) B + beta C, or with A on the right.
+/// Computes C = alpha op(A) B + beta C, or with A on the right.
 template <class Steps, class T, class A, class B, class C>
 void multiply_from(Steps& steps, Side side, Op op, T alpha, const A& a, const B& b, T beta,
                    const C& c)
@@ -180,14 +179,14 @@ void trmm_by_halves(Steps& steps, const TriangularOperand& how, T alpha, const A
   trmm_by_halves(steps, how, alpha, in_order ? blocks.second : blocks.first, rest);
 }
 
-/// What a rank computes of C if only a triangle is wanted: the rectangles that are inside of it,
-/// which halving the rank's rows and columns finds; blocks that the diagonal cuts are multiplied
-/// whole, and what is inside is added.
+/// Computes the part of a rank's C that is inside a triangle. Halving the rank's rows and columns
+/// finds the rectangles inside. Small blocks that the diagonal cuts are multiplied whole, and only
+/// their elements inside are added to C.
 class TriangleOfProduct
 {
  public:
   TriangleOfProduct() = default;
-  /// @param rows, cols the indices of the rank's rows and columns, in their order
+  /// @param rows, cols the indices of the rank's rows and columns, in order
   TriangleOfProduct(MatrixPart part, std::vector<std::size_t> rows, std::vector<std::size_t> cols)
       : is_lower_{part == MatrixPart::lower},
         rows_{std::move(rows)},
@@ -195,8 +194,8 @@ class TriangleOfProduct
   {
   }
 
-  /// @param multiply multiply(row, column, beta, out) is out = a product + beta out, where the view
-  /// `out` of C begins at this row and column
+  /// @param multiply multiply(row, column, beta, out) computes out = product + beta out, where the
+  /// view `out` of C begins at this row and column
   template <class T, class F>
   void multiply(T beta, MatrixView<T> c, const F& multiply) const
   {
@@ -254,12 +253,12 @@ class TriangleOfProduct
   std::vector<std::size_t> cols_;
 };
 
-/// A matrix in new memory.
+/// A matrix in temporary memory.
 template <Scalar T>
 class TemporaryMatrix
 {
  public:
-  /// The whole matrix on each rank.
+  /// Makes a matrix that each rank has whole.
   template <Communicator C>
   [[nodiscard]] static TemporaryMatrix replicated(const C& world, Shape shape)
   {
@@ -270,7 +269,7 @@ class TemporaryMatrix
                                .col_source = -1,
                                .order = StorageOrder::row_major}};
   }
-  /// A block of columns on each rank, or of rows.
+  /// Makes a matrix of which each rank has a block of columns, or of rows.
   template <Communicator C>
   [[nodiscard]] static TemporaryMatrix cut(const C& world, Shape shape, bool by_columns)
   {
@@ -279,7 +278,7 @@ class TemporaryMatrix
   }
 
   [[nodiscard]] const ForeignMatrix<T>& matrix() const { return matrix_; }
-  /// A matrix of any distribution.
+  /// Makes a matrix of any distribution.
   template <Communicator C>
   TemporaryMatrix(const C& world, const Distribution& d)
       : shape_{d.local_arrays(world.rank()) == 0 ? Shape{} : d.local_shape(world.rank())},
@@ -288,7 +287,8 @@ class TemporaryMatrix
   {
   }
 
-  /// The elements of this rank, which are stored by rows.
+  /// The elements of this rank.
+  /// @pre they are stored by rows
   [[nodiscard]] MatrixView<T> local() { return {memory_.data(), shape_}; }
   [[nodiscard]] std::vector<T, HugePages<T>>& memory() { return memory_; }
 
@@ -303,12 +303,13 @@ class TemporaryMatrix
   ForeignMatrix<T> matrix_;
 };
 
-/// One block of the diagonal, and the matrix that it multiplies, on all ranks of `world`.
+/// One block of the diagonal, and the matrix that it multiplies, shared out among all ranks of
+/// `world`.
 template <Communicator C, Scalar T>
 struct SharedOutBlock
 {
-  TemporaryMatrix<T> a;  // the triangle, on each rank
-  TemporaryMatrix<T> b;  // a part of it on each rank
+  TemporaryMatrix<T> a;  // the triangle, whole on each rank
+  TemporaryMatrix<T> b;  // cut among the ranks
 
   SharedOutBlock(C& world, Side side, Triangle triangle, const ForeignMatrix<const T>& from_a,
                  const ForeignMatrix<const T>& from_b)
@@ -320,7 +321,7 @@ struct SharedOutBlock
   }
 };
 
-/// B = alpha op(A)^-1 B, or the product.
+/// Computes B = alpha op(A)^-1 B if `solves`, otherwise B = alpha op(A) B, or with A on the right.
 template <class E, Communicator C, Scalar T>
 void multiply_block(const E& engine, C& world, bool solves, const TriangularOperand& how, T alpha,
                     const ForeignMatrix<const T>& a, const ForeignMatrix<T>& b)
@@ -356,7 +357,7 @@ void make_diagonal_real(const ForeignMatrix<T>& m)
   }
 }
 
-/// to = A with both of its triangles, of which `a` has one. `to` may have replicas.
+/// Sets `to` to the whole matrix, of which `a` has one triangle. `to` may have replicas.
 template <Communicator C, Scalar T>
 void complete(C& world, const SymmetricOperand& how, const ForeignMatrix<const T>& a,
               const ForeignMatrix<T>& to)
@@ -367,7 +368,7 @@ void complete(C& world, const SymmetricOperand& how, const ForeignMatrix<const T
   if (how.symmetry == Symmetry::hermitian) make_diagonal_real(to);
 }
 
-/// A triangle of C, where each rank has a part of the columns of op(A).
+/// Computes a triangle of C. Each rank gets a part of the columns of op(A).
 template <class E, Communicator C, Scalar T>
 void syrk_by_columns(const E& engine, C& world, Triangle triangle, Op op, Symmetry symmetry,
                      T alpha, const ForeignMatrix<const T>& a, T beta, const ForeignMatrix<T>& c)
@@ -383,8 +384,8 @@ void syrk_by_columns(const E& engine, C& world, Triangle triangle, Op op, Symmet
   cubist::add(world, sum.matrix(), c, {Op::none, T{1}, beta}, part_of(triangle));
 }
 
-/// A triangle of C (N, N) = alpha op(A) op(A)^T + beta C, computed in a block-cyclic layout.
-/// @param layout (N, N)
+/// Computes a triangle of C (N, N) = alpha op(A) op(A)^T + beta C in a block-cyclic layout.
+/// @param layout the layout of an (N, N) matrix
 template <class E, Communicator C, Scalar T>
 void syrk_on_grid(const E& engine, C& world, const BlockCyclic& layout, Triangle triangle, Op op,
                   Symmetry symmetry, T alpha, const ForeignMatrix<const T>& a, T beta,
@@ -406,7 +407,7 @@ void syrk_on_grid(const E& engine, C& world, const BlockCyclic& layout, Triangle
     triangle_of_out = {part_of(triangle), indices(set_of(rows, grid.row(world.rank()))),
                        indices(set_of(cols, grid.col(world.rank())))};
   constexpr std::size_t least_depth = 256;
-  constexpr std::size_t most_bytes = std::size_t{128} << 20;  // of what a rank receives at a time
+  constexpr std::size_t most_bytes = std::size_t{128} << 20;  // that a rank receives at a time
   const std::size_t per_column = ceil_div(n, rows.size()) + ceil_div(n, cols.size());
   const std::size_t depth = std::max(most_bytes / sizeof(T) / per_column, least_depth);
   const Op mirror = mirror_of(symmetry);
@@ -432,7 +433,8 @@ void syrk_on_grid(const E& engine, C& world, const BlockCyclic& layout, Triangle
   cubist::add(world, out.matrix(), c, {Op::none, T{1}, beta}, part_of(triangle));
 }
 
-/// A layout for a matrix (n, n) on all ranks: a grid as square as it can be, and small blocks.
+/// Returns a layout for a matrix (n, n) on all ranks: a grid that is as square as possible, and
+/// small blocks.
 [[nodiscard]] inline BlockCyclic square_layout(std::size_t n, int ranks)
 {
   ProcessGrid grid{1, ranks};
@@ -442,7 +444,7 @@ void syrk_on_grid(const E& engine, C& world, const BlockCyclic& layout, Triangle
   return {.shape = {n, n}, .block = {block, block}, .grid = grid};
 }
 
-/// The steps of products on the mesh of a scheme.
+/// The steps, with products on the mesh of a scheme.
 template <SchemeType S, class B, Scalar T>
 class MeshSteps
 {
@@ -456,7 +458,7 @@ class MeshSteps
                 "engine has BLAS's trmm, trsm and symm");
 
  public:
-  /// @param n rows of the triangle
+  /// @param n the number of rows of the triangle
   MeshSteps(const M& mesh, std::size_t n)
       : mesh_{mesh},
         block_{std::max<std::size_t>(ceil_div(n, most_blocks), least_block)}
@@ -511,7 +513,7 @@ class MeshSteps
   std::size_t block_;
 };
 
-/// B = alpha B, for what this rank has of it; for alpha 0 it is overwritten.
+/// Computes B = alpha B for this rank's elements. If alpha is 0, they are overwritten.
 template <Scalar T>
 void scale(T alpha, const ForeignMatrix<T>& b, MatrixPart part = MatrixPart::all)
 {
@@ -520,10 +522,10 @@ void scale(T alpha, const ForeignMatrix<T>& b, MatrixPart part = MatrixPart::all
 
 }  // namespace detail
 
-/// C = alpha A B + beta C, or C = alpha B A + beta C, where A is symmetric or Hermitian, with the
-/// products of a scheme on the mesh. Matrices may lie in any way on the ranks of the mesh's parent,
-/// all of which call it. The other triangle of A is not read; C is not read if beta is 0, nor A
-/// and B if alpha is.
+/// Computes C = alpha A B + beta C, or C = alpha B A + beta C, where A is symmetric or Hermitian,
+/// with the products of a scheme on the mesh. Matrices may be distributed in any way over the ranks
+/// of the mesh's parent, all of which call it. The other triangle of A is not read. C is not read
+/// if beta is 0, and A and B are not read if alpha is 0.
 /// @pre C shares no memory with A or B
 /// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
 /// ranks
@@ -540,9 +542,12 @@ void symm(const Mesh<S, B>& mesh, const SymmetricOperand& how, std::type_identit
   detail::MeshSteps<S, B, T>{mesh, a.shape().rows}.symm(how, alpha, a, b, beta, c);
 }
 
-/// B = alpha op(A) B, or B = alpha B op(A), where A is triangular; as above.
+/// Computes B = alpha op(A) B, or B = alpha B op(A), where A is triangular, with the products of a
+/// scheme on the mesh. All ranks of the mesh's parent call it. The other triangle of A is not read,
+/// and nothing of A and B is read if alpha is 0.
 /// @pre B shares no memory with A
-/// @throws as above
+/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
+/// ranks
 template <SchemeType S, class B, Scalar T>
 void trmm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identity_t<T> alpha,
           const ForeignMatrix<const std::type_identity_t<T>>& a, const ForeignMatrix<T>& b)
@@ -554,9 +559,12 @@ void trmm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identi
   detail::trmm_by_halves(steps, how, alpha, a, b);
 }
 
-/// Solves op(A) X = alpha B, or X op(A) = alpha B, where A is triangular; B becomes X. As above.
+/// Solves op(A) X = alpha B, or X op(A) = alpha B, where A is triangular, with the products of a
+/// scheme on the mesh; B becomes X. All ranks of the mesh's parent call it. The other triangle of A
+/// is not read, and nothing of A and B is read if alpha is 0.
 /// @pre B shares no memory with A
-/// @throws as above
+/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
+/// ranks
 template <SchemeType S, class B, Scalar T>
 void trsm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identity_t<T> alpha,
           const ForeignMatrix<const std::type_identity_t<T>>& a, const ForeignMatrix<T>& b)
@@ -568,11 +576,13 @@ void trsm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identi
   detail::trsm_by_halves(steps, how, alpha, a, b);
 }
 
-/// A triangle of C (N, N) = alpha A A^T + beta C for A (N, K), or alpha A^T A + beta C for A (K, N)
-/// if op is not Op::none. With Symmetry::hermitian the adjoint stands for the transpose, and the
-/// diagonal of C becomes real. The other triangle of C is neither read nor written. As above.
+/// Computes a triangle of C (N, N) = alpha A A^T + beta C for A (N, K), or alpha A^T A + beta C for
+/// A (K, N) if op is not Op::none. With Symmetry::hermitian, the adjoint replaces the transpose,
+/// and the diagonal of C becomes real. The other triangle of C is neither read nor written. All
+/// ranks of the mesh's parent call it.
 /// @pre C shares no memory with A; for a Hermitian C, alpha and beta are real
-/// @throws as above
+/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
+/// ranks
 template <SchemeType S, class B, Scalar T>
 void syrk(const Mesh<S, B>& mesh, Triangle triangle, Op op, Symmetry symmetry,
           std::type_identity_t<T> alpha, const ForeignMatrix<const std::type_identity_t<T>>& a,
