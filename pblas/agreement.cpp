@@ -26,7 +26,7 @@ namespace cubist_pblas
 namespace
 {
 
-/// The agreement of the processes of one communicator. It is an attribute of the communicator,
+/// The agreement among the processes of one communicator. It is an attribute of the communicator,
 /// because BLACS reuses the numbers of contexts.
 class Agreement
 {
@@ -42,24 +42,24 @@ class Agreement
     return *made;
   }
 
-  /// Whether the settings of all processes are known here.
+  /// Whether this process knows the settings of all processes.
   [[nodiscard]] bool is_complete()
   {
     int complete = 0;
-    MPI_Test(&request_, &complete, MPI_STATUS_IGNORE);  // a request that is null is complete
+    MPI_Test(&request_, &complete, MPI_STATUS_IGNORE);  // a null request is complete
     return complete != 0;
   }
 
   /// Whether all processes are on one node.
   /// @pre is_complete()
   [[nodiscard]] bool is_one_node() const { return first_[2] == -first_[3]; }
-  /// Whether any process has to compute all calls here.
+  /// Whether any process requires this library to compute all calls.
   /// @pre is_complete()
   [[nodiscard]] bool computes_all() const { return first_[4] == 0; }
-  /// Whether a call is none of the last different ones.
+  /// Whether a call differs from all of the last different ones.
   [[nodiscard]] bool is_new(std::size_t key)
   {
-    constexpr std::size_t most = 32;  // as ProductCache
+    constexpr std::size_t most = 32;  // as in ProductCache
     const auto found = std::find(last_.begin(), last_.end(), key);
     if (found != last_.end())
     {
@@ -71,7 +71,8 @@ class Agreement
     return true;
   }
 
-  /// The first process where the setting is off, or where it is not; INT_MAX if there is none.
+  /// The first process whose setting is off, or INT_MAX if there is none. `first_on` is the first
+  /// process whose setting is not off.
   /// @pre is_complete()
   [[nodiscard]] int first_off() const { return first_[0]; }
   [[nodiscard]] int first_on() const { return first_[1]; }
@@ -87,8 +88,8 @@ class Agreement
     MPI_Iallreduce(mine_.data(), first_.data(), 5, MPI_INT, MPI_MIN, comm, &request_);
   }
 
-  /// A number of the node's name. If two nodes have the same by chance, they are taken for one, and
-  /// calls are slower.
+  /// Returns a hash of the node's name. If two nodes collide, they are taken for one, and calls are
+  /// slower.
   static int number_of_node()
   {
     static const int number = [] {
@@ -111,8 +112,9 @@ class Agreement
     return number;
   }
 
-  /// A process that is off has not waited. If the library is missing in others, which is noticed
-  /// once, MPI may still write to the agreement, so it stays.
+  /// Ends the agreement with its communicator. A process whose setting is off has not waited for
+  /// the others yet. If the library is missing there, MPI may still write to the agreement, so it
+  /// is leaked after 1 s, and later ones at once.
   static int end(MPI_Comm, int, void* agreement, void*)
   {
     using namespace std::chrono_literals;
@@ -130,7 +132,7 @@ class Agreement
 
   std::array<int, 5> mine_{};
   std::array<int, 5> first_{};
-  std::list<std::size_t> last_;  // keys of calls
+  std::list<std::size_t> last_;  // the keys of the last different calls
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
@@ -144,8 +146,8 @@ void wait(Agreement& agreement, const cubist::detail::ContextGrid& grid, const c
 {
   constexpr const char* advice =
       "; if they are not late, they run ScaLAPACK's routine, because the library is not loaded "
-      "there, so the job cannot go on; start it by mpiexec -x LD_PRELOAD, as LD_PRELOAD does not "
-      "reach other nodes by itself, or link the library";
+      "there, so the job cannot go on; start it with mpiexec -x LD_PRELOAD, as LD_PRELOAD does "
+      "not reach other nodes by itself, or link the library";
   std::chrono::steady_clock::duration told = std::chrono::seconds{10};
   for (cubist::detail::Backoff backoff; !agreement.is_complete(); backoff.pause())
   {
@@ -206,14 +208,14 @@ ProductCall product_call(std::initializer_list<const char*> letters,
   for (const FortranInt size : sizes) add(size);
   for (const FortranInt index : indices) add(index);
   for (const FortranInt* const d : descriptors)
-    for (int i = 2; i < (d[0] == 2 ? 10 : 8); ++i) add(d[i]);  // but for the context
+    for (int i = 2; i < (d[0] == 2 ? 10 : 8); ++i) add(d[i]);  // all but the context
   return {std::min(sizes), key};
 }
 
 namespace
 {
 
-/// The agreement of a context whose small and new products ScaLAPACK computes, or null.
+/// Returns the agreement of a context if ScaLAPACK computes its small and new products, else null.
 Agreement* of_several_nodes(FortranInt context)
 {
   const auto grid = grid_of(context);

@@ -2,9 +2,9 @@
 #pragma once
 
 // The processes of a context agree on who computes their calls, because a process that runs
-// ScaLAPACK's routine and one that runs this library's would wait for each other for ever. The
-// library may run in some processes only: CUBIST_PBLAS is off there, or LD_PRELOAD has not reached
-// them.
+// ScaLAPACK's routine and one that runs this library's would wait for each other for ever. Some
+// processes may not run this library, because CUBIST_PBLAS is off there, or LD_PRELOAD has not
+// reached them.
 
 #include <cstddef>
 #include <initializer_list>
@@ -18,39 +18,40 @@ namespace cubist_pblas
 
 /// Whether this library computes the calls of all processes of a context. If CUBIST_PBLAS is off in
 /// some, it computes none, and one process says so. The first call on a context waits for all of
-/// its processes, except where the setting is off. A process that waits for long says what the
-/// others may lack.
-/// @param routine as in Fortran: "pdgemm"
+/// its processes, except where the setting is off. A process that waits for a long time says what
+/// the others may lack.
+/// @param routine its name as in Fortran: "pdgemm"
 [[nodiscard]] bool all_compute(FortranInt context, const char* routine);
 
 /// A call of a product, equal on all processes.
 struct ProductCall
 {
-  // With a size below these, ScaLAPACK is as fast on several nodes. Products with a triangle, which
-  // send more than ScaLAPACK's, win at none that was measured.
+  // If a size is below these, ScaLAPACK is as fast on several nodes. Products with a triangle,
+  // which send more than ScaLAPACK's, are not faster at any size that was measured.
   static constexpr FortranInt small = 400;
   static constexpr FortranInt small_symmetric = 700;
   static constexpr FortranInt any = std::numeric_limits<FortranInt>::max();
 
-  FortranInt least_size = 0;  ///< the least of m, n and k
-  std::size_t key = 0;        ///< the call's sizes and layouts
+  FortranInt least_size = 0;  ///< the smallest of m, n and k
+  std::size_t key = 0;        ///< a hash of the call's sizes and layouts
 };
-/// @param letters, sizes, indices, descriptors of the call; leading dimensions do not count
+/// @param letters, sizes, indices, descriptors those of the call; leading dimensions do not count
 [[nodiscard]] ProductCall product_call(std::initializer_list<const char*> letters,
                                        std::initializer_list<FortranInt> sizes,
                                        std::initializer_list<FortranInt> indices,
                                        std::initializer_list<const FortranInt*> descriptors);
 
-/// Whether ScaLAPACK's routine takes less time: the processes are on several nodes, and the product
-/// is small or thin, as in a factorisation, or none of the last 32 different ones. New memory and a
-/// plan may take longer than one product. All processes of the context ask for each call.
+/// Whether ScaLAPACK's routine is faster. It is if the processes are on several nodes, and the
+/// product is small or thin, as in a factorisation, or differs from all of the last 32 different
+/// ones, because new memory and a plan may take longer than one product. All processes of the
+/// context ask this for each call.
 /// @param small ScaLAPACK is as fast if m, n or k is below it
 /// @pre all_compute(context, …)
 [[nodiscard]] bool is_left_to_scalapack(FortranInt context, const ProductCall& call,
                                         FortranInt small);
 
-/// PgemmOptions::kept for a product that this library computes: CUBIST_PBLAS_KEEP, or enough for
-/// the next call if it is one that repeats another.
+/// Returns PgemmOptions::kept for a product that this library computes: CUBIST_PBLAS_KEEP if it is
+/// set, else on several nodes enough for the next call, because the call repeats another.
 [[nodiscard]] std::optional<double> kept_fraction(FortranInt context);
 
 }  // namespace cubist_pblas

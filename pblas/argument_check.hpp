@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Descriptors of ScaLAPACK's matrices, of 9 or 11 integers, and the checks of arguments that the
-// PBLAS make before they compute.
+// Descriptors of ScaLAPACK's matrices, which have 9 or 11 integers, and the checks of arguments
+// that the PBLAS make before they compute.
 //
 //   entry of 9    DTYPE = 1, CTXT, M, N, MB, NB, RSRC, CSRC, LLD
 //   entry of 11   DTYPE = 2, CTXT, M, N, IMB, INB, MB, NB, RSRC, CSRC, LLD
 //
-// A wrong argument number i is reported as -i, a wrong entry j of a descriptor, counted in the
-// layout of 11, as -(100 i + j). If several are wrong, the lowest position is reported, and a line
-// of text is made for each, in ScaLAPACK's words.
+// If argument i is wrong, -i is reported. If entry j of descriptor i is wrong, counted as in a
+// descriptor of 11 entries, -(100 i + j) is reported. If several are wrong, the lowest position is
+// reported, and each gets a line of text in ScaLAPACK's words.
 //
-// Source: the comments of the public PBLAS; what its routines return was measured.
+// Source: the comments of the public PBLAS, and what its routines were observed to return.
 
 #include <algorithm>
 #include <array>
@@ -29,14 +29,14 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The default integer of the program's Fortran compiler: that of ScaLAPACK's arguments.
+/// The type of integer that the program's ScaLAPACK takes.
 #ifdef CUBIST_PBLAS_ILP64
 using FortranInt = std::int64_t;
 #else
 using FortranInt = int;
 #endif
 
-/// A descriptor of 11 entries, from one of either kind.
+/// A descriptor of 11 entries, read from one of either kind.
 struct ArrayDescriptor
 {
   FortranInt type = 0;
@@ -53,7 +53,8 @@ struct ArrayDescriptor
 
   static constexpr FortranInt with_first_blocks = 2;
 
-  /// From a descriptor of 9 entries, whatever its type says: p?gemr2d does not read it.
+  /// Reads a descriptor of 9 entries, whatever its type says, because p?gemr2d does not read the
+  /// type.
   [[nodiscard]] static ArrayDescriptor read_nine(const FortranInt* d)
   {
     return {with_first_blocks, d[1], d[2], d[3], d[4], d[5], d[4], d[5], d[6], d[7], d[8]};
@@ -71,7 +72,7 @@ struct ArrayDescriptor
     }
   }
 
-  /// @pre the descriptor passed the checks
+  /// @pre the descriptor has passed the checks
   [[nodiscard]] BlockCyclic layout(const ProcessGrid& grid) const
   {
     const auto size = [](FortranInt n) { return static_cast<std::size_t>(n); };
@@ -84,8 +85,8 @@ struct ArrayDescriptor
   }
 };
 
-/// The process grid of a BLACS context, and the place of this process in it. It has no rows if the
-/// context does not exist here.
+/// The process grid of a BLACS context, and the place of this process in it. It has -1 rows if the
+/// context does not exist on this process.
 struct ContextGrid
 {
   FortranInt context = -1;
@@ -102,8 +103,7 @@ struct SizeArgument
   int position;
 };
 
-/// The lowest position of a wrong argument among all that have been checked, and a text for each
-/// wrong one.
+/// Checks arguments. Keeps the lowest position of a wrong one, and a text for each wrong one.
 class ArgumentCheck
 {
  public:
@@ -113,7 +113,7 @@ class ArgumentCheck
     if (grid.rows == -1) lowest_ = entry(descriptor_of_context, 2);  // ScaLAPACK prints nothing
   }
 
-  /// The code of the error, or 0.
+  /// The error code, or 0.
   [[nodiscard]] int info() const
   {
     if (lowest_ == none) return 0;
@@ -123,7 +123,7 @@ class ArgumentCheck
   /// The faults in ScaLAPACK's words, in the order of the checks.
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
 
-  /// Checks an argument of one character.
+  /// Checks a one-character argument.
   /// @param overrides whether its code is reported even if a lower position is wrong
   void check_letter(char value, std::string_view allowed, const char* name, int position,
                     bool overrides = false)
@@ -134,7 +134,7 @@ class ArgumentCheck
   }
 
   /// Checks the sub-matrix of m rows and n columns from (i, j), which count from 0. The descriptor
-  /// is the argument `position`, which follows i and j; `x` is the name of the matrix.
+  /// is argument number `position`, after i and j; `x` is the name of the matrix.
   void check(SizeArgument m, SizeArgument n, FortranInt i, FortranInt j, const ArrayDescriptor& d,
              int position, const char* x)
   {

@@ -15,7 +15,7 @@
 #include "blacs.hpp"
 
 // ScaLAPACK and BLACS have no headers. PB_Cwarn and PB_Cabort are C functions of ScaLAPACK, which a
-// program that has only BLACS lacks. A C++ program may have neither.
+// program with only BLACS lacks. A C++ program may have neither library.
 using cubist::detail::FortranInt;
 
 extern "C" {
@@ -40,8 +40,8 @@ namespace
   std::abort();
 }
 
-/// A routine of the program's BLACS, which may have been loaded after this library. A program that
-/// calls cubist::pgemm alone needs none.
+/// Returns a routine of the program's BLACS, which may have been loaded after this library. A
+/// program that only calls cubist::pgemm needs none.
 template <class F>
 F* blacs_routine(F* linked, const char* name)
 {
@@ -54,7 +54,7 @@ F* blacs_routine(F* linked, const char* name)
   end_job();
 }
 
-/// CUBIST_PBLAS. An unknown value is an error, since it may be a misspelt "off".
+/// Returns CUBIST_PBLAS. An unknown value is an error, because it may be a misspelt "off".
 std::string_view setting()
 {
   static const std::string_view value = []() -> std::string_view {
@@ -63,7 +63,7 @@ std::string_view setting()
     for (const std::string_view known : {"", "on", "off", "all", "verbose"})
       if (given == known) return given;
     std::fprintf(stderr,
-                 "cubist: got CUBIST_PBLAS=%s, which is no setting, so it is unknown who is to "
+                 "cubist: got CUBIST_PBLAS=%s, which is not a setting, so it is unknown who is to "
                  "compute; use on, off, all or verbose\n",
                  text);
     end_job();
@@ -71,7 +71,7 @@ std::string_view setting()
   return value;
 }
 
-/// A variable that has a number, if it is set.
+/// Returns the number in an environment variable, if it is set.
 std::optional<double> number_of(const char* variable)
 {
   const char* const text = std::getenv(variable);
@@ -79,10 +79,11 @@ std::optional<double> number_of(const char* variable)
   char* end = nullptr;
   const double number = std::strtod(text, &end);
   if (*end == '\0' && number >= 0) return number;
-  std::fprintf(stderr,
-               "cubist: got %s=%s, which is no number from 0 on, so it cannot be obeyed; give a "
-               "number, or unset the variable\n",
-               variable, text);
+  std::fprintf(
+      stderr,
+      "cubist: got %s=%s, which is not a number of at least 0, so it cannot be used; give a "
+      "number, or unset the variable\n",
+      variable, text);
   end_job();
 }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the library needs of the program's ScaLAPACK: the grid and the communicator of a BLACS
-// context, the report of wrong arguments, and the routines that it replaces. And the environment:
+// What the library needs from the program's ScaLAPACK: the grid and the communicator of a BLACS
+// context, the report of wrong arguments, and the routines that it replaces. It also reads the
+// environment:
 //
 //   CUBIST_PBLAS=off        every call goes to ScaLAPACK's own routine
 //   CUBIST_PBLAS=all        no call is left to ScaLAPACK because it is small
 //   CUBIST_PBLAS=verbose    process (0, 0) prints what each call has computed, how, and its time
 //   CUBIST_PBLAS_KEEP=0.5   how much workspace is kept between calls, as a fraction of the matrices
 //   CUBIST_PBLAS_TIME_LIMIT=SECONDS
-//                           the first call on a context waits no longer for other processes
+//                           the longest that the first call on a context waits for others
 
 #include <chrono>
 #include <optional>
@@ -23,21 +24,22 @@ namespace cubist_pblas
 
 using cubist::detail::FortranInt;
 
-/// Whether CUBIST_PBLAS is off, and whether it is verbose.
+/// Whether CUBIST_PBLAS is off.
 [[nodiscard]] bool is_off();
+/// Whether CUBIST_PBLAS is verbose.
 [[nodiscard]] bool is_verbose();
 /// Whether CUBIST_PBLAS is all.
 [[nodiscard]] bool computes_all();
-/// CUBIST_PBLAS_KEEP: PgemmOptions::kept.
+/// Returns PgemmOptions::kept from CUBIST_PBLAS_KEEP, if it is set.
 [[nodiscard]] std::optional<double> kept_fraction();
-/// CUBIST_PBLAS_TIME_LIMIT.
+/// Returns CUBIST_PBLAS_TIME_LIMIT, if it is set.
 [[nodiscard]] std::optional<std::chrono::duration<double>> time_limit();
 
-/// The next definition of a symbol after this library's, under the names that compilers give it:
-/// ScaLAPACK's own routine. Without one, prints that, and ends the job.
-/// @param name as in Fortran: "pdgemm"
+/// Returns ScaLAPACK's own routine: the next definition of the symbol after this library's, under
+/// any of the names that compilers give it. If there is none, prints that and ends the job.
+/// @param name its name as in Fortran: "pdgemm"
 [[nodiscard]] void* next_routine(const char* name);
-/// The same, or null without one.
+/// Returns ScaLAPACK's own routine, or null if there is none.
 [[nodiscard]] void* find_next_routine(const char* name);
 
 [[nodiscard]] cubist::detail::ContextGrid grid_of(FortranInt context);
@@ -47,7 +49,7 @@ using cubist::detail::FortranInt;
 /// job.
 void report(FortranInt context, const char* routine, const cubist::detail::ArgumentCheck& wrong);
 
-/// Prints the message, and ends the job.
+/// Prints the message and ends the job.
 [[noreturn]] void fail(FortranInt context, const char* routine, const char* message);
 
 }  // namespace cubist_pblas

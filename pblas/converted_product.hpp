@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Computes C = alpha op(A) op(B) + beta C of block-cyclic matrices, by any scheme on any mesh:
+// Computes C = alpha op(A) op(B) + beta C for block-cyclic matrices, with any scheme on any mesh:
 //
 //   1. op(A) is converted to the scheme's X (M, K), op(B) to its W (K, N);
 //   2. Y = X W;
-//   3. C = alpha Y + beta C is converted back.
+//   3. Y is converted back: C = alpha Y + beta C.
 //
-// X, W and Y have their indices in the order that needs the fewest messages (ordered_product.hpp).
+// The indices of X, W and Y are in the order that needs the fewest messages (ordered_product.hpp).
 //
-// The planner predicts the product on every mesh; the time of the conversions, from the elements
-// that they send, is added for the fastest ones.
+// The planner predicts the time of the product on every mesh. For the fastest ones, it adds the
+// time of the conversions, which follows from the elements that they send.
 //
 // Memory: X, W and Y, and what the scheme gathers. What is not kept for the next call is freed.
-// Words: those of the scheme and of the conversions.
+// Elements sent: those of the scheme and of the conversions.
 
 #include <algorithm>
 #include <cstddef>
@@ -48,8 +48,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The schemes that are considered for a single product. Either C stays, or the matrices are cut
-/// along three axes, of which one or two may have a single rank.
+/// The schemes that are considered for a single product. Either C stays in place, or the matrices
+/// are cut along three axes, of which one or two may have a single rank.
 using ProductSchemes = Schemes<Summa2D, Grid3D>;
 
 /// A product on a mesh of one scheme, for any scheme.
@@ -59,7 +59,7 @@ class ConvertedProduct : public PlannedProduct
  public:
   static constexpr std::size_t scalar_bytes = sizeof(T);
 
-  /// All ranks of the world call it; those outside of a grid have no array.
+  /// Computes the product. All ranks of the world call it; those outside the grid have no array.
   virtual void run(MpiCommunicator& world, T alpha, LocalArray<const T> a, LocalArray<const T> b,
                    T beta, LocalArray<T> c, PgemmReport& report) = 0;
 };
@@ -80,7 +80,7 @@ class SchemeProduct final : public ConvertedProduct<T>
   {
     if (!mesh.active()) return;
     product_.emplace(mesh, call.size, Gathered::again, method);
-    product_->release_workspace();  // the buffers of gradients are never used
+    product_->release_workspace();  // buffers for gradients are never used
   }
 
   void run(MpiCommunicator& world, T alpha, LocalArray<const T> a, LocalArray<const T> b, T beta,
@@ -135,14 +135,15 @@ class SchemeProduct final : public ConvertedProduct<T>
   ProductSize size_;
   OrderedProduct matrices_;
   Mesh mesh_;
-  std::optional<typename Matmul::Input> x_;  // what is not kept is made again by the next call
+  std::optional<typename Matmul::Input> x_;  // the next call makes what is not kept
   std::optional<typename Matmul::Weight> w_;
   std::optional<typename Matmul::Output> y_;
   std::optional<Matmul> product_;
 };
 
-/// The seconds of the conversions of A, B and C for a scheme on a mesh. Elements that leave a node
-/// go through its link, and every rank packs or copies the elements that it exchanges.
+/// Returns the predicted seconds of the conversions of A, B and C for a scheme on a mesh. Elements
+/// that leave a node go through its link, and every rank packs or copies the elements that it
+/// exchanges.
 template <SchemeType S>
 [[nodiscard]] double conversion_seconds(const typename S::Axes::Array& extents,
                                         const ProductArguments& call, std::size_t scalar_bytes,
@@ -176,12 +177,12 @@ struct ConvertedPlan
   [[nodiscard]] double seconds() const { return product.seconds() + conversion; }
 };
 
-/// The scheme and mesh that are predicted to take the least time, conversions included.
+/// Returns the scheme and mesh that are predicted to be the fastest, conversions included.
 template <Scalar T>
 [[nodiscard]] ConvertedPlan plan_product(const ProductArguments& call, int ranks,
                                          const Machine& machine)
 {
-  constexpr std::size_t counted = 12;  // fastest products with predicted conversions
+  constexpr std::size_t counted = 12;  // the fastest products, for which conversions are predicted
   const PlanOptions options{.scalar_bytes = sizeof(T),
                             .training = false,
                             .gathered = Gathered::again,

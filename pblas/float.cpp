@@ -6,7 +6,7 @@
 
 CUBIST_PBLAS_FUNCTIONS(float)
 
-// A scalar that is as large as an integer.
+// A scalar of the same size as an integer.
 using AsLarge =
     std::conditional_t<sizeof(cubist_pblas::FortranInt) == sizeof(float), float, double>;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The part of a sub-matrix that a rank has, and the checks of the arguments that describe it.
+// The part of a sub-matrix that a rank has, and checks of the arguments that describe it.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The elements of a sub-matrix of C that a rank has: consecutive rows and columns of its array.
+/// The elements of a sub-matrix that a rank has: consecutive rows and columns of its array.
 struct LocalPart
 {
   std::size_t row = 0;
@@ -31,7 +31,7 @@ struct LocalPart
   Shape shape;
 };
 
-/// The rows and the columns of a sub-matrix that a process of the grid has.
+/// Returns the rows and the columns of a sub-matrix that a process of the grid has.
 [[nodiscard]] inline std::pair<IndexSet, IndexSet> local_sets(const SubMatrixPlace& x, Shape shape,
                                                               int rank)
 {
@@ -40,8 +40,8 @@ struct LocalPart
           set_of(col_sets(x.layout), grid.col(rank)).window(x.j, shape.cols)};
 }
 
-/// The indices of a sub-matrix that a part of the grid copies: those that it has, or its share of
-/// them if every part has all.
+/// Returns the indices of a sub-matrix that a part of the grid copies: those that it has, or its
+/// share of them if every part has all.
 [[nodiscard]] inline IndexSet share_of(const std::vector<IndexSet>& sets, int part, int parts,
                                        std::size_t begin, std::size_t size)
 {
@@ -59,7 +59,8 @@ struct LocalPart
   return {rows.first_position(), cols.first_position(), {rows.size(), cols.size()}};
 }
 
-/// The rows and columns of the sub-matrix that a part of the local array has, which count from 0.
+/// Returns the rows and columns of the sub-matrix that a part of the local array has, counted from
+/// 0.
 [[nodiscard]] inline std::pair<std::vector<std::size_t>, std::vector<std::size_t>>
 indices_of(const SubMatrixPlace& x, Shape shape, const LocalPart& part, int rank)
 {
@@ -73,20 +74,21 @@ indices_of(const SubMatrixPlace& x, Shape shape, const LocalPart& part, int rank
 }
 
 /// @param uses whether the elements are read or written
-/// @throws ArgumentError, MeshError, ShapeError unless the matrix is a right one, on this rank
-/// alone for what it alone knows
+/// @throws ArgumentError, MeshError, ShapeError unless the matrix is right; on this rank alone for
+/// what only this rank knows
 template <class T>
 void require_block_cyclic(const char* name, const BlockCyclicMatrix<T>& x, Shape shape, bool uses,
                           int rank, int ranks)
 {
   const Distribution d{x.place, shape, name};
   require_ranks(d, ranks, name);
-  require<ArgumentError>(x.place.layout.order == StorageOrder::column_major, "got ", name,
-                         " with row-major arrays, which are not ScaLAPACK's; pass the transposes");
+  require<ArgumentError>(
+      x.place.layout.order == StorageOrder::column_major, "got ", name,
+      " with row-major arrays, but ScaLAPACK's are column-major; pass the transposes");
   require_array(d, rank, 0, LocalArray<T>{x.data, x.ld}, name, uses);
 }
 
-/// The elements of an array that belong to both parts.
+/// Returns the elements of an array that belong to both parts.
 [[nodiscard]] inline LocalPart common_part(const LocalPart& x, const LocalPart& y)
 {
   const auto size = [](std::size_t i, std::size_t m, std::size_t j, std::size_t n) {
@@ -100,8 +102,8 @@ void require_block_cyclic(const char* name, const BlockCyclicMatrix<T>& x, Shape
            size(x.col, x.shape.cols, y.col, y.shape.cols)}};
 }
 
-/// @throws ArgumentError, on this rank alone, if `overlaps(part)`, which is asked where C and A
-/// have elements in common in the same array, says that C would overwrite elements of A
+/// @throws ArgumentError, on this rank alone, if C would overwrite elements of A. If C and A share
+/// a part of one array, `overlaps(part)` tells whether it would.
 /// @param written the name of C
 template <class T, class U, class F>
 void require_apart(const char* name, const BlockCyclicMatrix<T>& a, Shape of_a, const char* written,
@@ -115,7 +117,7 @@ void require_apart(const char* name, const BlockCyclicMatrix<T>& a, Shape of_a, 
                          "sub-matrices without an element in common");
 }
 
-/// For a product, which reads all of A for each element of C.
+/// Checks a product, which reads all of A.
 template <class T>
 void require_apart(const char* name, const BlockCyclicMatrix<const T>& a, Shape of_a,
                    const BlockCyclicMatrix<T>& c, Shape of_c, int rank)
@@ -123,8 +125,8 @@ void require_apart(const char* name, const BlockCyclicMatrix<const T>& a, Shape 
   require_apart(name, a, of_a, "C", c, of_c, rank, [](const LocalPart&) { return true; });
 }
 
-/// For a product that accesses one triangle of A, which has n rows, or of C. The elements of the
-/// other triangle may be in both.
+/// Checks a product that accesses only one triangle of A, which has n rows, or of C. The other
+/// triangle may share elements with the other matrix.
 /// @param t the matrix of which a triangle is accessed, A or C  @param other the other one
 template <class T, class U>
 void require_apart_from_triangle(const char* name, Triangle triangle, const BlockCyclicMatrix<T>& t,
@@ -133,14 +135,14 @@ void require_apart_from_triangle(const char* name, Triangle triangle, const Bloc
 {
   require_apart(name, t, {n, n}, written, other, of_other, rank, [&](const LocalPart& part) {
     const auto [rows, cols] = indices_of(t.place, {n, n}, part, rank);
-    // The corner that is farthest inside of the triangle.
+    // Look at the corner that is farthest inside the triangle.
     return triangle == Triangle::lower ? rows.back() >= cols.front() : rows.front() <= cols.back();
   });
 }
 
-/// For a sum, which reads an element of A for one element of C. The two may be the same element,
-/// unless ScaLAPACK gets that wrong: p?tradd scales C before it reads A. An element that the sum
-/// does not read or does not write may be in both sub-matrices.
+/// Checks a sum, which reads one element of A for each element of C. The two may be the same
+/// element, except where ScaLAPACK gets that wrong: p?tradd scales C before it reads A. An element
+/// that the sum does not read or does not write may be in both sub-matrices.
 /// @param which the elements of C that are written
 template <class T>
 void require_apart_in_sum(Op op, MatrixPart which, const BlockCyclicMatrix<const T>& a, T beta,
@@ -157,7 +159,8 @@ void require_apart_in_sum(Op op, MatrixPart which, const BlockCyclicMatrix<const
     for (std::size_t col = 0; col < part.shape.cols; ++col)
       for (std::size_t row = 0; row < part.shape.rows; ++row)
       {
-        // The element of C that the sum writes here, and the one for which it reads A here.
+        // (i, j) is the element of C that the sum writes here, (to_i, to_j) the one for which it
+        // reads A here.
         const std::size_t i = c_rows[row];
         const std::size_t j = c_cols[col];
         const std::size_t to_i = op == Op::none ? a_rows[row] : a_cols[col];
@@ -170,7 +173,7 @@ void require_apart_in_sum(Op op, MatrixPart which, const BlockCyclicMatrix<const
   require_apart("A", a, op_shape(op, of_c), "C", c, of_c, rank, overlaps);
 }
 
-/// C = beta C
+/// Computes C = beta C.
 template <Scalar T>
 void scale_local(T beta, const LocalPart& part, LocalArray<T> c)
 {

@@ -3,7 +3,7 @@
 
 // Sorts the indices of a product's matrices so that conversions need fewer messages.
 //
-// C = op(A) op(B) stays the same if the rows of op(A) and C are permuted in the same way, or the
+// C = op(A) op(B) stays true if the rows of op(A) and C are permuted in the same way, or the
 // columns of op(B) and C, or the inner indices of op(A) and op(B). If both matrices of a dimension
 // have the same indices on the same parts of their grids, the dimension is ordered by part:
 //
@@ -11,9 +11,9 @@
 //   ordered by part    part 0: 0 1 2 3    part 1: 4 5 6 7
 //
 // Then each part has an interval, in the order of its local array. A scheme that cuts the dimension
-// into as many blocks finds them where they are needed, up to elements at the edges of uneven
-// parts. So if a product runs on the grid of the program, by a scheme that keeps C in place, its
-// conversions send nothing. In the natural order they would send almost every element.
+// into as many blocks finds them where it needs them, except for elements at the edges of uneven
+// parts. So if a product runs on the program's grid, with a scheme that keeps C in place, its
+// conversions send nothing. In the natural order, they would send almost every element.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +31,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// For each part of a dimension, its indices in the order by part.
+/// Returns, for each part of a dimension, its indices in the order by part.
 [[nodiscard]] inline std::vector<IndexSet> ordered_by_part(const std::vector<IndexSet>& parts)
 {
   std::vector<IndexSet> ordered;
@@ -62,8 +62,8 @@ inline void order_by_part(std::vector<IndexSet>& a, std::vector<IndexSet>& b)
   b = ordered_by_part(b);
 }
 
-/// The three matrices of a product as they are stored, with every dimension ordered by part that
-/// can be.
+/// The three matrices of a product as they are stored. Every dimension that can be ordered by part
+/// is.
 struct OrderedProduct
 {
   Distribution a;
@@ -85,12 +85,12 @@ struct OrderedProduct
   }
 
  private:
-  /// The rows and columns of op of a sub-matrix, by the parts of the grid that have them.
+  /// The rows and columns of op of a sub-matrix, for each part of the grid.
   struct OpOfMatrix
   {
     Op op;
     BlockCyclic layout;
-    Shape shape;  // of the sub-matrix
+    Shape shape;  // the shape of the sub-matrix
     std::vector<IndexSet> rows;
     std::vector<IndexSet> cols;
 

@@ -40,7 +40,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The machine of the options, with the cores and nodes of these ranks.
+/// Returns the machine of the options, with the cores and nodes of these ranks.
 [[nodiscard]] inline Machine machine_here(const PgemmOptions& options, const PblasSession& session)
 {
   Machine machine = options.machine;
@@ -60,8 +60,8 @@ namespace detail
   return shares && options.method != Method::collectives;
 }
 
-/// The most bytes of workspace that so many ranks keep.
-/// @param fraction of the matrices, unless the options say another one
+/// Returns the most bytes of workspace that `of_ranks` ranks keep.
+/// @param fraction the part of the matrices' size, unless the options give another
 [[nodiscard]] inline std::size_t most_kept(PblasSession& session, const PgemmOptions& options,
                                            double fraction, int of_ranks)
 {
@@ -83,8 +83,8 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
 {
   auto& world = session.world();
   require<ArgumentError>(!options.kept || *options.kept >= 0, "got ", options.kept.value_or(0),
-                         " as the fraction of workspace that is kept, which is no amount of "
-                         "memory; use 0 to keep nothing");
+                         " as the fraction of workspace that is kept, but it must be at least 0; "
+                         "use 0 to keep nothing");
   if (shares_memory(session, options))
   {
     auto& product = session.products().template find<SharedProduct<T>>(call, [&] {

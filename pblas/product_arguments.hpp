@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The arguments of a product of block-cyclic matrices on which a plan depends.
+// The arguments on which the plan of a product of block-cyclic matrices depends.
 
 #include <cstddef>
 
@@ -13,7 +13,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// C (m, n) = op(A) op(B), of scalars of one type.
+/// The product C (m, n) = op(A) op(B), whose matrices have scalars of one type.
 struct ProductArguments
 {
   Op op_a = Op::none;
@@ -22,10 +22,11 @@ struct ProductArguments
   SubMatrixPlace a;
   SubMatrixPlace b;
   SubMatrixPlace c;
-  /// What is computed of C; with a triangle op(B) is the transpose or adjoint of op(A).
+  /// The part of C that is computed. If it is a triangle, op(B) is the transpose or adjoint of
+  /// op(A).
   MatrixPart part = MatrixPart::all;
 
-  /// The elements of the sub-matrices A, B and C.
+  /// The number of elements of the sub-matrices A, B and C.
   [[nodiscard]] constexpr std::size_t elements() const
   {
     return size.m * size.k + size.k * size.n + size.m * size.n;

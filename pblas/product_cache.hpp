@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Keeps the plans of the products of a communicator for later calls with the same sizes and
-// layouts: those that were used last, up to a limit. All ranks make and drop the same plans.
+// Keeps a communicator's plans of products for later calls with the same sizes and layouts: the
+// most recently used plans, up to a limit. All ranks make and drop the same plans.
 
 #include <algorithm>
 #include <chrono>
@@ -19,7 +19,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Adds the seconds that f takes.
+/// Calls f, and adds the seconds that it takes to `seconds`.
 template <class F>
 void time_into(double& seconds, F f)
 {
@@ -32,9 +32,9 @@ class PlannedProduct
 {
  public:
   virtual ~PlannedProduct() = default;
-  /// The algorithm that was chosen and its workspace, for a report to the user after a call.
+  /// Returns the chosen algorithm and its workspace as text, for a report to the user after a call.
   [[nodiscard]] virtual std::string text() const = 0;
-  /// Frees its workspace on this rank, except for at most `limit` bytes, and returns how much it
+  /// Frees its workspace on this rank, except for at most `limit` bytes, and returns how many it
   /// keeps.
   [[nodiscard]] virtual std::size_t keep(std::size_t /*limit*/) { return 0; }
 };
@@ -42,10 +42,10 @@ class PlannedProduct
 class ProductCache
 {
  public:
-  static constexpr std::size_t most = 32;  ///< plans
+  static constexpr std::size_t most = 32;  ///< the most plans
 
-  /// The plan of a call; `make` makes one that the cache does not have.
-  /// @tparam P a PlannedProduct; the one type of plans for its scalar, of P::scalar_bytes
+  /// Returns the plan of a call. If the cache has none, `make` makes it.
+  /// @tparam P a PlannedProduct with P::scalar_bytes; each P belongs to one scalar
   template <class P, class Make>
   [[nodiscard]] P& find(const ProductArguments& call, Make make)
   {
@@ -64,7 +64,7 @@ class ProductCache
     return product;
   }
 
-  /// A mesh that several plans use, as communicators are few.
+  /// Returns a mesh. Several plans share it, because communicators are a scarce resource.
   template <class M, class Make>
   [[nodiscard]] M& mesh(const std::string& scheme, const std::vector<int>& extents, Make make)
   {
@@ -74,17 +74,17 @@ class ProductCache
   }
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
-  /// Bytes of A, B and C in the largest of the calls, on all ranks together.
+  /// The bytes of A, B and C in the largest of the calls, on all ranks together.
   [[nodiscard]] std::size_t operand_bytes() const
   {
     std::size_t largest = 0;
     for (const auto& entry : entries_) largest = std::max(largest, entry.operand_bytes);
     return largest;
   }
-  /// Whether the last call was not the first one of its plan.
+  /// Whether the last call used a plan that an earlier call had made.
   [[nodiscard]] bool repeats() const { return !entries_.empty() && entries_.front().repeats; }
-  /// Keeps at most `limit` bytes of workspace on this rank, first that of the last call. Returns
-  /// how much it keeps.
+  /// Keeps at most `limit` bytes of workspace on this rank, that of recent calls first. Returns how
+  /// many it keeps.
   std::size_t keep(std::size_t limit)
   {
     std::size_t kept = 0;
@@ -103,7 +103,7 @@ class ProductCache
   };
 
   std::map<std::pair<std::string, std::vector<int>>, std::shared_ptr<void>> meshes_;
-  std::list<Entry> entries_;  // the last one that was used first
+  std::list<Entry> entries_;  // the most recently used one first
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -2,14 +2,14 @@
 #pragma once
 
 // Copies a sub-matrix, or a trapezoid of it, from the process grid of one context to that of
-// another one, as ScaLAPACK's p?gemr2d and p?trmr2d do:
+// another, like ScaLAPACK's p?gemr2d and p?trmr2d:
 //
 //   A (m, n) block-cyclic on some processes  ->  B (m, n) block-cyclic on some processes
 //
-// All processes of a third context call it, of which the grids have some each. A process outside of
-// a grid knows nothing of its matrix, so all gather what each knows: 22 integers a process. Then it
-// is one conversion (foreign/convert.hpp), which sends each element at most once, or in shared
-// memory none. A trapezoid that begins with whole rows or columns is two conversions.
+// All processes of a third context, which contains both grids, call it. A process outside a grid
+// knows nothing about its matrix, so all processes gather what each knows: 22 integers per process.
+// The rest is one conversion (foreign/convert.hpp), which sends each element at most once, or none
+// in shared memory. A trapezoid that begins with whole rows or columns takes two conversions.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,12 +37,12 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What a process knows of one matrix: nothing outside of its grid.
+/// What a process knows about one matrix: nothing if it is outside the grid.
 template <class T>
 struct GridMatrix
 {
   T* data = nullptr;
-  FortranInt row = 0;  // of the sub-matrix, from 0
+  FortranInt row = 0;  // where the sub-matrix begins, counted from 0
   FortranInt col = 0;
   ArrayDescriptor descriptor;
   ContextGrid grid;
@@ -53,7 +53,7 @@ struct GridMatrix
   {
     return grid.row >= 0 && grid.col >= 0 && grid.row < grid.rows && grid.col < grid.cols;
   }
-  /// The number of this process in its grid, or -1, and what the others have to know.
+  /// Appends the number of this process in its grid, or -1, and what the others have to know.
   void append_to(std::vector<std::int64_t>& all) const
   {
     if (!is_inside()) return all.resize(all.size() + numbers, -1);
@@ -65,10 +65,10 @@ struct GridMatrix
   }
 };
 
-/// The distribution of a sub-matrix, from what all processes know.
+/// Returns the distribution of a matrix, from what all processes know.
 /// @param at where it begins in the numbers of a process  @param stride from one process to the
 /// next
-/// @throws ArgumentError if no process is in the grid, or for wrong integers
+/// @throws ArgumentError if no process is in the grid, or if integers are wrong
 [[nodiscard]] inline Distribution distribution_of(const std::vector<std::int64_t>& all,
                                                   std::size_t at, std::size_t stride,
                                                   const char* name)
@@ -81,13 +81,13 @@ struct GridMatrix
     if (all[k] >= 0 && known == nullptr) known = all.data() + k;
   }
   require<ArgumentError>(known != nullptr, "got ", name,
-                         " on a context of which no process has called, so it has no elements; "
+                         " on a context from which no process has called, so it has no elements; "
                          "call from all processes of both grids");
   const std::int64_t* const x = known;
   for (const int k : {3, 4, 5, 6, 9, 10})
     require<ArgumentError>(x[k] >= 0, "got ", name, " with ", x[k],
-                           " in its descriptor or as an index, which counts nothing; use the "
-                           "numbers of ScaLAPACK's descinit");
+                           " in its descriptor or as an index, but these cannot be negative; use "
+                           "the numbers of ScaLAPACK's descinit");
   const auto size = [&](int k) { return static_cast<std::size_t>(x[k]); };
   const auto number = [&](int k) { return static_cast<int>(x[k]); };
   const Distribution whole{BlockCyclic{.shape = {size(3), size(4)},
@@ -99,7 +99,7 @@ struct GridMatrix
   return whole.on_ranks(std::move(processes));
 }
 
-/// B = A for a part, of the sub-matrices of this shape that begin where the matrices say.
+/// Computes B = A in a part of the sub-matrices of this shape; the matrices say where these begin.
 /// @param is_strict whether the diagonal is left out
 template <PblasScalar T>
 void redistribute_between(const boost::mpi::communicator& comm, Shape shape, MatrixPart part,

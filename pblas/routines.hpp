@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The routines of the PBLAS for one scalar: they check their arguments as ScaLAPACK does, and call
+// The routines of the PBLAS for one scalar. They check their arguments as ScaLAPACK does, and call
 // cubist's functions on the communicator of the context.
 //
-// Indices and sizes are Fortran's: pointers to integers that count from 1, of 32 bits, or of
-// 64 in libcubist_pblas64. Where a matrix is
-// read, the context is that of A.
+// Indices and sizes are Fortran's: pointers to integers of 32 bits, or of 64 in libcubist_pblas64.
+// Indices count from 1. The context is that of A, except in p?gemr2d and p?trmr2d, which get one.
 
 #include <algorithm>
 #include <cctype>
@@ -37,7 +36,7 @@ using cubist::detail::ArgumentCheck;
 using cubist::detail::ArrayDescriptor;
 using cubist::detail::ContextGrid;
 
-/// A matrix of an argument list: its array, the indices and the descriptor.
+/// A matrix in an argument list: its array, indices and descriptor.
 template <class T>
 struct MatrixArgument
 {
@@ -51,7 +50,7 @@ struct MatrixArgument
   {
   }
 
-  /// @pre the arguments passed the checks
+  /// @pre the arguments have passed the checks
   [[nodiscard]] cubist::BlockCyclicMatrix<T> on(const ContextGrid& grid) const
   {
     return {{descriptor.layout({grid.rows, grid.cols}), static_cast<std::size_t>(row),
@@ -61,7 +60,7 @@ struct MatrixArgument
   }
 
   T* array;
-  FortranInt row;  // from 0 on
+  FortranInt row;  // counted from 0
   FortranInt col;
   ArrayDescriptor descriptor;
 };
@@ -82,7 +81,7 @@ inline cubist::Shape shape_of(FortranInt m, FortranInt n)
   return {static_cast<std::size_t>(m), static_cast<std::size_t>(n)};
 }
 
-/// Runs f(report), and prints the report if that is wanted.
+/// Runs f(report), and prints the report if CUBIST_PBLAS is verbose.
 template <class F>
 void compute(const ContextGrid& grid, const char* routine, const std::string& what, F f)
 try
@@ -101,7 +100,7 @@ catch (const std::exception& e)
   fail(grid.context, routine, e.what());
 }
 
-/// C = beta C for this process's elements: alpha is 0, and nothing is exchanged.
+/// Computes C = beta C for this process's elements, for a call whose alpha is 0. Sends nothing.
 template <class T>
 void scale(const char* routine, const std::string& what, T beta, const MatrixArgument<T>& c,
            const ContextGrid& grid, cubist::Shape shape)
@@ -154,9 +153,9 @@ void gemm(const char* routine, const char* trans_a, const char* trans_b, const F
   });
 }
 
-/// C = alpha op(A) + beta C, or a trapezoid of it, for an `op` that is known.
-/// @param at_m the position of m, which n follows, in an argument list that has A's descriptor at
-/// `at_a` and C's at `at_a` + 5
+/// Computes C = alpha op(A) + beta C, or a trapezoid of it, once `op` is known.
+/// @param at_m the position of m in the argument list; n follows it
+/// @param at_a the position of A's descriptor; C's is at `at_a` + 5
 template <class T>
 struct Sum
 {
@@ -246,7 +245,7 @@ inline void check_letters(ArgumentCheck& checks, std::initializer_list<LetterChe
     if (checks.info() == 0) checks.check_letter(upper_case(value), allowed, name, position++);
 }
 
-/// The text of a call for CUBIST_PBLAS=verbose.
+/// Returns the text of a call for CUBIST_PBLAS=verbose.
 inline std::string text_of(std::initializer_list<const char*> letters,
                            std::initializer_list<FortranInt> sizes)
 {
@@ -289,7 +288,7 @@ void symm(const char* routine, Symmetry symmetry, const char* side, const char* 
   });
 }
 
-/// p?trmm, or p?trsm if `solves`.
+/// Runs p?trmm, or p?trsm if `solves`.
 template <class T>
 void triangular(const char* routine, bool solves, const char* side, const char* uplo,
                 const char* trans, const char* diag, const FortranInt* m, const FortranInt* n,
@@ -322,8 +321,8 @@ void triangular(const char* routine, bool solves, const char* side, const char* 
   });
 }
 
-/// p?syrk, or p?herk, whose factors are real.
-/// @param allowed letters of TRANS
+/// Runs p?syrk, or p?herk, whose alpha and beta are real.
+/// @param allowed the letters that TRANS may be
 template <class T, class R>
 void syrk(const char* routine, Symmetry symmetry, const char* allowed, const char* uplo,
           const char* trans, const FortranInt* n, const FortranInt* k, const R* alpha,
@@ -352,8 +351,8 @@ void syrk(const char* routine, Symmetry symmetry, const char* allowed, const cha
   });
 }
 
-/// p?gemr2d, or p?trmr2d with a trapezoid.
-/// @param E the type of the elements in the program, as large as T, of which they are bits here
+/// Runs p?gemr2d, or p?trmr2d if `uplo` is not null.
+/// @tparam E the type of the program's elements, whose bits are copied as a T of the same size
 template <class T, class E>
 void gemr2d(const char* routine, const char* uplo, const char* diag, const FortranInt* m,
             const FortranInt* n, const MatrixArgument<const E>& a, const MatrixArgument<E>& b,
@@ -389,14 +388,14 @@ class OwnRoutine
   {
   }
 
-  /// The routine, or null if this library computes the call.
-  /// @param descriptor of a matrix of the call
+  /// Returns ScaLAPACK's routine, or null if this library computes the call.
+  /// @param descriptor that of a matrix of the call
   /// @param meets whether the processes of the context exchange anything in the call
   [[nodiscard]] F* of_call(const FortranInt* descriptor, bool meets)
   {
     return on_context(descriptor[1], meets);
   }
-  /// The same for a product, which may be left to ScaLAPACK.
+  /// Returns ScaLAPACK's routine for a product, or null if this library computes it.
   [[nodiscard]] F* of_product(const FortranInt* descriptor, bool meets, const ProductCall& call,
                               FortranInt small)
   {
@@ -458,8 +457,8 @@ template <class T, class... Sizes>
 
 using cubist_pblas::FortranInt;
 
-// The symbols of a routine under the names that Fortran compilers give it. `lower` and `upper` are
-// its name.
+// Defines a routine under all names that Fortran compilers give it. `lower` and `upper` are its
+// name.
 #define CUBIST_PBLAS_NAMES(lower, upper, parameters)                                               \
   [[gnu::visibility("default"), gnu::alias(#lower "_")]] void lower parameters;                    \
   [[gnu::visibility("default"), gnu::alias(#lower "_")]] void lower##__ parameters;                \
@@ -591,7 +590,7 @@ using cubist_pblas::FortranInt;
                       const FortranInt*, T*, const FortranInt*, const FortranInt*,                 \
                       const FortranInt*))
 
-// p?syrk and p?herk; R is the type of their factors
+// p?syrk and p?herk; R is the type of alpha and beta
 #define CUBIST_PBLAS_SYRK(T, R, lower, upper, symmetry, allowed)                                   \
   [[gnu::visibility("default")]] void lower##_(                                                    \
       const char* uplo, const char* trans, const FortranInt* n, const FortranInt* k,               \
@@ -613,7 +612,7 @@ using cubist_pblas::FortranInt;
                       T*, const FortranInt*, const FortranInt*, const FortranInt*))
 
 // p?gemr2d and p?trmr2d, and the C functions Cp?gemr2d and Cp?trmr2d, which ScaLAPACK's routines of
-// Fortran call; T is a scalar that is as large as E, the type of the elements
+// Fortran call; T is a scalar of the same size as E, the type of the elements
 #define CUBIST_PBLAS_GEMR2D(T, E, lower, upper)                                                    \
   [[gnu::visibility("default")]] void C##lower(                                                    \
       FortranInt m, FortranInt n, const E* a, FortranInt ia, FortranInt ja,                        \

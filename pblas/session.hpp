@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The data that products on one communicator of a program share: a duplicate of the communicator
-// with cubist's on top, and the memory that its ranks share. The first call on a communicator makes
-// the session, which ends when the program frees the communicator or finalises MPI. It is an
-// attribute of the communicator, because MPI and BLACS reuse the numbers of freed communicators.
+// The session of a program's communicator: what products on it share, which is a duplicate of the
+// communicator with cubist's on top, and the memory that its ranks share. The first call on a
+// communicator makes the session, which ends when the program frees the communicator or finalises
+// MPI. It is an attribute of the communicator, because MPI and BLACS reuse the numbers of freed
+// communicators.
 
 #include <algorithm>
 #include <array>
@@ -33,7 +34,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The timer slack of this thread within a scope: short sleeps take 50 us longer by default.
+/// RAII: reduces this thread's timer slack, which by default makes short sleeps 50 us longer.
 class ShortSleeps
 {
  public:
@@ -56,7 +57,7 @@ class ShortSleeps
 class PblasSession
 {
  public:
-  /// The session of a communicator. The first call is collective over the communicator.
+  /// Returns the session of a communicator. The first call is collective over the communicator.
   /// @throws CommunicationError unless MPI is initialised and not finalised
   [[nodiscard]] static PblasSession& of(MPI_Comm comm)
   {
@@ -86,11 +87,11 @@ class PblasSession
   }
 
   [[nodiscard]] MpiCommunicator& world() { return *world_; }
-  /// The threads of BLAS that each rank may use while all of them compute.
+  /// The number of BLAS threads that each rank may use while all ranks compute.
   [[nodiscard]] int threads() const { return threads_; }
-  /// The cores of the node of rank 0 that the ranks may run on.
+  /// The number of cores on rank 0's node on which the ranks may run.
   [[nodiscard]] int cores() const { return cores_; }
-  /// The number of ranks on the node of rank 0.
+  /// The number of ranks on rank 0's node.
   [[nodiscard]] int ranks_of_node() const { return ranks_of_node_; }
   /// Memory for the operands of one product.
   [[nodiscard]] SharedBlock& shared() { return shared_; }
@@ -99,8 +100,8 @@ class PblasSession
   [[nodiscard]] ProductCache& products() { return products_; }
 
   /// Runs one call. An error on this rank is announced to the others, which then do not wait for
-  /// it; afterwards the communicator cannot be used for products any more.
-  /// @throws what `f` throws, PeerFailed if another rank has thrown
+  /// it; after that, the communicator cannot be used for products.
+  /// @throws what `f` throws, and PeerFailed if another rank has thrown
   template <class F>
   void run(F f)
   {
@@ -125,8 +126,8 @@ class PblasSession
       : control_{comm, boost::mpi::comm_duplicate}
   {
     MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
-    // There is no helper thread, because the program may have initialised MPI for one thread.
-    // A program may have hundreds of contexts, so they begin with little memory.
+    // There is no helper thread, because the program may have initialised MPI for one thread. A
+    // program may have hundreds of contexts, so each begins with little memory.
     progress_ = std::make_shared<MpiProgress>(control_, false, std::nullopt, 2);
     MPI_Comm node = MPI_COMM_NULL;
     MPI_Comm_split_type(control_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -163,7 +164,8 @@ class PblasSession
     return sessions;
   }
 
-  /// The attribute. MPI_Finalize deletes those of MPI_COMM_SELF first, while communicators exist.
+  /// Returns the key of the attribute. MPI_Finalize deletes the attributes of MPI_COMM_SELF first,
+  /// while communicators still exist.
   static int key()
   {
     static const int number = [] {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Memory that all ranks of a communicator map: a block of the arena of rank 0, which one product
-// after the other uses. The rank that ends a product last returns what is not to be kept to the
-// system. Rank 0 frees the block once all ranks have ended their last product.
+// Memory that all ranks of a communicator map: a block of rank 0's arena, which one product after
+// the other uses. The last rank to end a product returns to the system what is not to be kept. Rank
+// 0 frees the block once all ranks have ended their last product.
 
 #include <algorithm>
 #include <atomic>
@@ -43,8 +43,8 @@ class SharedBlock
     kept_ = std::max(kept_, bytes);
     return data();
   }
-  /// Ends the product on this rank, which uses the block no more.
-  /// @param most the bytes that are kept for the next product; the same on all ranks
+  /// Ends the product on this rank, which no longer uses the block.
+  /// @param most the most bytes to keep for the next product; the same on all ranks
   void end(std::size_t most)
   {
     const bool is_last = header_->leaving.fetch_add(1) + 1 == uses_ * ranks_;
@@ -53,22 +53,22 @@ class SharedBlock
     header_->ended.fetch_add(1);
   }
 
-  /// Keeps the memory for ever: a rank that failed never ends its product.
+  /// Keeps the memory for ever, because a rank that failed never ends its product.
   void abandon() { own_ = nullptr; }
 
-  /// Bytes of the block.
+  /// The bytes of the block.
   [[nodiscard]] std::size_t size() const { return header_ == nullptr ? 0 : bytes_; }
-  /// Bytes that are kept for the next product, on all ranks together.
+  /// The bytes that are kept for the next product, on all ranks together.
   [[nodiscard]] std::size_t kept() const { return kept_; }
 
  private:
   static constexpr std::size_t header_bytes = 4096;
 
-  /// The beginning of the block itself.
+  /// The header, at the beginning of the block.
   struct Header
   {
-    // The numbers of products that ended, counted on each rank: before and after what is not kept
-    // is returned.
+    // Each rank counts a product that it ends twice: before and after memory that is not kept is
+    // returned.
     std::atomic<std::uint64_t> leaving{0};
     std::atomic<std::uint64_t> ended{0};
   };
@@ -97,8 +97,8 @@ class SharedBlock
     header_ = std::launder(reinterpret_cast<Header*>(world.arena(0) + offset[0]));
   }
 
-  /// Waits, on rank 0, until the other ranks have ended, but not for ever, because one may have
-  /// been killed.
+  /// Frees the block. Rank 0 first waits until the other ranks have ended, but not for ever,
+  /// because one may have been killed.
   void free()
   {
     using namespace std::chrono_literals;
@@ -120,7 +120,7 @@ class SharedBlock
   std::size_t kept_ = 0;  // the first bytes of the block, which products have written
   std::uint64_t uses_ = 0;
   std::uint64_t ranks_ = 1;
-  void* own_ = nullptr;  // on rank 0
+  void* own_ = nullptr;  // only on rank 0
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Computes C = alpha op(A) op(B) + beta C of block-cyclic matrices whose ranks share memory.
+// Computes C = alpha op(A) op(B) + beta C for block-cyclic matrices whose ranks share memory.
 //
 //   op(A) (M, K), op(B) (K, N), C (M, N): sub-matrices of block-cyclic matrices, column-major
 //
 //   1. each rank copies its elements of A and B, once, to memory that all ranks map: a panel
 //      (rows, K) of op(A) for each group of rows of C, a panel (K, columns) of op(B) for each group
 //      of columns;
-//   2. each rank multiplies one panel of A by one of B, in one product of BLAS.
+//   2. each rank multiplies one panel of A by one of B, in one call of BLAS.
 //
 // If the groups are the rows and columns of C that the processes of the grid have, each rank
 // multiplies into its own array of C. Indices inside a group may be in any order, so they are in
 // the local order of C, and C is not converted. If that would leave ranks idle or products thin,
 // groups are equal parts of M and N, and K may be cut, too. Each rank then multiplies into shared
-// memory, and afterwards adds up its elements of C. The way with the least predicted time is
+// memory, and afterwards adds up its elements of C. The way that is predicted to be the fastest is
 // chosen.
 //
-// Of a triangle of C, as syrk computes it, a rank multiplies what is inside
-// (foreign/triangular.hpp). Equal parts are those of K then, because those of M and N would be
-// unequal work.
+// If only a triangle of C is computed, as for syrk, a rank multiplies what is inside it
+// (foreign/triangular.hpp). Then only K is cut into equal parts, because equal parts of M and N
+// would be unequal work.
 //
-// If the panels would be larger than a limit, K is cut into slabs, which are multiplied one after
-// the other.
+// If the panels would exceed a limit, K is cut into slabs, which are multiplied one after the
+// other.
 //
-// Memory: A and B once, and in the second way C for each part of K; together on all ranks.
-// Words: none.
+// Memory, on all ranks together: A and B once, and in the second way C for each part of K.
+// Elements sent: none.
 
 #include <algorithm>
 #include <array>
@@ -62,7 +62,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The indices of a dimension of C in groups, each of which is packed.
+/// The groups of indices of a dimension of C, each of them packed.
 using IndexGroups = std::vector<IndexSet>;
 
 /// Groups the indices of a sub-matrix by the part of the grid that has them, in its local order.
@@ -85,7 +85,7 @@ using IndexGroups = std::vector<IndexSet>;
   return groups;
 }
 
-/// The size of the largest group.
+/// Returns the size of the largest group.
 [[nodiscard]] inline std::size_t largest(const IndexGroups& groups)
 {
   std::size_t most = 0;
@@ -93,8 +93,9 @@ using IndexGroups = std::vector<IndexSet>;
   return most;
 }
 
-/// The indices that a set has in common with groups, in the order of the set's memory.
-/// @param stride from one group to the next in the target
+/// Returns the runs of indices that a set shares with groups, in the order of the set's memory; the
+/// set is the source.
+/// @param stride the distance from one group to the next in the target
 [[nodiscard]] inline std::vector<CommonRun> runs_into(const IndexGroups& groups, std::size_t stride,
                                                       const IndexSet& set)
 {
@@ -105,7 +106,7 @@ using IndexGroups = std::vector<IndexSet>;
             [](const CommonRun& a, const CommonRun& b) { return a.source < b.source; });
   return runs;
 }
-/// The same, where the groups are the source.
+/// Returns the runs of indices that a set shares with groups; the groups are the source.
 [[nodiscard]] inline std::vector<CommonRun> runs_from(const IndexGroups& groups, std::size_t stride,
                                                       const IndexSet& set)
 {
@@ -120,8 +121,8 @@ class SharedProduct final : public PlannedProduct
  public:
   static constexpr std::size_t scalar_bytes = sizeof(T);
 
-  /// @param ranks of the communicator  @param cores that they share
-  /// @param limit bytes of the panels, on all ranks together
+  /// @param ranks the number of ranks of the communicator  @param cores the cores that they share
+  /// @param limit the most bytes of the panels, on all ranks together
   SharedProduct(const ProductArguments& call, int rank, int ranks, int cores, std::size_t limit)
       : op_a_{call.op_a},
         op_b_{call.op_b},
@@ -139,7 +140,7 @@ class SharedProduct final : public PlannedProduct
     const std::size_t deepest = std::max(least_depth, limit / sizeof(T) / per_index);
     depth_ = ceil_div(size_.k, ceil_div(size_.k, deepest));
 
-    // A panel of op(A)^T is one of op(A) if the rows and columns of C are in the same groups.
+    // If the rows and columns of C are in the same groups, panels of op(A) serve for op(B), too.
     const bool is_a_twice = part_ != MatrixPart::all && row_groups_ == col_groups_;
     a_ = place_panels(op_a_ == Op::none, row_groups_);
     b_ = is_a_twice ? a_ : place_panels(op_b_ != Op::none, col_groups_);
@@ -173,9 +174,10 @@ class SharedProduct final : public PlannedProduct
     own_col_ = cols.first_position();
   }
 
-  /// Bytes of shared memory that a call uses, on all ranks together; the plan keeps none.
+  /// The bytes of shared memory that a call uses, on all ranks together; the plan keeps none.
   [[nodiscard]] std::size_t shared_bytes() const { return elements_ * sizeof(T); }
-  /// The parts into which m, n and k are cut; empty if each rank multiplies into its own C.
+  /// The number of parts into which m, n and k are cut; empty if each rank multiplies into its own
+  /// C.
   [[nodiscard]] const std::optional<WorkCut>& cut() const { return cut_; }
   [[nodiscard]] std::size_t slabs() const { return slabs_.size(); }
   [[nodiscard]] std::string text() const override
@@ -187,10 +189,10 @@ class SharedProduct final : public PlannedProduct
                  (shared_bytes() + (1U << 20U) - 1) >> 20U, " MiB of workspace"});
   }
 
-  /// All ranks of the world call it; those outside of a grid have no array.
-  /// @param threads of BLAS for each rank, while all of them compute
+  /// Computes the product. All ranks of the world call it; those outside the grid have no array.
+  /// @param threads the number of BLAS threads of each rank, while all ranks compute
   /// @param kept the most bytes that the block keeps for later products
-  /// @throws CommunicationError, on all ranks, where the system has not so much shared memory
+  /// @throws CommunicationError, on all ranks, if the system does not have enough shared memory
   void run(MpiCommunicator& world, SharedBlock& block, std::size_t kept, int threads, T alpha,
            LocalArray<const T> a, LocalArray<const T> b, T beta, LocalArray<T> c,
            PgemmReport& report) const
@@ -204,7 +206,7 @@ class SharedProduct final : public PlannedProduct
     bool first = true;
     for (const auto& slab : slabs_)
     {
-      world.barrier();  // no rank reads the panels of the last slab, or product, any more
+      world.barrier();  // no rank still reads the panels of the last slab or product
       time_into(report.conversion, [&] {
         slab.a.copy(a.data, a.ld, shared + a_.offset, a_.ld, CopyElement{});
         slab.b.copy(b.data, b.ld, shared + b_.offset, b_.ld, CopyElement{});
@@ -232,7 +234,7 @@ class SharedProduct final : public PlannedProduct
   struct Panels
   {
     std::size_t offset = 0;  // the offset of the first panel
-    std::size_t panel = 0;   // elements from one panel to the next: whole columns
+    std::size_t panel = 0;   // the elements from one panel to the next: whole columns
     std::size_t ld = 0;      // the leading dimension of the column-major array of a panel
   };
 
@@ -252,8 +254,7 @@ class SharedProduct final : public PlannedProduct
 
   static constexpr std::size_t least_depth = 256;
 
-  /// Uses the groups that C has, or the cut that is predicted to take the least time, if that is
-  /// less.
+  /// Uses C's groups, or the cut that is predicted to be the fastest if it is faster than these.
   void choose_way(IndexGroups rows, IndexGroups cols, int holders, int ranks, int cores)
   {
     double least = time_in_place(rows, cols, holders, cores);
@@ -274,7 +275,7 @@ class SharedProduct final : public PlannedProduct
     col_groups_ = cut_ ? equal_groups(size_.n, cut_->n) : std::move(cols);
   }
 
-  /// The predicted time if each of `holders` ranks multiplies into its own C.
+  /// Returns the predicted time if each of `holders` ranks multiplies into its own C.
   [[nodiscard]] double time_in_place(const IndexGroups& rows, const IndexGroups& cols, int holders,
                                      int cores) const
   {
@@ -293,8 +294,8 @@ class SharedProduct final : public PlannedProduct
     return std::max(longest, total / std::min(holders, cores));
   }
 
-  /// The predicted time if each worker multiplies a part into shared memory, from which the ranks
-  /// add it to C.
+  /// Returns the predicted time if each worker multiplies a part into shared memory, from which the
+  /// ranks add it to C.
   [[nodiscard]] double time_of(const WorkCut& cut, int ranks, int cores) const
   {
     const ProductSize part{ceil_div(size_.m, cut.m), ceil_div(size_.n, cut.n),
@@ -306,7 +307,7 @@ class SharedProduct final : public PlannedProduct
            GemmRates{}.window * ranks;
   }
 
-  /// The fraction of the elements in some rows and columns of C that is computed, about.
+  /// Returns about which fraction of the elements in some rows and columns of C is computed.
   [[nodiscard]] double share(const IndexSet& rows, const IndexSet& cols) const
   {
     if (part_ == MatrixPart::all) return 1;
@@ -319,7 +320,7 @@ class SharedProduct final : public PlannedProduct
     return part_ == MatrixPart::lower ? lower : 1 - lower;
   }
 
-  /// The predicted time of a product on one core.
+  /// Returns the predicted time of a product on one core.
   [[nodiscard]] double product_time(ProductSize s) const
   {
     constexpr double more_multiplications = ComplexScalar<T> ? 3 : 0;
@@ -357,15 +358,15 @@ class SharedProduct final : public PlannedProduct
             blocks(call.b, op_b_ != Op::none, col_groups_, size_.n, b_)};
   }
 
-  /// Keeps the indices of the rows and columns that this rank computes a part of. Its array is the
-  /// transpose, by rows.
+  /// Keeps the indices of the rows and columns of which this rank computes a part. Its array is
+  /// that of the transpose, by rows.
   void find_indices(const IndexSet& rows, const IndexSet& cols)
   {
     if (part_ != MatrixPart::all) triangle_ = {transposed(part_), indices(cols), indices(rows)};
   }
 
-  /// C^T (columns of group j, rows of group i) = alpha op(B)^T op(A)^T + beta C^T, summed over some
-  /// indices of the slab. Column-major arrays are row-major ones of the transpose.
+  /// Computes C^T (columns of group j, rows of group i) = alpha op(B)^T op(A)^T + beta C^T, summed
+  /// over some indices of the slab. A column-major array is a row-major one of the transpose.
   void multiply(std::size_t i, std::size_t j, Depths k, const T* shared, T alpha, T beta,
                 MatrixView<T> c) const
   {
@@ -385,7 +386,7 @@ class SharedProduct final : public PlannedProduct
     });
   }
 
-  /// This rank's part of a cut, in shared memory.
+  /// Computes this rank's part of a cut in shared memory.
   void multiply_part(std::size_t depth, T* shared, bool first) const
   {
     const auto worker = static_cast<std::size_t>(rank_);
@@ -398,14 +399,14 @@ class SharedProduct final : public PlannedProduct
               c_.ld});
   }
 
-  /// C = alpha (the sum of its parts) + beta C, for the elements of this rank.
+  /// Computes C = alpha (the sum of its parts) + beta C for the elements of this rank.
   void add_up(const T* parts, T alpha, T beta, LocalArray<T> c) const
   {
     const Combine<T> combine{alpha, false, beta};
     if (cut_->k == 1 && part_ == MatrixPart::all)
       return c_blocks_.copy(parts, c_.ld, c.data, c.ld, combine);
     c_blocks_.for_each_in_lines([&](std::size_t from, std::size_t to, const CommonRun& run) {
-      // C is not cut in rows and columns where only a part is computed, so these are its indices.
+      // If only a triangle is computed, C is not cut, so `from` and `run.source` are its indices.
       const ColumnRange in = columns_in(transposed(part_), from, run.source, run.size);
       add_up(parts + from * c_.ld + in.begin,
              c.data + to * c.ld + run.target + in.begin - run.source, in.end - in.begin, combine);
@@ -414,7 +415,7 @@ class SharedProduct final : public PlannedProduct
   void add_up(const T* part, T* out, std::size_t n, const Combine<T>& combine) const
   {
     const std::size_t next_part = c_.panel * cut_->m * cut_->n;
-    constexpr std::size_t most = 512;  // sums in the first cache
+    constexpr std::size_t most = 512;  // sums that fit into the first-level cache
     std::array<T, most> sums;
     for (std::size_t first = 0; first < n; first += most)
     {
@@ -444,9 +445,9 @@ class SharedProduct final : public PlannedProduct
   Panels b_;
   Panels c_;                    // the panels of a cut
   std::size_t elements_ = 0;    // elements in shared memory
-  CommonBlocks c_blocks_;       // of all m x n parts of a cut
+  CommonBlocks c_blocks_;       // those of all m x n parts of a cut
   Rectangle own_;               // without a cut: the groups of this rank's part of C, and its shape
-  TriangleOfProduct triangle_;  // of what this rank computes, if it is a part
+  TriangleOfProduct triangle_;  // the part that this rank computes, if it is a triangle
   std::size_t own_row_ = 0;
   std::size_t own_col_ = 0;
 };

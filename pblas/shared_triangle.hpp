@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Multiplies or solves with a triangle of a block-cyclic matrix A, whose ranks share memory:
+// Multiplies or solves with a triangle of a block-cyclic matrix A, if ranks share memory:
 //
 //   A (N, N), B and C (N, R) or (R, N): sub-matrices of block-cyclic matrices, column-major
 //
 //   1. each rank copies its elements of the triangle, and of B, to memory that all ranks map;
 //   2. each rank calls BLAS once, for an equal part of the columns of B, or of its rows if A is on
-//      the right: they are independent, and the triangle is read where it is;
+//      the right. These are independent, and all ranks read the same triangle;
 //   3. each rank copies its elements of the result back.
 //
-// For trmm and trsm, B is not copied if the ranks that have columns of it (rows) have whole ones,
-// as in the steps of a factorisation: each calls BLAS for its columns where they are.
+// For trmm and trsm, B is not copied if ranks have whole columns of it (rows, if A is on the
+// right), as in the steps of a factorisation. Each then calls BLAS for its columns in place.
 //
-// Memory: A, B, and for symm C once, on all ranks together. Words: none.
+// Memory, on all ranks together: A, B, and for symm C, once each. Elements sent: none.
 
 #include <algorithm>
 #include <cstddef>
@@ -59,11 +59,11 @@ struct PlacedMatrix
     part.whole.place.j += j;
     return part;
   }
-  /// Refers to this matrix to read it only.
+  /// Converts to a reference that only reads the matrix.
   operator PlacedMatrix<const T>() const requires(!std::is_const_v<T>) { return {whole, size}; }
 };
 
-/// A matrix in shared memory, by columns.
+/// A matrix in shared memory, stored by columns.
 template <class T>
 struct SharedMatrix
 {
@@ -83,9 +83,9 @@ struct SharedMatrix
     memory += elements(s);
   }
 
-  /// Its rows are columns of this matrix.
+  /// Returns the transpose, which is stored by rows.
   [[nodiscard]] MatrixView<T> transposed() const { return {data, shape.cols, shape.rows, ld}; }
-  /// The part of this rank: columns, or rows.
+  /// Returns this rank's columns, or rows, as a view of the transpose.
   [[nodiscard]] MatrixView<T> share(bool by_columns, int rank, int ranks) const
   {
     const std::size_t size = by_columns ? shape.cols : shape.rows;
@@ -97,7 +97,8 @@ struct SharedMatrix
                       : transposed().block(0, r.offset, {shape.cols, r.valid});
   }
 
-  /// Copies a part of this rank's elements to it; of replicas, one rank copies each element.
+  /// Copies this rank's elements of `part` into it. If there are replicas, one rank copies each
+  /// element.
   void read(const PlacedMatrix<const T>& from, MatrixPart part, int rank) const
   {
     const auto& layout = from.whole.place.layout;
@@ -110,7 +111,7 @@ struct SharedMatrix
     CommonBlocks{columns_of(rows, cols), columns_of(all_rows(), all_cols()), part}.copy(
         from.whole.data, from.whole.ld, data, ld, CopyElement{});
   }
-  /// to = this + beta to, for this rank's elements.
+  /// Computes to = this + beta to for this rank's elements.
   void add_to(const PlacedMatrix<T>& to, T beta, int rank) const
   {
     if (rank >= to.whole.place.layout.grid.size()) return;
@@ -128,8 +129,8 @@ struct SharedMatrix
   [[nodiscard]] IndexSet all_cols() const { return IndexSet::interval(0, shape.cols); }
 };
 
-/// The number of processes that have columns of B (rows, if A is on the right), or 0 unless each
-/// has them whole.
+/// Returns the number of processes that have columns of B (rows, if A is on the right), or 0 if
+/// some columns are not whole.
 [[nodiscard]] inline std::size_t holders_of_lines(Side side, const SubMatrixPlace& b, Shape shape)
 {
   const auto parts = [](const std::vector<IndexSet>& sets, std::size_t begin, std::size_t size) {
@@ -143,8 +144,8 @@ struct SharedMatrix
   return cols == 1 ? rows : 0;
 }
 
-/// Begins a product with so many elements in memory that all ranks share.
-/// @throws CommunicationError, on all ranks, where the system has not so much shared memory
+/// Begins a product, and returns memory for `elements` elements that all ranks share.
+/// @throws CommunicationError, on all ranks, if the system does not have enough shared memory
 template <class T>
 [[nodiscard]] T* begin_shared(PblasSession& session, std::size_t elements)
 {
@@ -154,11 +155,11 @@ template <class T>
                               " bytes of memory that its ranks share, which the system refused, so "
                               "it cannot be computed; free memory, or lower the limit of its "
                               "workspace");
-  session.world().barrier();  // no rank reads the matrices of the last product any more
+  session.world().barrier();  // no rank still reads the matrices of the last product
   return memory;
 }
 
-/// Calls f(A, mine) with the triangle in shared memory, and the elements of B that this rank has.
+/// Calls f(A, mine) with the triangle in shared memory and this rank's elements of B.
 /// @pre holders_of_lines(…) > 0
 template <class T, class F>
 void with_shared_triangle_alone(PblasSession& session, std::size_t kept, Triangle triangle,
@@ -180,9 +181,9 @@ void with_shared_triangle_alone(PblasSession& session, std::size_t kept, Triangl
   session.shared().end(kept);
 }
 
-/// Calls f(A, C) with the triangle and B in shared memory, and adds the elements of C to `to`.
-/// C is B, or a third matrix if `apart`.
-/// @throws CommunicationError, on all ranks, where the system has not so much shared memory
+/// Calls f(A, B, C) with the triangle, B and C in shared memory, and computes to = C + beta to. C
+/// is B, or a third matrix if `apart`.
+/// @throws CommunicationError, on all ranks, if the system does not have enough shared memory
 template <class T, class F>
 void with_shared_triangle(PblasSession& session, std::size_t kept, Triangle triangle,
                           const PlacedMatrix<const T>& a, const PlacedMatrix<const T>& b, T beta,

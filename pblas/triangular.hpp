@@ -2,7 +2,7 @@
 #pragma once
 
 // Products of block-cyclic matrices with one triangle (foreign/pgemm.hpp), by the steps of
-// foreign/triangular.hpp. Products are those of pgemm. Where ranks share memory, a triangle is one
+// foreign/triangular.hpp, whose products pgemm computes. If ranks share memory, a triangle is one
 // block (shared_triangle.hpp), unless B has so few columns that ranks would be idle, or memory is
 // limited; and syrk is one product, of which a triangle is computed (shared_product.hpp).
 
@@ -38,7 +38,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The layout of a sub-matrix as a whole matrix.
+/// Returns the layout of a sub-matrix, as if it were a whole matrix.
 [[nodiscard]] inline BlockCyclic layout_of(const SubMatrixPlace& x, Shape shape)
 {
   BlockCyclic layout{x.layout};
@@ -65,20 +65,21 @@ class PblasSteps
   using In = PlacedMatrix<const T>;
   using Out = PlacedMatrix<T>;
 
-  /// Keeps in mind how large the matrices of a call are, which is how much memory may be kept.
+  /// An entry for the cache, which remembers how large the matrices of a call are. The memory that
+  /// may be kept depends on that.
   struct TrianglePlan final : PlannedProduct
   {
     static constexpr std::size_t scalar_bytes = sizeof(T);
     [[nodiscard]] std::string text() const override { return {}; }
   };
 
-  static constexpr std::size_t most_blocks = 8;    // of a triangle, between nodes
-  static constexpr std::size_t least_block = 256;  // rows
+  static constexpr std::size_t most_blocks = 8;    // blocks of a triangle, between nodes
+  static constexpr std::size_t least_block = 256;  // rows of a block
   static constexpr std::size_t least_part = 8;     // columns of B for each rank
 
  public:
-  /// @param call A is a triangle; C is B, or a third matrix  @param n rows of the triangle
-  /// @param others columns or rows of B that are independent; 0 for syrk, which has none
+  /// @param call A is a triangle; C is B, or a third matrix  @param n the rows of the triangle
+  /// @param others the number of independent columns or rows of B; 0 for syrk, which has none
   PblasSteps(PblasSession& session, const PgemmOptions& options, PgemmReport& report,
              const ProductArguments& call, std::size_t n, std::size_t others)
       : session_{session},
@@ -221,8 +222,8 @@ class PblasSteps
         });
   }
 
-  /// Whether B stays where it is. Then only some processes may compute, so it takes longer unless
-  /// they have all cores, or copies would take as long as the product.
+  /// Whether B stays in place. Then only the processes that hold it compute, which takes longer,
+  /// unless they have all cores, or copies would take as long as the product.
   [[nodiscard]] bool is_in_place(Side side, const Out& b) const
   {
     constexpr std::size_t most_rows = 256;
@@ -242,7 +243,7 @@ class PblasSteps
   int products_ = 0;
 };
 
-/// Checks the two matrices of a call that writes to `c`, and runs `f(session, report)`, which
+/// Checks the two matrices of a call that writes to `c`, and then calls `f(session, report)`, which
 /// computes.
 /// @param reads whether A is read  @param written the name of C
 template <class T, class F>
@@ -263,8 +264,8 @@ void run_triangular(const boost::mpi::communicator& comm, const PlacedMatrix<con
   });
 }
 
-/// The arguments of a product with a triangle.
-/// @param shape of B
+/// Returns the arguments of a product with a triangle.
+/// @param shape the shape of B
 [[nodiscard]] inline ProductArguments triangular_call(Side side, Triangle triangle, Shape shape,
                                                       const SubMatrixPlace& a,
                                                       const SubMatrixPlace& b,
