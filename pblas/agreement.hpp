@@ -41,10 +41,9 @@ struct ProductCall
                                        std::initializer_list<FortranInt> indices,
                                        std::initializer_list<const FortranInt*> descriptors);
 
-/// Whether ScaLAPACK's routine is faster. It is if the processes are on several nodes, and the
-/// product is small or thin, as in a factorisation, or differs from all of the last 32 different
-/// ones, because new memory and a plan may take longer than one product. All processes of the
-/// context ask this for each call.
+/// Whether ScaLAPACK's routine is faster. On several nodes, it is if the product is small or thin,
+/// as in a factorisation, or differs from all of the last 32 different ones: new memory and a plan
+/// may take longer than one product. All processes of the context ask this for each call.
 /// @param small ScaLAPACK is as fast if m, n or k is below it
 /// @pre all_compute(context, …)
 [[nodiscard]] bool is_left_to_scalapack(FortranInt context, const ProductCall& call,

@@ -378,7 +378,7 @@ void gemr2d(const char* routine, const char* uplo, const char* diag, const Fortr
   });
 }
 
-/// ScaLAPACK's own routine.
+/// Looks up ScaLAPACK's own routine.
 template <class F>
 class OwnRoutine
 {

@@ -89,7 +89,7 @@ struct SharedMatrix
   [[nodiscard]] MatrixView<T> share(bool by_columns, int rank, int ranks) const
   {
     const std::size_t size = by_columns ? shape.cols : shape.rows;
-    const std::size_t line = by_columns ? 1 : 64 / sizeof(T);  // ranks share no cache line
+    const std::size_t line = by_columns ? 1 : 64 / sizeof(T);  // so that ranks share no cache line
     const auto parts = static_cast<std::size_t>(ranks);
     const Range r =
         block_range(size, pad(size, parts * line), parts, static_cast<std::size_t>(rank));

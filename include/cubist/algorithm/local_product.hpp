@@ -80,7 +80,7 @@ struct MatrixRole
                 "its blocks would be gathered in the wrong order; let the axis that is gathered or "
                 "scattered along be the innermost of its tuple, and the only one");
   static_assert(are_among<Along, Third>,
-                "this matrix is gathered along an axis that does not cut the dimension which the "
+                "this matrix is gathered along an axis that does not cut the dimension that the "
                 "matrix lacks, so all ranks along it would multiply the same; cut the other two "
                 "matrices by it");
   static_assert(cut == Dimension::none || Replicas::count == 0,

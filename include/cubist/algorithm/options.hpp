@@ -3,8 +3,8 @@
 
 // The options of a product Y = op(X) op(W), whatever its scheme:
 //
-//   Op        whether X and W are stored as they are, transposed, or as the adjoint (engine.hpp,
-//             because a gemm of the engine has the same option)
+//   Op        whether X and W are stored as they are, transposed, or as the adjoint (in
+//             engine.hpp, because the engine's gemm has the same option)
 //   Gathered  whether the product keeps what it gathered in forward until backward
 //   Method    which algorithm runs: see the list in scheme/scheme.hpp
 

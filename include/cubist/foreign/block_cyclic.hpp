@@ -99,7 +99,7 @@ template <class T>
 struct BlockCyclicMatrix
 {
   SubMatrixPlace place;  ///< where the sub-matrix lies
-  T* data = nullptr;     ///< the local array of the whole matrix; may be null without elements
+  T* data = nullptr;     ///< the local array of the whole matrix; may be null if it is empty
   std::size_t ld = 0;    ///< its leading dimension
 
   /// Converts to a reference that only reads the matrix.

@@ -154,7 +154,7 @@ void transpose_block(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::
 {
   constexpr std::size_t line = 64 / sizeof(T);  // elements of a cache line
   constexpr std::size_t n = sizeof(T) <= 4 ? 4 : 2;
-  constexpr std::size_t ahead = 32;        // rows between what is prefetched and what is copied
+  constexpr std::size_t ahead = 32;        // how many rows ahead of the copy to prefetch
   constexpr std::size_t strip_rows = 512;  // the next strip writes to the same pages
   const std::size_t strip_cols = rows > ahead ? 64 : line;
   const auto copy_edge = [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {

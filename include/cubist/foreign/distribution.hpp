@@ -465,8 +465,8 @@ class Distribution
     friend bool operator==(const Cyclic&, const Cyclic&) = default;
   };
 
-  std::shared_ptr<const Cyclic> cyclic_;  // or else
-  std::shared_ptr<const List> list_;      // ordered by rank, then in the given order
+  std::shared_ptr<const Cyclic> cyclic_;  // null unless the matrix is block-cyclic
+  std::shared_ptr<const List> list_;      // null if it is; ordered by rank, then in the given order
   std::size_t i_ = 0;
   std::size_t j_ = 0;
   Shape window_;

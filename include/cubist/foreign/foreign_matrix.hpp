@@ -175,7 +175,7 @@ class ForeignMatrix
     return m;
   }
 
-  /// Which rank holds which elements.
+  /// The distribution: which rank holds which elements.
   [[nodiscard]] const Distribution& distribution() const { return distribution_; }
   /// The shape of the matrix, or of the sub-matrix.
   [[nodiscard]] Shape shape() const { return distribution_.shape(); }

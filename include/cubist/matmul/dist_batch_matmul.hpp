@@ -33,10 +33,10 @@ namespace cubist::CUBIST_ABI
 /// The sizes of a batch of products: (b, m, k) times (b, k, n) gives (b, m, n).
 struct BatchSize
 {
-  std::size_t b = 0;  ///< products in the batch
-  std::size_t m = 0;  ///< rows of X and Y
-  std::size_t n = 0;  ///< columns of W and Y
-  std::size_t k = 0;  ///< columns of X, rows of W
+  std::size_t b = 0;  ///< the number of products in the batch
+  std::size_t m = 0;  ///< the rows of X and Y
+  std::size_t n = 0;  ///< the columns of W and Y
+  std::size_t k = 0;  ///< the columns of X, and rows of W
 };
 
 /// A plan for batches of one size. Every rank makes the plan and calls it.

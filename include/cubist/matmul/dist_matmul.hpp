@@ -335,7 +335,7 @@ class DistMatMul
   {
     static_assert(is_y<L> || (!is_x<L> && !is_w<L>),
                   "a matrix that is cut as X or W is where Y or dY goes, so the blocks of a rank "
-                  "would not correspond; make it as an Output, and pass X and W before Y, X before "
+                  "would not correspond; make it an Output, and pass X and W before Y, X before "
                   "dY");
     check<typename S::Output>(what, y, y_shape(), y_quanta());
   }

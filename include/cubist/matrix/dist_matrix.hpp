@@ -56,7 +56,7 @@ struct DistView
   M mesh;
   Shape shape;
   Quanta quanta;         ///< rows and columns that are cut are padded to multiples of these
-  MatrixView<T> padded;  ///< this rank's block with its padding, whose rows may lie apart
+  MatrixView<T> padded;  ///< this rank's block with its padding; rows may have gaps between them
   std::shared_ptr<const BlockMap<M>> blocks;  ///< the block of each rank
 
   /// Returns the block that a rank of the mesh's parent holds; that of an idle rank is empty.
@@ -166,7 +166,7 @@ inline Quanta require_multiples(Quanta quanta, std::size_t quantum)
                          quanta.cols % quantum == 0,
                      "got a matrix padded to multiples of ", quanta.rows, " rows and ", quanta.cols,
                      " columns on a mesh with a quantum of ", quantum,
-                     ", so the parts of collectives would not be equally long; use multiples of "
+                     ", so the parts of collectives would have unequal lengths; use multiples of "
                      "the mesh's quantum");
   return quanta;
 }

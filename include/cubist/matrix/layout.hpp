@@ -51,7 +51,7 @@ struct Cut
 {
   std::size_t parts = 1;
   std::size_t index = 0;
-  std::size_t batches = 1;  // along Data, each of parts / batches parts
+  std::size_t batches = 1;  // the number of batches along Data, each of parts / batches parts
 
   /// @param quantum the quantum of each batch
   [[nodiscard]] std::size_t padded(std::size_t n, std::size_t quantum) const

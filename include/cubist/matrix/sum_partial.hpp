@@ -66,8 +66,8 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
   static_assert(
       how != SumMethod::none,
       "these parts have a layout whose sum can't have this other layout, because a sum is "
-      "replicated along its Partial axes or cut by its one Partial axis, innermost; sum them to the "
-      "parts' layout without Partial, or with that axis last in Rows or in Cols");
+      "replicated along its Partial axes, or cut innermost by its only Partial axis; sum them to "
+      "the parts' layout without Partial, or with that axis last in Rows or in Cols");
   require<ShapeError>(parts.shape() == sum.shape(), "got parts of a matrix of ", parts.shape(),
                       " for a sum of ", sum.shape(),
                       ", so their elements do not correspond; give both the same shape");
@@ -94,7 +94,7 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
     const std::size_t piece = by_rows ? block.rows() : block.cols();
     require<MeshError>(!cut_before || whole == count * piece, "got parts with blocks of ", whole,
                        " rows or columns for a sum with ", count, " blocks of ", piece,
-                       ", which they do not contain; create the mesh with a quantum that is "
+                       ", but they do not contain these; create the mesh with a quantum that is "
                        "a multiple of the ranks that cut the sum");
     typename M::Engine::template Buffer<T> buffer(count * block.size());
     const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};

@@ -28,7 +28,7 @@ struct SharedWork
   const Placement& a;
   const Placement& b;
   const Placement& c;
-  std::size_t workers;  // no more than ranks
+  std::size_t workers;  // at most as many as ranks
   GemmTimes times = {};
   GemmRates rates = {};
 
@@ -61,7 +61,7 @@ struct SharedWork
   }
 };
 
-// Part 1: parts of C that are computed in place, per rank or per worker.
+// Per rank and per worker: parts of C that are computed in place.
 
 /// A part of a block of C, the rank that holds the block, and the rank that computes the part.
 struct AssignedPart
@@ -166,7 +166,7 @@ struct AssignedPart
   return work;
 }
 
-// Part 2: parts that are cut in another way than C, and computed in workspaces.
+// By cut: parts that are cut in another way than C, and computed in workspaces.
 
 /// Assigns the parts of a cut to workers, which compute them in workspaces; the holders of C read
 /// what is theirs.
@@ -198,14 +198,14 @@ struct AssignedPart
   return work;
 }
 
-// Part 3: the choice.
+// The choice of the fastest way.
 
 /// A way to assign the work, and its predicted times.
 struct WorkWay
 {
-  std::vector<AssignedPart> parts;  // parts that are computed in place,
-  std::optional<WorkCut> cut;       // or a cut, whose parts are computed in workspaces
-  double products_time = 0;         // on the worker that takes the longest
+  std::vector<AssignedPart> parts;  // the parts, if they are computed in place
+  std::optional<WorkCut> cut;       // the cut, if its parts are computed in workspaces
+  double products_time = 0;         // the time of the products of the slowest worker
   double time = 0;                  // the time of the whole product
 
   [[nodiscard]] WorkAssignment assign(const SharedWork& w, int rank, ProductList list) const

@@ -85,7 +85,7 @@ class PackedTriangle
   {
     return packed_.block(shift(), 0, {half_, half_});
   }
-  /// C21
+  /// The block C21.
   [[nodiscard]] MatrixView<T> block_below() const
   {
     return packed_.block(half_ + shift(), 0, {n_ - half_, half_});
