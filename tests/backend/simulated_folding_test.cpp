@@ -218,15 +218,15 @@ TEST_CASE("simulated: calls in which replicas differ are refused where they are 
                    std::array<int, 1> x{};
                    world.broadcast(x, 0);
                  }),
-                 "got a broadcast along ranks of which one stands for others"));
+                 "got a broadcast along folded ranks, of which one stands for others"));
   CHECK(mentions(error_of([](auto& world) { (void)world.split(world.rank() / 2, 0); }),
-                 "got a split by the colours that ranks give"));
+                 "got a split by the colours that ranks pass"));
   CHECK(mentions(error_of([](auto& world) {
                    std::array<int, 8> x{};
                    std::array<int, 8> y{};
                    world.all_to_all(x, y);
                  }),
-                 "of host memory along ranks that are folded"));
+                 "of host memory along folded ranks"));
   Simulated::options = {};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Backoff of a rank that polls.
+// The growing pauses between the polls of a waiting rank.
 
 #include <algorithm>
 #include <chrono>
@@ -12,15 +12,15 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Pauses between polls: the first 15 only yield, each later one sleeps a quarter of the time
-/// waited so far. There may be more ranks than cores, and a poll may be a call of MPI.
+/// Pauses between polls. The first 15 pauses only yield; each later one sleeps for a quarter of the
+/// time waited so far, because there may be more ranks than cores, and a poll may call MPI.
 class Backoff
 {
  public:
   using Clock = std::chrono::steady_clock;
 
   Backoff() = default;
-  /// Only yields for as long as `yields`, too: the shortest sleep takes a system some 100 us.
+  /// Also only yields during the first `yields`, because the shortest sleep may take 100 us.
   explicit Backoff(Clock::duration yields)
       : yields_{yields}
   {
@@ -32,7 +32,7 @@ class Backoff
     using namespace std::chrono_literals;
     return pause([](Clock::duration d) { std::this_thread::sleep_for(d); }, 2us, 500us);
   }
-  /// Pauses by a given `sleep`, within the given bounds.
+  /// Pauses with sleep(duration), where the duration is between `shortest` and `longest`.
   template <class F>
   Clock::duration pause(F sleep, Clock::duration shortest, Clock::duration longest)
   {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The arguments of one rank for one call. `start` of a communicator executes them, decorators
-// inspect them, and error messages print them.
+// One rank's call as data. A communicator's `start` executes it, decorators inspect it, and error
+// messages print it.
 
 #include <cstddef>
 #include <cstdint>
@@ -64,8 +64,9 @@ enum class ReduceOp : std::uint8_t
   return names[static_cast<std::size_t>(op)];
 }
 
-/// `count` is the number of elements of one piece, the same on every participant. Sizes of `send`
-/// and `recv`; (r): on the root, else ignored:
+/// One rank's arguments. `count` is the number of elements of one piece, the same on every
+/// participant. These are the sizes of `send` and `recv`; (r) means on the root, and ignored
+/// elsewhere:
 ///
 ///   kind            send               recv               peer
 ///   broadcast       count (root)       count (others)     root
@@ -91,26 +92,26 @@ struct Call
   bool writable = false;              ///< whether peers may write to an exposed block
 };
 
-/// Whether one rank is the root.
+/// Whether the collective has a root.
 [[nodiscard]] constexpr bool has_root(CallKind c)
 {
   return c == CallKind::broadcast || c == CallKind::reduce || c == CallKind::gather ||
          c == CallKind::scatter;
 }
 
-/// Whether elements are combined.
+/// Whether the call combines elements of several ranks.
 [[nodiscard]] constexpr bool reduces(CallKind c)
 {
   return c == CallKind::reduce || c == CallKind::all_reduce || c == CallKind::reduce_scatter;
 }
 
-/// Whether it is a message between two ranks.
+/// Whether the call is a message between two ranks.
 [[nodiscard]] constexpr bool is_message(CallKind c)
 {
   return c == CallKind::send || c == CallKind::receive;
 }
 
-/// Whether what `rank` receives overwrites nothing that it sends: its buffers are disjoint, or its
+/// Whether `rank` can receive without overwriting what it sends: its buffers are disjoint, or its
 /// own piece is in place.
 template <Element T>
 [[nodiscard]] bool buffers_fit(const Call<T>& call, int rank)

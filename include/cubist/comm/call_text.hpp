@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Calls and ranks as text, for messages: "all_reduce of 4 double by sum", "{0, 1}".
+// Formats calls and ranks for error messages: "all_reduce of 4 double by sum", "{0, 1}".
 
 #include <cstddef>
 #include <string>
@@ -31,7 +31,7 @@ struct CallSignature
   friend bool operator==(const CallSignature&, const CallSignature&) = default;
 };
 
-/// "reduce of 4 double by sum with root 1"
+/// Returns a call as "reduce of 4 double by sum with root 1".
 [[nodiscard]] inline std::string text(const CallSignature& s)
 {
   std::string t = to_string(s.kind);
@@ -43,7 +43,7 @@ struct CallSignature
   return t;
 }
 
-/// "{0, 1}"; only the first 16 ranks are listed.
+/// Lists ranks as "{0, 1}", at most the first 16.
 [[nodiscard]] inline std::string rank_list(const std::vector<int>& ranks)
 {
   std::string list;

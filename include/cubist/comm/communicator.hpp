@@ -9,8 +9,8 @@
 // buffers of an asynchronous call until its request has been waited for. A request that is
 // destroyed earlier abandons the call, and the ranks that wait for it throw `PeerFailed`.
 //
-// All ranks of a communicator call its collectives in the same order, and one thread of a rank at a
-// time does so.
+// All ranks of a communicator call its collectives in the same order, and a rank calls them from
+// one thread at a time.
 
 #include <concepts>
 #include <cstddef>
@@ -25,13 +25,14 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Backends that are defined: Mpi is only declared without cubist/backend/mpi.hpp.
+/// A backend whose header is included. Without cubist/backend/mpi.hpp, Mpi is only declared.
 template <class B>
 concept BackendWithItsHeader = requires
 {
   sizeof(B);
 };
 
+/// One rank's handle of a group of ranks that call collectives together.
 /// @throws PeerFailed, CollectiveMismatch, DeadlockError, TimeLimitError, CommunicationError from
 /// every call
 // clang-format off
@@ -59,8 +60,8 @@ concept Communicator =
     };
 // clang-format on
 
-/// The ranks of one colour, in their order, where colour_of(r) is the colour of rank r. Every rank
-/// calls it with the same function.
+/// Returns the ranks that have this rank's colour, in their order, where colour_of(r) is the colour
+/// of rank r. Every rank passes the same function.
 template <class C, class F>
 [[nodiscard]] C split_by(C& c, F colour_of)
 {
@@ -91,7 +92,7 @@ concept OpensWindows = requires(C c, std::span<T> mine)
 namespace detail
 {
 
-// Structures, so that the types are looked up when C is complete.
+// These are structs so that the types are looked up only when C is complete.
 template <class C, class T>
 struct Started
 {
@@ -105,16 +106,16 @@ struct Opened
 
 }  // namespace detail
 
-/// What a call of elements of type T on communicator C returns while it is in flight.
+/// The request of a call on communicator C with elements of type T.
 template <class C, class T>
 using RequestOf = typename detail::Started<C, T>::Request;
 
-/// The window that communicator C opens on elements of type T.
+/// The type of the window that communicator C opens on elements of type T.
 template <class C, class T>
 using WindowOf = typename detail::Opened<C, T>::Window;
 
-/// The collectives of communicator `C`, on top of its `rank`, `size` and `start`, and the windows,
-/// on top of its `open`.
+/// The collectives of communicator `C`, written with its `rank`, `size` and `start`, and the
+/// windows, written with its `open`.
 ///
 /// Sizes are in elements. "Pieces" means `size()` equal pieces, one for each rank, in rank order.
 /// Send and receive buffers may not overlap, except that a rank's own piece may be in place.
@@ -186,7 +187,7 @@ class Collectives
                                        detail::write_span(data), std::size(data), 0, op});
   }
 
-  /// Concatenates `mine` of all ranks, as `pieces`, on every rank.
+  /// Concatenates every rank's `mine` into `pieces` on every rank.
   template <class In, class Out>
   requires SendReceive<In, Out>
   void all_gather(const In& mine, Out&& pieces) { async_all_gather(mine, pieces).wait(); }
@@ -232,7 +233,7 @@ class Collectives
                                       detail::write_span(received), count});
   }
 
-  /// Concatenates `mine` of all ranks, as `pieces`, on the root; elsewhere `pieces` may be empty.
+  /// Concatenates every rank's `mine` into `pieces` on the root; elsewhere `pieces` may be empty.
   template <class In, class Out>
   requires SendReceive<In, Out>
   void gather(const In& mine, Out&& pieces, int root) { async_gather(mine, pieces, root).wait(); }
@@ -260,7 +261,8 @@ class Collectives
                                       detail::write_span(mine), std::size(mine), root});
   }
 
-  /// Sends `data` to rank `to`; may wait until it is received. Messages of a pair keep their order.
+  /// Sends `data` to rank `to`, and may wait until it is received. Messages between two ranks keep
+  /// their order.
   template <ElementRange Data>
   void send(const Data& data, int to)
   {
@@ -285,7 +287,7 @@ class Collectives
         CallKind::receive, {}, detail::write_span(data), std::size(data), from});
   }
 
-  /// Lets peers read `mine` in place, which has the same size on every rank; returns a window.
+  /// Lets peers read `mine` in place; returns a window. `mine` has the same size on every rank.
   /// @pre exposes()
   template <ElementRange Data>
   requires OpensWindows<C, const ElementOf<const Data>>
@@ -293,8 +295,8 @@ class Collectives
   {
     return expose(mine, std::size(mine));
   }
-  /// Exposes a block and gives the size of the longest one in elements; `mine` may be shorter, or
-  /// empty, and no rank may read beyond its end.
+  /// Lets peers read blocks that differ in size. The longest block has `size` elements; `mine` may
+  /// be shorter, or empty, and no rank may read beyond its end.
   template <ElementRange Data>
   requires OpensWindows<C, const ElementOf<const Data>>
   [[nodiscard]] WindowOf<C, const ElementOf<const Data>> expose(const Data& mine, std::size_t size)
@@ -319,7 +321,7 @@ class Collectives
   {
     require<ArgumentError>(call.peer >= 0 && call.peer < self().size(), "got rank ", call.peer,
                            " as the peer or root of a ", to_string(call.kind),
-                           ", which is not in this communicator; use one of 0 to ",
+                           ", but this communicator has no such rank; use one of 0 to ",
                            self().size() - 1);
     require<ArgumentError>(!(ComplexScalar<T> && call.op != ReduceOp::sum), "got the reduction ",
                            to_string(call.op), " of ", element_name<T>(),
@@ -334,8 +336,8 @@ class Collectives
   void need(CallKind c, const char* buffer, std::size_t got, std::size_t wanted)
   {
     require<ShapeError>(got == wanted, to_string(c), " got ", got, " elements as ", buffer,
-                        ", but its pieces on ", self().size(), " ranks are ", wanted,
-                        " elements, so some would be lost; give it a buffer of that size");
+                        ", but on ", self().size(), " ranks it needs ", wanted,
+                        ", so some would be lost; give it a buffer of that size");
   }
 };
 

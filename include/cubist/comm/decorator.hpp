@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A communicator on top of another one, which counts, traces, delays or changes calls. A decorator
-// derives from CommunicatorDecorator and has one hook, or both:
+// A communicator on top of another one that counts, traces, delays or changes calls. A decorator
+// derives from CommunicatorDecorator and has one or both of these hooks:
 //
 //   on_call(call, begin)    begin(call) starts the call below, and returns its request
-//   on_window(call, open)   open(call) opens the window below; `call` is that of its expose
+//   on_window(call, open)   open(call) opens the window below; `call` describes its expose
 //
 // Whatever a hook does before it calls begin or open happens before the call. A hook may also pass
 // another call on, or return another request or window, to observe its waits.
@@ -26,7 +26,7 @@ namespace cubist::CUBIST_ABI
 /// The base of decorators of communicators, which passes every call on.
 /// @tparam Derived the decorator; its copies share what it records
 /// @tparam C the communicator that is decorated
-/// @tparam forwards_windows whether ranks can expose memory where those of C can
+/// @tparam forwards_windows whether ranks of the decorator can expose memory if ranks of C can
 template <class Derived, Communicator C, bool forwards_windows = true>
 class CommunicatorDecorator : public Collectives<Derived>
 {
@@ -45,7 +45,7 @@ class CommunicatorDecorator : public Collectives<Derived>
   [[nodiscard]] int size() const { return inner_.size(); }
   [[nodiscard]] bool remote() const { return inner_.remote(); }
 
-  /// The communicators of a split are decorated as this one is.
+  /// Splits the communicator, and decorates the part like this one.
   [[nodiscard]] Derived split(int colour, int key)
   {
     Derived part{self()};
@@ -53,7 +53,7 @@ class CommunicatorDecorator : public Collectives<Derived>
     return part;
   }
 
-  /// Likewise.
+  /// Splits the communicator by a function, and decorates the part like this one.
   template <class F>
   [[nodiscard]] Derived split_by(F colour_of)
   {
@@ -70,7 +70,7 @@ class CommunicatorDecorator : public Collectives<Derived>
 
   [[nodiscard]] bool exposes() const requires has_windows { return inner_.exposes(); }
   [[nodiscard]] int cores() const requires has_windows { return inner_.cores(); }
-  /// Opens a window on `mine`, one of `size` elements on each rank.
+  /// Opens a window on `mine`, where the longest block of a rank has `size` elements.
   template <class T>
   requires has_windows [[nodiscard]] auto open(std::span<T> mine, std::size_t size)
   {
@@ -81,13 +81,13 @@ class CommunicatorDecorator : public Collectives<Derived>
         [&](const Exposed& call) { return inner_.open(mine.first(call.send.size()), call.count); });
   }
 
-  /// The hook of calls; by default nothing is added.
+  /// The hook for calls; by default it only starts the call.
   template <Element T, class Begin>
   [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
   {
     return begin(call);
   }
-  /// The hook of windows; by default nothing is added.
+  /// The hook for windows; by default it only opens the window.
   template <Element T, class Open>
   [[nodiscard]] auto on_window(const Call<T>& call, Open open)
   {
@@ -109,7 +109,7 @@ class CommunicatorDecorator : public Collectives<Derived>
 template <class D>
 requires requires { typename D::Decorated; }
 inline constexpr bool sums_in_order<D> = sums_in_order<typename D::Decorated>;
-/// A decorator's messages are independent if those of the communicator that it decorates are.
+/// A decorator's messages are independent if the decorated communicator's messages are.
 template <class D>
 requires requires { typename D::Decorated; }
 inline constexpr bool independent_messages<D> = independent_messages<typename D::Decorated>;

@@ -23,11 +23,11 @@ concept ElementRange = requires(R& r) {
 };
 // clang-format on
 
-/// The type of the elements of a range, without const.
+/// The element type of a range, without const.
 template <ElementRange R>
 using ElementOf = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
-/// Ranges of the same elements, the second one writable.
+/// Two ranges with the same element type, of which the second is writable.
 // clang-format off
 template <class In, class Out>
 concept SendReceive = ElementRange<const In> && ElementRange<Out> &&

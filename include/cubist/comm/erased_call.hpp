@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A call whose elements are bytes: what communicators carry out, so that the code that does it is
-// compiled once and not for each type of elements.
+// A call whose elements are bytes. Communicators execute such calls, so that their code is compiled
+// once and not for each element type.
 
 #include <cstddef>
 #include <span>
@@ -18,7 +18,8 @@ namespace cubist::CUBIST_ABI::detail
 using ConstBytes = std::span<const std::byte>;
 using Bytes = std::span<std::byte>;
 
-/// Combines elements [first, first + count) of the inputs, in their order, as elements of one type.
+/// Combines elements [first, first + count) of the inputs, in the order of the inputs. Each
+/// function is for one element type.
 using CombineBytes = void (*)(ReduceOp op, std::span<const std::byte* const> inputs,
                               std::size_t first, std::size_t count, std::byte* out);
 
@@ -44,7 +45,7 @@ struct ErasedCall : CallSignature
   {
   }
 
-  /// The size of a block, or of one rank's piece.
+  /// The bytes of a block, or of one rank's piece.
   [[nodiscard]] std::size_t bytes() const { return count * element_size; }
 
   const std::byte* send = nullptr;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The arithmetic of a reduction: several inputs combined element by element, in a fixed order.
+// The arithmetic of a reduction, which combines several inputs element by element in a fixed order.
 //
-// Floating-point sums depend on the order, so every communicator adds in the same one, for P ranks:
+// A floating-point sum depends on the order, so communicators add in the same order, except where
+// `sums_in_order` is false. For P ranks it is:
 //
-//   all_reduce, reduce_scatter   x[0] + x[1] + … + x[P-1], whatever rank sums up an element
+//   all_reduce, reduce_scatter   x[0] + x[1] + … + x[P-1], whichever rank adds an element
 //   reduce to rank r             x[r+1] + x[r+2] + … + x[r], indices modulo P
 //
-// So the bits of a sum do not depend on the place of its element in a message. They are equal in an
-// all_reduce, in a reduce_scatter, and in a message that is packed from several. A pipelined chain
+// So the bits of a sum do not depend on where its element lies in a message. An all_reduce, a
+// reduce_scatter, and a message that is packed from several give the same bits. A pipelined chain
 // of ranks that ends at r can add in the second order while it forwards partial sums. 16-bit sums
-// are rounded after each addition. A minimum and a maximum are a NaN if any input is one.
+// are rounded after each addition. A minimum or maximum is a NaN if any input is one.
 
 #include <algorithm>
 #include <array>
@@ -53,7 +54,7 @@ void combine(ReduceOp op, std::size_t inputs, In in, std::size_t count, T* out)
   }
 }
 
-/// The rank with whose elements a reduction begins; the others follow, cyclically.
+/// The rank whose elements come first in a reduction; the others follow cyclically.
 [[nodiscard]] constexpr std::size_t first_summand(CallKind kind, int root, std::size_t ranks)
 {
   return kind == CallKind::reduce ? (static_cast<std::size_t>(root) + 1) % ranks : 0;

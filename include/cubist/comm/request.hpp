@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Requests: calls in flight, which a rank waits for or tests, as MPI_Wait and MPI_Test do.
+// The handles of calls in flight. A rank waits for a request or tests it, as with MPI_Wait and
+// MPI_Test.
 
 #include <concepts>
 #include <memory>
@@ -12,7 +13,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A call in flight.
+/// The handle of a call in flight.
 // clang-format off
 template <class R>
 concept Request = std::movable<R> && requires(R r) {
@@ -24,8 +25,8 @@ concept Request = std::movable<R> && requires(R r) {
 namespace detail
 {
 
-/// The request of every communicator: one rank's part in a call of `Group`, the ranks of one
-/// communicator, which it keeps alive. `Group` has a type `Member` and the functions
+/// The request that all communicators use: one rank's part in a call. It keeps the `Group`, which
+/// is the ranks of one communicator, alive. `Group` has a type `Member` and the functions
 ///
 ///   wait(Member&)          returns when the call is complete
 ///   bool test(Member&)     makes progress; whether the call is complete

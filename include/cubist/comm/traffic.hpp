@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the ranks of a collective send on a cluster.
+// Counts what the ranks of a collective send on a cluster.
 //
-// The conventions are the same as in the cost formulas: rings for the gathering and scattering
-// collectives, pipelined chains that start at the root for broadcast and reduce, direct messages
-// for the rest. With P ranks and n elements a piece, a rank sends
+// The conventions are those of the cost formulas: rings for the gathering and scattering
+// collectives, pipelined chains that start at the root for broadcast and reduce, and direct
+// messages for the rest. With P ranks and pieces of n elements, one rank sends
 //
 //   broadcast, reduce                        n, except the end of the chain   1 message
 //   all_gather, reduce_scatter, all_to_all   (P-1) n                          P-1 messages
@@ -52,7 +52,7 @@ class Traffic
   {
     return sent_[static_cast<std::size_t>(c)];
   }
-  /// Over all collectives and messages.
+  /// The sum over all collectives and messages.
   [[nodiscard]] Sent total() const
   {
     Sent all;

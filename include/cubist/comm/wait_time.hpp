@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The time that a rank waits for others. A communicator measures the time in which its rank blocks.
-// Calls that are complete do not count, and neither does what the rank copies and adds itself
-// between two polls, so a wait for a large sum counts only in part.
+// The time that a rank waits for others. A communicator measures how long its rank blocks. A wait
+// for a call that is already complete does not count. Neither does what the rank itself copies and
+// adds between two polls, so a wait for a large sum counts only in part.
 //
 //   const double before = wait_seconds();
 //   step();
 //   const double waited = wait_seconds() - before;
 //
-// Ranks that are threads count while they are parked, MPI processes in the pauses between polls.
-// With NCCL a rank counts while its host waits, and a call whose data is ready is in flight on the
-// device; computation of the device at that time counts, too. Ranks of `Simulated` share a thread,
-// and count nothing: its report has their waits.
+// Ranks that are threads count the time for which they are parked, and MPI processes the pauses
+// between polls. With NCCL, a rank counts the time in which its host waits while a call whose data
+// is ready is in flight on the device; what the device computes at that time counts, too. Ranks of
+// `Simulated` share a thread and count nothing: the simulation's report has their waits.
 
 #include <chrono>
 
@@ -31,7 +31,8 @@ namespace detail
   return total;
 }
 
-/// Adds the time of its scope, in which the rank only blocks: it makes no call that may wait.
+/// RAII: adds the time of its scope to `wait_time()`. In the scope, the rank only blocks, and makes
+/// no call that may wait.
 class WaitTimer
 {
  public:
@@ -45,7 +46,7 @@ class WaitTimer
 
 }  // namespace detail
 
-/// How long the rank that calls it has waited for others since its thread started; in seconds.
+/// Returns for how many seconds the calling rank has waited for others since its thread started.
 [[nodiscard]] inline double wait_seconds()
 {
   return std::chrono::duration<double>(detail::wait_time()).count();

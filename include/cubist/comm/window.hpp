@@ -5,16 +5,17 @@
 // blocks in place instead of receiving copies.
 //
 //   auto window = world.expose(mine);   every rank exposes a block of the same size
-//   window[r]                           the peer block of rank r; waits until all have exposed
-//   window.close();                     this rank has read what it needs; does not wait
-//   window.wait();                      until no rank reads this rank's block
+//   window[r]                           the block of rank r; waits until all have exposed
+//   window.close();                     says that this rank has read what it needs; does not wait
+//   window.wait();                      waits until no rank reads this rank's block
 //
 // A block of a few KiB that peers only read is copied (small_call.hpp), so `wait` waits only until
 // all ranks have exposed theirs. A rank that closes a window without reading waits once, in `wait`.
 //
-// world.expose(mine, size) gives the size of the longest block: others may be shorter, or empty,
-// and no rank may read beyond their ends. Peers may also write to a block that world.expose_writable(mine) exposes. No two
-// ranks may write to the same element, and no rank to an element that another one reads.
+// world.expose(mine, size) takes the size of the longest block; others may be shorter, or empty,
+// and no rank may read beyond their ends. Peers may also write to a block that
+// world.expose_writable(mine) exposes. No two ranks may write to the same element, and no rank may
+// write to an element that another one reads.
 //
 // Until `wait` returns, a rank must not write to its exposed block in any other way. A window that
 // is destroyed before it has been waited for, for example by an exception, is revoked: its rank
@@ -44,15 +45,15 @@ template <class C>
 concept ExposesMemory = Communicator<C> && requires(C c, const C& k, std::span<const double> mine,
                                                     std::span<double> ours) {
   { k.exposes() } -> std::same_as<bool>;       // whether all its ranks share memory
-  { k.cores() } -> std::same_as<int>;          // cores on which its ranks run, together; @pre exposes()
+  { k.cores() } -> std::same_as<int>;          // cores that its ranks share; @pre exposes()
   { c.expose(mine) } -> Window<const double>;  // @pre exposes()
   { c.expose(mine, mine.size()) } -> Window<const double>;
   { c.expose_writable(ours) } -> Window<double>;
 };
 // clang-format on
 
-/// Whether windows of communicator `C` expose any memory in place. If not, memory that is not an
-/// engine's is copied to memory that peers can access, and back if they may write to it.
+/// Whether windows of communicator `C` expose all memory in place. If not, memory that an engine
+/// did not allocate is copied to memory that peers can access, and back if they may write to it.
 template <class C>
 inline constexpr bool exposes_in_place = ExposesMemory<C>;
 /// A decorator exposes whatever the communicator that it decorates exposes.

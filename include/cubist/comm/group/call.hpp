@@ -3,8 +3,8 @@
 
 // A call of ranks in one process: the addresses that each rank has posted, what a rank copies and
 // combines from them, and the texts of errors. Derived classes decide who waits and when the work
-// is done. Threads advance through the stages (stages.hpp), each on its own; simulated ranks
-// transfer everything once all have posted.
+// is done. Each thread advances through the stages (stages.hpp) by itself; simulated ranks transfer
+// everything once all have posted.
 
 #include <array>
 #include <atomic>
@@ -39,7 +39,7 @@ struct GroupMember
   bool posted = false;
 };
 
-/// How ranks copy and combine memory that they all see.
+/// Copies and combines memory that all ranks can access.
 struct DirectMemory
 {
   /// @param out null if nothing is received
@@ -54,6 +54,7 @@ struct DirectMemory
   }
 };
 
+/// A call in flight: what each rank has posted, and the gates that ranks have passed.
 /// @tparam Member derives from GroupMember
 template <class Member>
 struct GroupCall
@@ -66,10 +67,10 @@ struct GroupCall
   ErasedCall signature;  // both ends of a message have the signature of the send
   int first_rank = 0;    // the first rank that has posted it
   std::vector<Member> members;
-  std::vector<const std::byte*> summands;  // what is sent, in the order of a sum
+  std::vector<const std::byte*> summands;  // the blocks that ranks send, in the order of a sum
   // Threads read these two without a lock.
   std::array<std::atomic<std::size_t>, 4> gates{};
-  std::atomic<int> left_by{-1};  // the rank that left it before its end
+  std::atomic<int> left_by{-1};  // the rank that left before the call's end
   std::size_t left = 0;
 
   [[nodiscard]] bool is_message() const { return from >= 0; }
@@ -131,7 +132,7 @@ struct GroupCall
     return share_of(static_cast<int>(member), size(), signature.count);
   }
 
-  /// Does a rank's work of one stage.
+  /// Does one rank's work in a stage.
   template <class Memory>
   void perform(CopyWork work, const Member& me, const Memory& memory) const
   {
@@ -186,7 +187,7 @@ struct GroupCall
     for (auto& m : members) m.posted = false;
   }
 
-  /// " on ranks {0, 1}", the first 16 of them; " from rank 0 to rank 1" for a message.
+  /// Returns " on ranks {0, 1}", with at most 16 ranks, or " from rank 0 to rank 1" for a message.
   [[nodiscard]] std::string where() const
   {
     if (is_message())
@@ -195,7 +196,7 @@ struct GroupCall
     return " on ranks " + rank_list(*ranks);
   }
 
-  /// The ranks that have not called it.
+  /// The ranks that have not made the call.
   [[nodiscard]] std::vector<int> missing() const
   {
     std::vector<int> missing;
@@ -204,8 +205,8 @@ struct GroupCall
     return missing;
   }
 
-  /// "all_reduce of 4 double by sum on ranks {0, 1}, which ranks {1} have not called"
-  /// @param incomplete the ranks that have not completed it, if all have called it
+  /// Returns "all_reduce of 4 double by sum on ranks {0, 1}, which ranks {1} have not called".
+  /// @param incomplete the ranks that have not completed the call, if all have made it
   [[nodiscard]] std::string describe(const Member& me, const std::vector<int>& incomplete) const
   {
     CallSignature mine = signature;
@@ -217,7 +218,7 @@ struct GroupCall
            (late.empty() ? " not completed" : " not called");
   }
 
-  /// The message that says why the call of a rank does not match the call of the first rank.
+  /// Says why a rank's call does not match the first rank's call.
   [[nodiscard]] std::string mismatch(CallSignature mine, CallKind called, int world_rank) const
   {
     CallSignature first = signature;
@@ -233,7 +234,7 @@ struct GroupCall
            "with the same element type, size, root and operation";
   }
 
-  /// The error of a rank whose peer left the call.
+  /// Returns the error of a rank whose peer left the call.
   /// @pre left_by >= 0
   [[nodiscard]] PeerFailed left_error(const Member& me) const
   {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The calls in flight of the ranks of one process, found by sender, receiver and number. An
-// exchange of messages between all ranks has P² of them, so they are in a hash table. Its chains go
-// through the calls, so only `reserve`, and an `add` beyond what is reserved, allocate.
+// A hash table that finds the calls in flight of one process by sender, receiver and number. An
+// exchange of messages between all ranks has P² of them. The chains of the table link the calls
+// themselves, so only `reserve`, and an `add` beyond what is reserved, allocate.
 
 #include <bit>
 #include <cstddef>
@@ -21,7 +21,7 @@ template <class Call>
 class CallsInFlight
 {
  public:
-  /// Allocates what `calls` in flight need.
+  /// Allocates a table for this many calls in flight.
   void reserve(std::size_t calls)
   {
     if (calls <= chains_.size()) return;
@@ -31,7 +31,7 @@ class CallsInFlight
       while (call != nullptr) link(*std::exchange(call, call->next_in_flight));
   }
 
-  /// The call with this sender, receiver and number; null if there is none.
+  /// Returns the call with this sender, receiver and number, or null if there is none.
   [[nodiscard]] Call* find(int from, int to, std::uint64_t number) const
   {
     if (chains_.empty()) return nullptr;
@@ -70,7 +70,7 @@ class CallsInFlight
     call.next_in_flight = std::exchange(first, &call);
   }
 
-  std::vector<Call*> chains_;  // as many as a power of two
+  std::vector<Call*> chains_;  // their number is a power of two
   std::size_t size_ = 0;
 };
 

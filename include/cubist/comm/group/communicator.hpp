@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The communicator of ranks in one process, and its windows: the block of each rank, in place.
+// The communicator of a group of ranks, and windows of ranks in one process, which give access to
+// each rank's block in place.
 
 #include <cstddef>
 #include <memory>
@@ -17,13 +18,14 @@
 namespace cubist::CUBIST_ABI
 {
 
+/// A window of ranks in one process.
 /// @tparam Group a RankGroup
 /// @tparam T const, unless peers may write to the blocks
 template <class Group, class T>
 class GroupWindow
 {
  public:
-  /// Collective: opened by `expose` and `expose_writable`.
+  /// Opens the window for `expose` and `expose_writable`; collective.
   template <class C>
   GroupWindow(const C& world, std::span<T> mine, std::size_t count)
       : group_{world.group().get()},
@@ -54,19 +56,19 @@ class GroupWindow
   detail::PendingCall<Group> request_;
 };
 
-/// A communicator of ranks in one process.
-/// @tparam Group a RankGroup
+/// The communicator of a group.
+/// @tparam Group a RankGroup or an MpiGroup
 template <class Group>
 class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
 {
  public:
-  /// Rank `rank` of a group.
+  /// Makes the communicator of rank `rank` of a group.
   GroupCommunicator(std::shared_ptr<Group> group, int rank)
       : group_{std::move(group)},
         rank_{rank}
   {
   }
-  /// The rank that this process is in an MpiGroup.
+  /// Makes the communicator of this process in an MpiGroup.
   explicit GroupCommunicator(std::shared_ptr<Group> group)
       : group_{std::move(group)},
         rank_{group_->context().rank}
@@ -87,7 +89,7 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
 
   [[nodiscard]] bool exposes() const { return group_->exposes(); }
   [[nodiscard]] int cores() const { return group_->cores(); }
-  /// Opens a window on `mine`, one of `size` elements on each rank.
+  /// Opens a window on `mine`, where the longest block of a rank has `size` elements.
   template <class T>
   [[nodiscard]] auto open(std::span<T> mine, std::size_t size)
   {
@@ -95,17 +97,17 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
   }
   /// The group, for windows.
   [[nodiscard]] const std::shared_ptr<Group>& group() const { return group_; }
-  /// The memory of a rank that all ranks of an MpiCommunicator share.
+  /// The arena of a rank of an MpiCommunicator, which all its ranks map.
   /// @pre exposes()
   [[nodiscard]] auto* arena(int rank) const { return group_->arena(rank); }
 
-  /// The ranks that give the same colour, ordered by key, then by rank.
+  /// Returns the ranks that pass the same colour, ordered by key, then by rank.
   [[nodiscard]] GroupCommunicator split(int colour, int key)
   {
     auto [group, rank] = group_->split(rank_, colour, key);
     return {std::move(group), rank};
   }
-  /// The ranks of one colour, which is colour_of(r) for rank r, in their order.
+  /// Returns the ranks with this rank's colour, in their order; rank r has colour_of(r).
   template <class F>
   requires requires(Group& g, F f) { g.split_by(0, f); }
   [[nodiscard]] GroupCommunicator split_by(F colour_of)

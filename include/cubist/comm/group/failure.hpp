@@ -13,7 +13,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Why no rank can go on.
+/// Why no rank can continue.
 enum class GroupFailure
 {
   none,
@@ -26,10 +26,10 @@ enum class GroupFailure
 /// The message of GroupFailure::ended.
 inline constexpr const char* ended_text =
     "got a call on ranks whose launch has returned, so none of them can take part; use "
-    "communicators, meshes and what lies on them inside the body of launch";
+    "communicators, meshes and their matrices inside the body of launch";
 
-/// @throws PeerFailed, CollectiveMismatch, DeadlockError or, after the launch, CommunicationError,
-/// unless the failure is none
+/// Throws the error of a failure, unless the failure is none.
+/// @throws PeerFailed, CollectiveMismatch, DeadlockError or, after the launch, CommunicationError
 inline void raise_failure(GroupFailure failure, const std::string& message)
 {
   switch (failure)
@@ -47,9 +47,10 @@ inline void raise_failure(GroupFailure failure, const std::string& message)
   }
 }
 
-/// The message of a deadlock: the calls in which ranks wait, and the ranks that have returned, 16
-/// of each. Empty if all ranks have returned.
-/// @param wait_of (rank) what it waits for, which has describe(); null if it has returned
+/// Returns the message of a deadlock, which lists up to 16 calls in which ranks wait, and up to 16
+/// ranks that have returned. It is empty if all ranks have returned.
+/// @param wait_of wait_of(rank) points to what the rank waits for, which has describe(); null if
+/// the rank has returned
 template <class WaitOf>
 [[nodiscard]] std::string deadlock_text(int ranks, WaitOf wait_of)
 {

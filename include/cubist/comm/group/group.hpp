@@ -33,28 +33,28 @@ class GroupWindow;
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The number of calls that are made in advance, so that ranks which are at most this far ahead of
-/// each other allocate nothing.
+/// How many calls are made in advance. Ranks that are at most this far ahead of each other allocate
+/// nothing.
 struct SpareCalls
 {
   std::size_t collectives = 0;
   std::size_t messages = 0;
 };
 
-/// What Derived implements:
+/// The base class of the groups. Derived implements the functions that PendingCall calls
+/// (request.hpp), and
 ///
-///   post(rank, call)   one rank's part in its next call
-///   lock()             what keeps other ranks from calling `next`, `leave` and `split`'s parts
+///   post(rank, call)   posts one rank's part in its next call, and returns it
+///   lock()             returns a lock that keeps other ranks out of `next`, `leave` and `split`
 ///   adopt(call)        sets what Derived adds to a call whose members are set
-///   make(ranks)        a group of some of the ranks; null if it is not needed
+///   make(ranks)        makes a group of some of the ranks, or returns null if none is needed
 ///
-/// and hides, if only some of the ranks are members of calls:
+/// If only some of the ranks are members of calls, it also hides
 ///
-///   size(), rank_of(position)   of all ranks
-///   place(rank)                 the place of a rank among the members
-///   ends(from, to)              the two ends of the message that stands for that of these ranks
-///
-/// and the functions of a group of PendingCall (request.hpp).
+///   size(), rank_of(position)   count and number all ranks
+///   place(rank)                 returns the place of a rank among the members
+///   ends(from, to)              returns the sender and receiver of the message that stands for the
+///                               message between these ranks
 template <class Derived, class Call>
 class RankGroup : public std::enable_shared_from_this<Derived>
 {
@@ -87,9 +87,9 @@ class RankGroup : public std::enable_shared_from_this<Derived>
     return self().post(rank, call);
   }
 
-  /// The group of all ranks with the colour of `rank`, ordered by key, then by rank; and the
-  /// position of the rank there.
-  /// @param prepare prepare(split) is called by the first rank
+  /// Returns the group of all ranks with the colour of `rank`, ordered by key, then by rank, and
+  /// the position of `rank` in it.
+  /// @param prepare the first rank calls prepare(split)
   template <class Prepare>
   std::pair<std::shared_ptr<Derived>, int> split(int rank, int colour, int key, Prepare prepare)
   {
@@ -127,8 +127,8 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   /// Makes collectives in advance.
   void add_spare_collectives() { add_spare(sizes_.collectives, false); }
 
-  /// Posts the part of a rank in its next call. The caller has the lock.
-  /// @param fail fail(message) is called before the error of a mismatch is thrown
+  /// Posts a rank's part in its next call. The caller holds the lock.
+  /// @param fail called as fail(message) before the error of a mismatch is thrown
   /// @throws CollectiveMismatch
   template <class Fail>
   Member& next(int rank, const ErasedCall& mine, Fail fail)
@@ -156,8 +156,8 @@ class RankGroup : public std::enable_shared_from_this<Derived>
     return me;
   }
 
-  /// A rank has left a call. The last one ends it, so that another call can use it. The caller has
-  /// the lock.
+  /// Counts a rank that has left a call. When the last one has left, the object can be used for
+  /// another call. The caller holds the lock.
   void leave(Call& call)
   {
     if (++call.left < call.members.size() || call.left_by >= 0) return;
@@ -209,7 +209,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
     }
   }
 
-  /// The messages, or the collectives, that are not in flight.
+  /// The spare messages, or the spare collectives.
   std::vector<Call*>& spare_of(bool messages) { return messages ? spare_messages_ : spare_; }
 
   /// Sets the members of a call: all ranks or, for a message, the sender and the receiver, which

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A split of a communicator in progress: the colour and the key of each rank, and the communicators
-// that follow from them, which are made once for all ranks.
+// A split of a communicator in progress. It collects the colour and key of each rank, and makes the
+// new communicators once for all ranks.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,9 +27,9 @@ class GroupSplit
 
   void give(std::size_t rank, int colour, int key) { given_[rank] = {colour, key}; }
 
-  /// The group of all ranks of a colour, ordered by key, then by rank; and the position of each
-  /// rank in its group. The first call makes all groups.
-  /// @param make (positions in the communicator) a group
+  /// Returns the group of all ranks with the colour of `rank`, ordered by key, then by rank, and
+  /// the position of `rank` in it. The first call makes all groups.
+  /// @param make make(positions in the communicator) returns a group
   /// @pre all ranks have given colour and key
   template <class Make>
   std::pair<std::shared_ptr<Group>, int> group_of(std::size_t rank, Make make)

@@ -14,8 +14,8 @@
 //                   done -> all done
 //   expose          all posted -> read, until the rank closes its window -> done -> all done
 //
-// In a small call (small_call.hpp) a rank copies its block to the call when it posts it. Then its
-// peers read the copy, and the rank waits once:
+// In a small call (small_call.hpp), a rank copies its block to the call when it posts it. Its peers
+// then read the copy, and the rank waits once:
 //
 //   all_gather      all posted -> copy all
 //   reduce_scatter  all posted -> reduce my piece
@@ -59,8 +59,8 @@ struct Stage
   Gate signals = Gate::none;
 };
 
-/// The stages of one rank in a call whose ranks have copied their blocks to it.
-/// @pre is_small of the call (small_call.hpp)
+/// Returns the stages of one rank in a call to which the ranks have copied their blocks.
+/// @pre the call is small (small_call.hpp)
 inline std::span<const Stage> stages_of_copies(CallKind c)
 {
   static constexpr Stage gather[] = {{Gate::posted, CopyWork::gather_pieces}};
@@ -74,7 +74,7 @@ inline std::span<const Stage> stages_of_copies(CallKind c)
   return c == CallKind::reduce_scatter ? reduce_piece : reduce_all;
 }
 
-/// The stages of one rank; `source` is the root, or the sender of a message.
+/// Returns the stages of one rank; `source` is whether it is the root, or the sender of a message.
 inline std::span<const Stage> stages(CallKind c, bool source)
 {
   static constexpr Stage wait_done[] = {{Gate::done}};

@@ -2,7 +2,7 @@
 #pragma once
 
 // One rank's part in one call, as messages between pairs of ranks. MPI's own collectives either do
-// not advance while a rank computes, or sum in an order of their own choice.
+// not advance while a rank computes, or choose their own order of a sum.
 //
 //   all_to_all, gather, scatter          collectives/exchange.hpp: direct exchange
 //   all_gather                           the same on one node, else collectives/all_gather.hpp
@@ -11,8 +11,8 @@
 //   barrier, expose                      shared_barrier.hpp; without shared memory, a barrier by
 //                                        transport/messages.hpp, and a direct exchange
 //
-// Where ranks share memory, a collective in which all receive something of all is a shared barrier,
-// too, if its blocks are small (small_call.hpp).
+// Where ranks share memory, a collective in which all receive something from all is also a shared
+// barrier, if its blocks are small (small_call.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -39,7 +39,7 @@ namespace cubist::CUBIST_ABI::detail
 class MpiCall
 {
  public:
-  /// Posts the messages that need no others to have arrived; all messages have `tag`.
+  /// Posts the messages that do not depend on others; all messages of the call have `tag`.
   void post(const MpiContext& context, int tag, const ErasedCall& call)
   {
     signature_ = call;
@@ -80,19 +80,19 @@ class MpiCall
   void cancel() noexcept { messages_.cancel(); }
   /// How many messages are still pending after `cancel`; none of them is forwarded.
   std::size_t count_pending() noexcept { return messages_.count_pending(); }
-  /// Leaves pending messages to MPI; the object can start another call.
+  /// Leaves pending messages to MPI, so that the object can start another call.
   void release() noexcept { messages_.release(); }
 
-  /// "reduce_scatter on rank 3 of 8"
+  /// Returns "reduce_scatter on rank 3 of 8".
   [[nodiscard]] std::string describe() const { return messages_.describe(); }
 
-  /// "all_reduce of 4 double by sum on ranks {0, 1}"
+  /// Returns "all_reduce of 4 double by sum on ranks {0, 1}".
   [[nodiscard]] std::string text() const { return detail::text(messages_.context(), signature_); }
 
   [[nodiscard]] const MpiContext& context() const { return messages_.context(); }
   [[nodiscard]] CallKind kind() const { return signature_.kind; }
 
-  /// The ranks of the communicator that the call cannot complete without.
+  /// The ranks of the communicator without which the call cannot complete.
   [[nodiscard]] std::vector<int> needed_ranks()
   {
     auto ranks = pending_sources();
@@ -105,7 +105,7 @@ class MpiCall
     return ranks;
   }
 
-  /// "; nothing received from ranks {2}": the ranks that the call waits for.
+  /// Names the ranks that the call waits for: "; nothing received from ranks {2}".
   [[nodiscard]] std::string describe_pending()
   {
     const auto list = [this](const std::vector<int>& ranks) {
@@ -183,7 +183,7 @@ class MpiCall
     }
   }
 
-  /// Returns whether there are more messages to wait for once those of a phase are complete.
+  /// Ends a phase whose messages are complete; returns whether the next one has more to wait for.
   bool begin_next_phase()
   {
     if (messages_.context().size == 1 || combined_) return false;
@@ -239,7 +239,7 @@ class MpiCall
     combine_and_forward(i, chain(), messages_, blocks_, reduction_);
   }
 
-  /// The ranks that this one has received nothing from, or only a part.
+  /// The ranks from which this one has received nothing, or only a part.
   [[nodiscard]] std::vector<int> pending_sources()
   {
     return uses_shared_barrier_ ? barrier_.missing_ranks() : messages_.pending_peers(true);
@@ -250,7 +250,7 @@ class MpiCall
     return {messages_.context(), signature_.kind, signature_.peer};
   }
 
-  /// The ranks whose data the ranks `from` forward to this one.
+  /// The ranks whose data this rank receives through the ranks `from`.
   [[nodiscard]] std::vector<int> sources_behind(const std::vector<int>& from) const
   {
     const auto& context = messages_.context();

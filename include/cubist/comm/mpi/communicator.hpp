@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranks that are MPI processes: the communicator and its requests. Boost.MPI owns and splits MPI's
-// communicators; data is sent in messages (mpi/call.hpp), without serialisation.
+// The communicator of ranks that are MPI processes, and its requests. Boost.MPI owns and splits
+// MPI's communicators; data is sent in messages (mpi/call.hpp), without serialisation.
 
 #include "cubist/comm/group/communicator.hpp"
 #include "cubist/comm/mpi/group.hpp"

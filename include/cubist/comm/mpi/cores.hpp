@@ -21,7 +21,7 @@ struct Cores
   int node = 1;     // cores that any process of the node may run on
   int process = 1;  // cores of this process: its own, or its part of those that it shares
 
-  /// Collective over the communicator.
+  /// Counts the cores of a node and of this process. Collective over the communicator.
   /// @pre all processes of the communicator are on one node
   [[nodiscard]] static Cores of(MPI_Comm node)
   {
@@ -45,7 +45,7 @@ struct Cores
             std::max(1, CPU_COUNT(&mine.cores) / static_cast<int>(sharing))};
   }
 
-  /// The cores of this process. Collective over a communicator of any nodes.
+  /// Counts the cores of this process. Collective over a communicator of any nodes.
   [[nodiscard]] static int of_process(MPI_Comm comm)
   {
     MPI_Comm node = MPI_COMM_NULL;

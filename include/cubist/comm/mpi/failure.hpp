@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Failures. A rank that fails sends a message to every other rank, on a communicator that carries
-// nothing else; ranks that wait poll for such messages. If that is impossible, the job is aborted.
+// Tells all ranks of a failure. A rank that fails sends a message to every other rank, on a
+// communicator that carries nothing else; ranks that wait poll for such messages. If that is
+// impossible, the job is aborted.
 
 #include <algorithm>
 #include <array>
@@ -45,7 +46,8 @@ namespace cubist::CUBIST_ABI::detail
   std::abort();
 }
 
-/// Aborts the job with `message` unless it is destroyed within `limit`: for blocking calls of MPI.
+/// RAII: aborts the job with `message` unless it is destroyed within `limit`. It guards blocking
+/// calls of MPI.
 class AbortTimer
 {
  public:
@@ -67,7 +69,8 @@ class AbortTimer
 class MpiFailures
 {
  public:
-  /// An error of the rank, or, before that is known, that the rank abandoned a call.
+  /// What a notification says: the rank's error, or, before that is known, that the rank abandoned
+  /// a call.
   enum class Kind : int
   {
     error,
@@ -133,12 +136,12 @@ class MpiFailures
   /// Whether there may be pending messages that no rank will receive.
   [[nodiscard]] bool is_broken() const { return broken_ || any(); }
   void mark_broken() { broken_ = true; }
-  /// Whether one of them is a rank's error.
+  /// Whether a notification of a rank's error has been received.
   [[nodiscard]] bool is_error() const { return first_ < size_; }
   /// The lowest rank that sent an error, or else the lowest that abandoned a call.
   /// @pre any()
   [[nodiscard]] int source() const { return first_ % size_; }
-  /// The message of that rank.
+  /// The message of rank `source()`.
   [[nodiscard]] const char* message() const { return message_.data() + 1; }
 
   /// Polls until an error has arrived, but at most for a second; returns `message()`.
@@ -167,7 +170,7 @@ class MpiFailures
   MPI_Comm comm_;
   int rank_ = 0;
   int size_ = 1;
-  std::array<char, 2048> message_{};  // after one char, its kind
+  std::array<char, 2048> message_{};  // the first char is its kind
   std::array<char, 2048> incoming_{};
   MPI_Request receive_ = MPI_REQUEST_NULL;
   bool broken_ = false;

@@ -36,7 +36,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How ranks exchange data; the same on all ranks.
+/// How ranks exchange data. All ranks have the same options.
 struct MpiOptions
 {
   /// The longest message between nodes, in bytes. Over TCP, messages below Open MPI's eager limit
@@ -108,10 +108,10 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup>
   [[nodiscard]] bool remote() const { return remote_; }
   /// Whether the ranks share memory.
   [[nodiscard]] bool exposes() const { return !arenas_.empty(); }
-  /// The arena of a rank, mapped here.
+  /// The arena of a rank, as this process maps it.
   /// @pre exposes()
   [[nodiscard]] std::byte* arena(int rank) const { return arenas_[static_cast<std::size_t>(rank)]; }
-  /// The cores that the ranks may run on, all together.
+  /// The number of cores on which the ranks together may run.
   [[nodiscard]] int cores() const { return cores_; }
   [[nodiscard]] WindowBufferPool& window_buffers() { return window_buffers_; }
 
@@ -130,13 +130,13 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup>
   /// Whether a collective must be complete when `start` returns.
   [[nodiscard]] bool completes_at_start() const { return remote_ && !options_.overlap; }
 
-  /// The group of all ranks with this rank's colour, ordered by key, then by rank; and the position
-  /// of this rank there.
+  /// Returns the group of all ranks with this rank's colour, ordered by key, then by rank, and the
+  /// position of this rank in it.
   std::pair<std::shared_ptr<MpiGroup>, int> split(int rank, int colour, int key)
   {
-    // When all ranks have called it, no rank waits for messages to be forwarded. A barrier of the
-    // program has another count, so it is a mismatch if one rank calls barrier where another calls
-    // split.
+    // Once all ranks have called split, no rank waits for another to forward messages. This barrier
+    // has another count than the program's, so a rank that calls barrier where another calls split
+    // is a mismatch.
     PendingCall{shared_from_this(), start(rank, Call<int>{CallKind::barrier, {}, {}, 1})}.wait();
     auto group = progress_->call_blocking_mpi("split", [&] {
       return std::make_shared<MpiGroup>(progress_, comm_.split(colour, key), options_,
@@ -220,7 +220,7 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup>
   MpiContext context_;
   bool remote_ = false;
   std::int64_t calls_ = 0;
-  CallCounts& counts_;  // for diagnosis alone: ids of communicators are hashes
+  CallCounts& counts_;  // only for diagnosis: ids of communicators are hashes
   std::uint64_t splits_ = 0;
   std::vector<std::byte*> arenas_;
   std::optional<FlagSlotHandle> slot_;

@@ -2,7 +2,7 @@
 #pragma once
 
 // The calls of one MPI process that have started and whose requests still exist. Their objects are
-// reused, so that a steady state allocates nothing.
+// reused, so that a steady step allocates nothing.
 
 #include <algorithm>
 #include <chrono>
@@ -32,7 +32,7 @@ struct MpiPendingCall
 class MpiPendingCalls
 {
  public:
-  /// @param in_flight the calls for which there is memory from the beginning, 8 KiB each
+  /// @param in_flight how many calls get memory from the beginning, 8 KiB each
   explicit MpiPendingCalls(std::size_t in_flight)
   {
     constexpr std::size_t pointers = 64;
@@ -41,7 +41,7 @@ class MpiPendingCalls
       unused_.push_back(calls_.emplace_back(std::make_unique<MpiPendingCall>()).get());
   }
 
-  /// Adds a call that begins with `post(call)`. It may be complete, or have failed, at once.
+  /// Adds a call that begins with `post(call)`. It may complete, or fail, at once.
   template <class Post>
   MpiPendingCall& add(bool remote, std::int64_t number, Post post)
   {
@@ -82,7 +82,7 @@ class MpiPendingCalls
     pending.call.release();
   }
 
-  /// The object may be reused.
+  /// Makes the object free for another call.
   /// @pre !pending.active
   void release(MpiPendingCall& pending) { unused_.push_back(&pending); }
 
@@ -106,7 +106,7 @@ class MpiPendingCalls
     std::erase(active_, &pending);
   }
 
-  /// Runs a step that returns whether the call is complete; keeps the error that it throws.
+  /// Runs a step that returns whether the call is complete, and keeps the error that it throws.
   template <class F>
   void attempt(MpiPendingCall& pending, F step)
   {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Progress of the calls of one MPI process, of all its communicators.
+// Advances the calls of one MPI process, on all its communicators.
 //
 // MPI transfers data only while a thread calls it. A rank that waits advances all of its calls;
-// while it computes, a helper thread advances those between nodes. A rank that waits for
-// shared-memory barriers alone sleeps until it is notified. One lock serialises all calls of MPI.
+// while it computes, a helper thread advances those between nodes. A rank that waits only for
+// shared-memory barriers sleeps until it is notified. One lock serialises all calls of MPI.
 // The helper needs MPI_THREAD_MULTIPLE; without it, calls advance in `wait` and `test` only.
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class MpiProgress
   /// @param control a communicator of all ranks of the job that carries nothing else
   /// @param with_helper whether to start the helper thread
   /// @param limit how long a rank may wait for others
-  /// @param in_flight the calls for which there is memory from the beginning
+  /// @param in_flight how many calls get memory from the beginning
   MpiProgress(MPI_Comm control, bool with_helper,
               std::optional<std::chrono::milliseconds> limit = {}, std::size_t in_flight = 32)
       : limit_{limit},
@@ -67,8 +67,8 @@ class MpiProgress
   [[nodiscard]] MPI_Comm comm() const { return failures_.comm(); }
   [[nodiscard]] bool has_limit() const { return limit_.has_value(); }
 
-  /// The calls of this rank on a communicator, for the lifetime of this object. The helper does not
-  /// use them.
+  /// The counts of this rank's calls on a communicator, valid for the lifetime of this object. The
+  /// helper does not use them.
   [[nodiscard]] CallCounts& call_counts(std::uint64_t communicator)
   {
     return returned_.counts(communicator);
@@ -82,8 +82,8 @@ class MpiProgress
     return f();
   }
 
-  /// Calls an `f` that blocks in MPI. It cannot be interrupted, so the job is aborted when
-  /// it takes longer than the limit.
+  /// Calls `f`, which blocks in MPI. It cannot be interrupted, so the job is aborted if it takes
+  /// longer than the limit.
   /// @throws PeerFailed if a rank has failed before
   template <class F>
   auto call_blocking_mpi(const std::string& what, F f)
@@ -96,7 +96,7 @@ class MpiProgress
     return call_mpi(f);
   }
 
-  /// Advances all calls, as other ranks may wait for messages that this one forwards.
+  /// Advances all calls, because other ranks may wait for messages that this one forwards.
   void advance()
   {
     const std::lock_guard lock{mutex_};
@@ -104,7 +104,7 @@ class MpiProgress
   }
 
   /// Starts a call, which lasts until `release`.
-  /// @param number by the communicator's `call_counts`; 0 if it is not counted
+  /// @param number the call's number in the communicator's `call_counts`; 0 if it is not counted
   /// @throws PeerFailed if a rank has failed
   MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const ErasedCall& call,
                         std::int64_t number = 0)
@@ -117,6 +117,7 @@ class MpiProgress
     return pending;
   }
 
+  /// Returns when the call is complete.
   /// @throws the error of the call, PeerFailed if a rank has failed, CollectiveMismatch,
   /// DeadlockError, TimeLimitError
   void wait(MpiPendingCall& pending)
@@ -163,7 +164,7 @@ class MpiProgress
     return !pending.active;
   }
 
-  /// Ends the use of a call. One that is incomplete, without an exception, aborts the job.
+  /// Ends the use of a call. An incomplete call aborts the job, unless an exception is in flight.
   void release(MpiPendingCall& pending)
   {
     const std::lock_guard lock{mutex_};
@@ -218,7 +219,7 @@ class MpiProgress
     }
     catch (const CommunicationError& e)
     {
-      // Peers get this error rather than time limits of their own.
+      // Peers get this error before they run into their own time limits.
       failures_.broadcast(
           "rank " + std::to_string(rank()) + " failed (" + e.what() +
               "), so the calls of other ranks cannot complete; fix that rank's error",
@@ -227,7 +228,7 @@ class MpiProgress
     }
   }
 
-  /// After a failure nothing advances: the buffers of the failed rank's calls may be freed.
+  /// Advances all calls, unless a rank has failed: then the buffers of its calls may be freed.
   void advance_all()
   {
     // A poll calls MPI, too, so only one of 16 advances polls.
@@ -274,8 +275,8 @@ class MpiProgress
   MpiFailures failures_;
   MpiReturnedRanks returned_;
   std::mutex mutex_;
-  std::condition_variable wake_;  // the signal of the helper
-  bool waiting_ = false;          // a rank advances all calls
+  std::condition_variable wake_;  // wakes the helper
+  bool waiting_ = false;          // the rank waits, and advances all calls
   unsigned advances_ = 0;
   MpiPendingCalls calls_;
   std::jthread helper_;  // ends before the other members

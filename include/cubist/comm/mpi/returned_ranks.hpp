@@ -4,17 +4,17 @@
 // Detects ranks that return from the body of a launch while others wait for them.
 //
 // All ranks start the collectives of a communicator in the same order, and each pair of ranks its
-// messages. So a call that has number n can never complete if it needs a rank that has returned
-// after fewer than n calls. What a returned rank has sent may still be in flight, and does
-// complete.
+// messages. So call number n can never complete if it needs a rank that has returned after fewer
+// than n calls. What a returned rank has sent may still be in flight, and completes.
 //
-//   waiting rank    asks each rank that its call needs, once a launch and communicator
-//   asked rank      answers at the end of its body: how many calls it has started
+//   waiting rank    asks each rank that its call needs, once per launch and communicator
+//   asked rank      answers at the end of its body how many calls it has started
 //
 // Peers may have sent messages to a rank that it has never received. So MPI must not reuse the
 // number of the communicator before it is known that the launch has not failed.
 //
-// Words: none, unless a wait is long; then two messages of 32 bytes.
+// Elements that one rank sends: none. Only a long wait costs a question of 16 bytes and an answer
+// of 32 bytes for each rank that is asked.
 
 #include <array>
 #include <cstddef>
@@ -39,8 +39,9 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The number of a communicator that a split makes, a hash that its ranks compute alike.
-/// @param split the number of splits of the parent, from 1 on
+/// Returns the number of a communicator that a split makes: a hash that all its ranks compute
+/// alike.
+/// @param split the number of this split of the parent, from 1 on
 [[nodiscard]] constexpr std::uint64_t communicator_id(std::uint64_t parent, std::uint64_t split,
                                                       int colour)
 {
@@ -51,8 +52,8 @@ namespace cubist::CUBIST_ABI::detail
 class CallCounts
 {
  public:
-  /// Counts a call and returns its number, from 1 on. Messages to or from each peer have numbers of
-  /// their own.
+  /// Counts a call and returns its number, from 1 on. Messages to each peer are numbered
+  /// separately, and so are messages from it.
   std::int64_t count(CallKind kind, int peer, int size)
   {
     if (!is_message(kind)) return ++collectives_;
@@ -84,12 +85,12 @@ class MpiReturnedRanks
   }
   MpiReturnedRanks(MpiReturnedRanks&&) = delete;
 
-  /// The calls of this rank on a communicator; they stay known when it is freed.
+  /// The counts of this rank's calls on a communicator, which are kept when it is freed.
   [[nodiscard]] CallCounts& counts(std::uint64_t communicator) { return counts_[communicator]; }
 
   /// Asks the ranks that a call needs, unless it has asked them before.
   /// @param number of the call; 0 if it is not counted
-  /// @param rank this one, of the launch
+  /// @param rank the number of this rank in the launch
   /// @throws DeadlockError if one has answered that it returned without making the call
   void check(MpiCall& call, std::int64_t number, int rank)
   {
@@ -121,11 +122,11 @@ class MpiReturnedRanks
     receive_answers();
   }
 
-  /// Whether every question is answered. So no message is in flight once this holds on all ranks.
+  /// Whether every question is answered. Once this holds on all ranks, no message is in flight.
   [[nodiscard]] bool has_all_answers() const { return answered_ == questions_.size(); }
 
-  /// Frees a communicator that this rank no longer uses at the end of the launch: the last ones, as
-  /// MPI has limits on how many exist.
+  /// Keeps a communicator that this rank no longer uses until the end of the launch. Only the last
+  /// ones are kept, because MPI limits how many exist.
   void retire(boost::mpi::communicator comm)
   {
     constexpr std::size_t most = 64;
@@ -185,7 +186,7 @@ class MpiReturnedRanks
     MPI_Request_free(&request);
   }
 
-  /// The source of a message that has arrived, if there is one.
+  /// Receives a message if one has arrived, and returns its source.
   template <std::size_t N>
   std::optional<int> receive(std::array<std::int64_t, N>& message, int tag)
   {

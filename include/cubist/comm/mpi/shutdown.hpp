@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The end of a launch: its ranks agree on how it ended, and after a failure communicators outlive
+// The end of a launch: its ranks agree on how it ended. After a failure, its communicators outlive
 // it.
 
 #include <array>
@@ -53,8 +53,9 @@ inline void end_communicators(MpiProgress& progress, bool is_broken)
   });
 }
 
-/// Agrees with the other ranks at the end of their bodies, and meanwhile answers those that still
-/// wait for this one; nothing if some rank has not called it within `limit`.
+/// Agrees with the other ranks, at the end of their bodies, on how the launch ended, and meanwhile
+/// answers those that still wait for this one. Returns nothing if a rank does not call it within
+/// `limit`.
 [[nodiscard]] inline std::optional<LaunchEnd>
 agree_on_end(MpiProgress& progress, int value, std::chrono::steady_clock::duration limit)
 {
@@ -66,8 +67,8 @@ agree_on_end(MpiProgress& progress, int value, std::chrono::steady_clock::durati
   auto values = std::make_unique<Values>();
   MPI_Request request = MPI_REQUEST_NULL;
   bool is_started = false;
-  // After a failure ranks get its notification instead of answers. Without one, a rank takes part
-  // once its questions are answered, so that none is in flight in the end.
+  // After a failure, ranks get its notification instead of answers. Otherwise a rank takes part
+  // once its questions are answered, so that no question is in flight at the end.
   const auto is_complete = [&](MpiReturnedRanks& returned, const MpiFailures& failures) {
     if (!failures.is_announced()) returned.exchange();
     if (!is_started && !returned.has_all_answers() && !failures.is_announced()) return false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// RMA windows of processes of one machine: every rank exchanges the offset of its block in its
-// arena (memory/shared_arena.hpp) and the size of all blocks. A block outside of the arena is
+// RMA windows of processes on one machine. The ranks exchange the offset of each rank's block in
+// its arena (memory/shared_arena.hpp) and the size of all blocks. A block outside the arena is
 // copied into it. Peers map an arena for as long as they run, so a rank may leave while they read
-// its block. Small blocks that are only read (small_call.hpp) are exchanged themselves: all ranks
+// its block. Small blocks that peers only read (small_call.hpp) are themselves exchanged: all ranks
 // have copies, and no rank waits for the others a second time.
 
 #include <algorithm>
@@ -30,16 +30,16 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The memory of one window beside its blocks; later windows reuse it.
+/// The memory that one window needs besides its blocks; later windows reuse it.
 struct WindowBuffer
 {
   /// The offset in its arena and the number of elements of each rank's block, then those of this
   /// rank, which it sends.
   std::vector<std::uint64_t> locations;
-  /// Of this rank's block, or of the small blocks of all ranks.
+  /// A copy of this rank's block, or of all ranks' small blocks.
   std::vector<std::byte, ArenaAllocator<std::byte>> copy;
 
-  /// The offset of a block in the arena; copies it there if it lies elsewhere.
+  /// Returns the offset of a block in the arena, and copies the block there if it lies elsewhere.
   std::uint64_t place(const void* data, std::size_t bytes)
   {
     if (bytes == 0) return 0;
@@ -48,10 +48,10 @@ struct WindowBuffer
     std::memcpy(reserve(bytes), data, bytes);
     return arena.offset(copy.data());
   }
-  /// The copy, with room for so many bytes, in the arena.
+  /// Returns memory of the arena for a copy of `bytes`.
   std::byte* reserve(std::size_t bytes)
   {
-    constexpr std::size_t min_bytes = 4096;  // ArenaAllocator takes less from the heap
+    constexpr std::size_t min_bytes = 4096;  // ArenaAllocator takes fewer from the heap
     if (copy.size() < bytes) copy.resize(std::max(bytes, min_bytes));
     return copy.data();
   }
@@ -153,7 +153,7 @@ class MpiWindow
     auto* const copies = buffer_->reserve(ranks * size_ * sizeof(T));
     const std::span<Value> all{reinterpret_cast<Value*>(copies), ranks * size_};
     const auto me = static_cast<std::size_t>(world_.rank());
-    // All blocks have one length on their way; no rank reads what follows a shorter one.
+    // All blocks are sent with one length; no rank reads what follows a shorter one.
     const std::span<Value> block = all.subspan(me * size_, size_);
     std::ranges::copy(mine_, block.begin());
     exchange_.emplace(world_.start(Call<Value>{CallKind::expose, block, all, size_}));

@@ -27,6 +27,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// Throws the error of a call of NCCL, unless it has succeeded or is in progress.
 /// @param describe returns the text "all_reduce of 4 double by sum on rank 0 of 2"
 /// @throws PeerFailed if NCCL reports that another rank ended, CommunicationError for other errors
 template <class Describe>
@@ -46,7 +47,7 @@ void nccl_check(ncclResult_t code, const char* call, ncclComm_t comm, Describe d
                            "prints the cause"};
 }
 
-/// The type by which NCCL reduces elements of `T`.
+/// The type as which NCCL reduces elements of `T`.
 template <Element T>
 [[nodiscard]] constexpr ncclDataType_t nccl_type()
 {
@@ -69,19 +70,20 @@ struct NcclCall : CallSignature
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
   std::size_t element_size = 1;
-  std::size_t reals = 0;  // to reduce: two for each complex number
+  std::size_t reals = 0;  // real numbers to reduce: two for each complex number
   ncclDataType_t type = ncclInt8;
 
   [[nodiscard]] bool is_message() const { return cubist::is_message(kind); }
   [[nodiscard]] bool is_empty() const { return count == 0 && kind != CallKind::barrier; }
   [[nodiscard]] std::size_t bytes() const { return count * element_size; }
-  /// "all_reduce of 4 double by sum"
+  /// Returns "all_reduce of 4 double by sum".
   [[nodiscard]] std::string text() const
   {
     return detail::text(*this) + (is_message() ? " with rank " + std::to_string(peer) : "");
   }
 };
 
+/// Translates a call to NCCL.
 /// @throws ArgumentError for a reduction of 16-bit integers, which NCCL does not support
 template <Element T>
 [[nodiscard]] NcclCall nccl_call(const Call<T>& call)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The communicator of ranks with a GPU each, and its requests. Spans are device memory.
+// The communicator of ranks that have one GPU each, and its requests. Spans are device memory.
 //
-// A call waits for the earlier work of the compute stream (NcclOptions::stream) and runs on a
-// stream of its communicator. `wait` makes the compute stream wait for it, not the host. Work that
-// is enqueued there afterwards may read what was received and overwrite what was sent; the host may
-// do so after `synchronize`. Only a barrier waits on the host.
+// A call waits for the earlier work of the compute stream (NcclOptions::stream) and runs on its
+// communicator's stream. `wait` makes the compute stream wait for it, not the host. Work that is
+// enqueued there afterwards may read what was received and overwrite what was sent; the host may do
+// so after `synchronize`. Only a barrier waits on the host.
 //
 // The messages that a rank has started are issued as one group when it waits for one of them, so
 // ranks that share such groups and collectives must agree on their order.
@@ -70,7 +70,7 @@ struct NcclGroup
   bool remote = false;
 };
 
-/// The lowest rank on the same node.
+/// Returns the lowest rank on this rank's node.
 template <Communicator Host>
 [[nodiscard]] int first_rank_on_node(Host& host)
 {
@@ -87,16 +87,16 @@ template <Communicator Host>
 }  // namespace detail
 
 /// A pending call of an NcclCommunicator; `test` tells whether it is complete for the host as well.
-/// Its destruction before the call is complete aborts all communicators of the rank.
+/// Destroying it before the call is complete aborts all communicators of the rank.
 using NcclRequest = detail::PendingCall<detail::NcclGroup>;
 
-/// A communicator of ranks with a GPU each.
+/// A communicator of ranks that have one GPU each.
 class NcclCommunicator : public Collectives<NcclCommunicator>
 {
  public:
-  /// A communicator of the ranks of `host`, each with its own device, which becomes the current
-  /// device of its thread and must remain so. All ranks call it; each uses its communicator from
-  /// one thread.
+  /// Makes a communicator of the ranks of `host`. Each rank has its own device, which becomes the
+  /// current device of its thread and must remain so. All ranks call this; each uses its
+  /// communicator from one thread.
   /// @throws CommunicationError, PeerFailed, TimeLimitError
   template <Communicator Host>
   [[nodiscard]] static NcclCommunicator make(Host& host, int device, NcclOptions options = {})
@@ -136,8 +136,8 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     return {group_, group_->context->start(group_->queue, mine)};
   }
 
-  /// The ranks of the same colour, ordered by key, then by rank. Waits on the host until the calls
-  /// of this communicator are complete.
+  /// Returns the ranks of the same colour, ordered by key, then by rank. Waits on the host until
+  /// the calls of this communicator are complete.
   /// @throws ArgumentError for a negative colour, CaptureError in a step that is captured
   [[nodiscard]] NcclCommunicator split(int colour, int key)
   {
@@ -160,9 +160,9 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     const detail::NvtxRange range{[] { return std::string{"wait for the device"}; }};
     group_->context->synchronize();
   }
-  /// Calls `launch`, which enqueues work with calls of this rank that were captured. The time limit
-  /// of one call applies.
-  /// @param what named in the message of a TimeLimitError
+  /// Calls `launch`, which enqueues work that contains captured calls of this rank. The time limit
+  /// of one call applies to all of it.
+  /// @param what the name of the work in the message of a TimeLimitError
   /// @throws CommunicationError, PeerFailed, TimeLimitError
   template <class F>
   void replay(const char* what, F launch)
@@ -178,7 +178,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   {
   }
 
-  /// Sets `remote`: the largest and the smallest node of the ranks differ.
+  /// Sets `remote`: whether the largest and the smallest node of the ranks differ.
   void find_remote()
   {
     const auto nodes = largest({group_->node, -group_->node});
@@ -198,7 +198,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     if (rank() == 0) context.warn_of_missing_windows(queue.rank_info());
   }
 
-  /// The maximum over the ranks of each number.
+  /// Returns the maximum of each number over the ranks.
   [[nodiscard]] std::array<int, 2> largest(std::array<int, 2> numbers)
   {
     const auto describe = [] { return "an exchange of two numbers"; };

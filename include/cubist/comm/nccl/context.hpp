@@ -5,8 +5,8 @@
 // calls and the compute stream.
 //
 // A wait for a call makes the compute stream wait, not the host, so the host runs ahead of the
-// device: by at most `max_in_flight` calls of a communicator, because CUDA may block a host thread
-// that enqueues more, and a blocked thread does not poll for errors.
+// device. It is ahead by at most `max_in_flight` calls of a communicator, because CUDA may block a
+// host thread that enqueues more, and a blocked thread does not poll for errors.
 
 #include <chrono>
 #include <cstddef>
@@ -67,7 +67,7 @@ class NcclContext
 
   [[nodiscard]] cudaStream_t stream() const { return watchdog_.stream(); }
 
-  /// Creates a communicator by `begin(ncclComm_t*, ncclConfig_t*)`.
+  /// Creates a communicator with `begin(ncclComm_t*, ncclConfig_t*)`.
   template <class Begin, class Describe>
   NcclQueue& create(Begin begin, Describe describe)
   {
@@ -111,7 +111,7 @@ class NcclContext
   }
 
   [[nodiscard]] bool wants_windows() const { return watchdog_.symmetric_bytes() > 0; }
-  /// Registers the window of a communicator, with all its ranks.
+  /// Registers a communicator's window, together with its other ranks.
   void open_window(NcclQueue& queue)
   {
     const auto describe = [&] {
@@ -160,8 +160,8 @@ class NcclContext
     return watchdog_.abort_on_error([&]() -> PendingNcclCall& {
       watchdog_.wait_until([&] { return queue.in_flight() < max_in_flight; });
       auto& pending = queue.start(call, stream());
-      // NCCL may add a collective to a graph from a thread of its own, and a graph is not safe for
-      // two threads: this one captures nothing else meanwhile.
+      // NCCL may add a collective to a graph from its own thread, and a graph is not safe for two
+      // threads, so this thread captures nothing else meanwhile.
       if (pending.captured && !call.is_message())
         watchdog_.wait_until([&] { return pending.state >= State::in_flight; });
       return pending;
@@ -192,8 +192,8 @@ class NcclContext
     });
   }
 
-  /// Releases a call whose request is destroyed. Aborts unless the call is complete, as the caller
-  /// may free its buffers.
+  /// Releases a call whose request is destroyed. Aborts unless the call is complete, because the
+  /// caller may free its buffers.
   void drop(NcclQueue& queue, PendingNcclCall& pending) noexcept
   {
     try

@@ -72,8 +72,7 @@ class NcclHandle
   ncclComm_t comm_ = nullptr;
 };
 
-/// The scope of a group of NCCL calls: `end` issues them; an exception discards them as far as NCCL
-/// can.
+/// RAII: a group of NCCL calls. `end` issues them; an exception discards them as far as NCCL can.
 template <class Describe>
 class NcclGroupScope
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Device memory that NCCL knows. It is allocated by ncclMemAlloc and registered with the
-// communicators that use it, so that NCCL may send and reduce it without a copy of its own
+// Device memory that is registered with NCCL. It is allocated by ncclMemAlloc and registered with
+// the communicators that use it, so that NCCL may send and reduce it without an internal copy
 // (zero-copy).
 //
-// ncclMemAlloc takes long and rounds up to 2 MiB, so memory is kept until the pool ends: buffers
-// below 1 MiB share segments of 32 MiB, each larger one is a segment, and memory is given again to
-// buffers of the same size. A communicator registers the segments that are new to it before it
-// issues a call, which is no collective, and deregisters them before it is finalized.
+// ncclMemAlloc is slow and rounds up to 2 MiB, so memory is kept until the pool ends: buffers of up
+// to 1 MiB share segments of 32 MiB, each larger buffer is a segment, and freed memory is reused
+// for buffers of the same size. Before a communicator issues a call, it registers the segments that
+// are new to it, which is no collective. It deregisters them before it is finalized.
 //
 // Source: NCCL User Guide, "User Buffer Registration": if one rank passes registered memory to a
 // call, all ranks must.
@@ -31,7 +31,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The functions of NCCL 2.19 that register memory; with an earlier NCCL they fail.
+/// The functions of NCCL 2.19 that register memory. With an earlier NCCL, they fail.
 struct NcclRegistration
 {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
@@ -142,7 +142,7 @@ class NcclMemory : public DevicePool
     const auto code = NcclRegistration::allocate(&data, bytes);
     require<DeviceError>(
         code == ncclSuccess, "ncclMemAlloc failed (", ncclGetErrorString(code), ") for ", bytes,
-        " bytes, so there is no memory that NCCL knows; use more devices, smaller matrices, or no "
+        " bytes, so no more memory can be registered; use more devices, smaller matrices, or no "
         "registered buffers, which are not reused for other sizes");
     auto* const begin = static_cast<std::byte*>(data);
     segments_.push_back({begin, bytes});
@@ -152,18 +152,18 @@ class NcclMemory : public DevicePool
 
   cudaStream_t stream_;
   std::vector<Segment> segments_;
-  std::map<const std::byte*, const std::byte*> ends_;  // the ends of the segments, and their begins
+  std::map<const std::byte*, const std::byte*> ends_;  // the begin of each segment, by its end
   std::map<std::size_t, std::vector<void*>> free_;     // free memory by size
   std::byte* unused_ = nullptr;                        // the rest of the last small segment
   std::size_t unused_bytes_ = 0;
-  std::set<void*> captured_;  // allocated while the stream was captured: never given again
+  std::set<void*> captured_;  // allocated while the stream was captured: never reused
 };
 
-/// What one communicator has registered.
+/// The segments that one communicator has registered.
 class NcclRegistrations
 {
  public:
-  /// @param memory null: nothing is registered
+  /// @param memory null if nothing is registered
   explicit NcclRegistrations(std::shared_ptr<NcclMemory> memory)
       : memory_{std::move(memory)}
   {
@@ -195,7 +195,8 @@ class NcclRegistrations
       if (handle != nullptr) NcclRegistration::remove(comm, handle);
   }
 
-  /// @throws ArgumentError for memory that is not registered, where the other ranks' is
+  /// Checks that the buffers of a call are registered, as on the other ranks.
+  /// @throws ArgumentError
   template <class Describe>
   void check(const NcclCall& call, Describe describe) const
   {
@@ -206,9 +207,9 @@ class NcclRegistrations
           "got a buffer that this rank's NCCL memory "
           "does not contain for ",
           describe(),
-          ", where other ranks pass registered memory, and "
-          "NCCL defines nothing for both in one call; allocate the buffer in this launch by the "
-          "engine, or leave out the option registered_buffers");
+          ", but other ranks pass registered memory, and "
+          "NCCL does not define a call with both; allocate the buffer with the engine of this "
+          "launch, or leave out the option registered_buffers");
   }
 
  private:

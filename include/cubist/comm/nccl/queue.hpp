@@ -13,9 +13,9 @@
 // While the compute stream is captured (as a CUDA graph), the calls are captured too, and complete
 // as soon as they are issued: there is nothing on the device to poll for.
 //
-// Collectives are issued one by one in their order. NCCL runs the calls of a communicator one after
-// the other, so a receive alone would block the send after it, and with it the peer that waits for
-// that send. So messages are collected until the rank waits for one of them, and issued as one
+// Collectives are issued one by one, in order. NCCL runs the calls of a communicator one after the
+// other, so a lone receive would block the send after it, and with it the peer that waits for that
+// send. So messages are collected until the rank waits for one of them, and are then issued as one
 // group, in which they run concurrently.
 
 #include <algorithm>
@@ -51,7 +51,7 @@ struct PendingNcclCall
   };
 
   NcclCall call;
-  NcclCall issued;  // the same, or in the communicator's window
+  NcclCall issued;  // the same call, or with buffers in the communicator's window
   CudaEvent ready;  // reached by the compute stream
   CudaEvent done;
   State state = State::complete;
@@ -74,7 +74,7 @@ class NcclQueue
  public:
   using State = PendingNcclCall::State;
 
-  /// @param memory of the buffers that calls use; null: they are not registered
+  /// @param memory of the buffers that calls use; null if they are not registered
   explicit NcclQueue(int* scratch, std::shared_ptr<NcclMemory> memory = {})
       : registrations_{std::move(memory)}
   {
@@ -152,7 +152,7 @@ class NcclQueue
   }
   [[nodiscard]] std::size_t in_flight() const { return in_flight_.size(); }
 
-  /// Starts to end the communicator, where memory is registered after all calls are complete.
+  /// Starts to end the communicator. If memory is registered, it waits for all calls to complete.
   /// @pre !has_queued()
   /// @returns whether it has started
   /// @throws CommunicationError
@@ -192,7 +192,7 @@ class NcclQueue
     return Wait{first, *first->wait_start};
   }
 
-  /// "all_reduce of 4 double by sum on rank 1 of 4"
+  /// Returns "all_reduce of 4 double by sum on rank 1 of 4".
   [[nodiscard]] std::string text(const PendingNcclCall& pending) const
   {
     return NcclIssuer{nullptr, rank_, pending.call}.describe();
@@ -206,7 +206,7 @@ class NcclQueue
     std::string operator()() const { return queue.text(pending); }
   };
   [[nodiscard]] Describe describe(const PendingNcclCall& pending) const { return {*this, pending}; }
-  /// The oldest call that is not complete, as text.
+  /// Describes the oldest call that is not complete.
   [[nodiscard]] std::string current_text() const
   {
     if (!in_flight_.empty()) return text(*in_flight_.front());

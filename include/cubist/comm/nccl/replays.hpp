@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The replays of captured work on the compute stream, whose calls cannot be polled one by one. Each
-// lies between two events, as a call does.
+// The replays of captured work on the compute stream. Their calls cannot be polled one by one, so
+// each replay lies between two events, as a call does.
 
 #include <cstddef>
 #include <deque>
@@ -44,7 +44,7 @@ class NcclReplays
 
   [[nodiscard]] std::size_t in_flight() const { return in_flight_.size(); }
 
-  /// What runs now, and since when.
+  /// Returns what runs now, and since when.
   [[nodiscard]] std::optional<std::pair<const char*, Clock::time_point>> oldest_wait()
   {
     const auto is_reached = [](const CudaEvent& event, const char* what) {

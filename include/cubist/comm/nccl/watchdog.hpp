@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How a rank waits for NCCL, and how its communicators are aborted together.
+// Waits for NCCL on the host, and aborts all communicators of a rank together.
 //
 // The host waits by polling. Each poll checks all communicators of the rank for asynchronous errors
 // of NCCL, the time limit, and failures of other ranks that the program knows of. An error aborts
-// all communicators of the rank. If NCCL does not report that to the peers, they end by their time
-// limits.
+// all communicators of the rank. If NCCL does not report that to the peers, their time limits end
+// them.
 
 #include <chrono>
 #include <cstddef>
@@ -32,18 +32,18 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How a rank communicates by NCCL.
+/// Options of a rank that communicates by NCCL.
 struct NcclOptions
 {
-  /// The compute stream: it produces what is sent and consumes what is received.
+  /// The compute stream, which produces what is sent and consumes what is received.
   cudaStream_t stream = cudaStreamPerThread;
   /// How long the rank waits for others, in a call or at the end, before it throws TimeLimitError;
-  /// nullopt: without limit. NCCL alone does not detect every rank that has ended.
+  /// nullopt for ever. NCCL alone does not detect every rank that has ended.
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
   /// Called repeatedly while the rank waits; throws if another rank has failed.
   std::function<void()> poll_failure = {};
   /// The memory of all buffers that are sent and received, which is registered with each
-  /// communicator; on all ranks, or on none of them (null).
+  /// communicator. Either all ranks set it, or none does (null).
   std::shared_ptr<detail::NcclMemory> memory = {};
   /// All-reduces, all-gathers and reduce-scatters of up to this many bytes over all ranks together
   /// are copied to and from a symmetric window of the communicator, if its ranks have NVLink.
@@ -126,7 +126,7 @@ class NcclWatchdog
   void wait_until(Done done)
   {
     // A sleep of a quarter of the time waited so far would add an eighth to a step on average.
-    // After this time a sleep is short beside the step.
+    // After this time, a sleep is short compared with the step.
     for (Backoff backoff{std::chrono::milliseconds{20}}; !done();)
     {
       const bool is_waiting = poll();
@@ -177,12 +177,12 @@ class NcclWatchdog
     const auto limit = options_.time_limit;
     if (!limit || Clock::now() - start < *limit) return;
     require<TimeLimitError>(false, "waited ", limit->count(), " ms for other ranks in ", describe(),
-                            ", the time limit, so one of them has ended or makes another call; "
-                            "look for its error, or give a longer time limit");
+                            ", which is the time limit, so one of them has ended or makes another "
+                            "call; look for its error, or give a longer time limit");
   }
 
   NcclOptions options_;
-  std::string reason_;  // the reason of the abort
+  std::string reason_;  // why the communicators were aborted
   NcclReplays replays_;
   std::vector<std::unique_ptr<NcclQueue>> queues_;
 };

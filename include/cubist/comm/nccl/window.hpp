@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Memory of one communicator at the same offset of a symmetric window on all ranks, by which NCCL's
-// kernels access the peers' memory directly over NVLink: collectives of few bytes take less time.
+// Memory of one communicator at the same offset of a symmetric window on all ranks. Through it,
+// NCCL's kernels access the peers' memory directly over NVLink, so short collectives take less
+// time.
 //
-// The memory of a program is not at the same offsets on all ranks, which NCCL does not check. So
-// the data of a call is copied. What it sends goes to the first half of the window, and what it
-// receives comes from the second. Both copies are in the stream of the communicator, so the next
-// call comes later.
+// A program's memory is not at the same offsets on all ranks, which NCCL does not check. So the
+// data of a call is copied: what it sends goes to the first half of the window, and what it
+// receives comes from the second. Both copies are in the communicator's stream, so the next call
+// runs after them.
 //
 // Source: NCCL User Guide, "Window Registration". A window is registered by all ranks together.
 
@@ -25,7 +26,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The functions of NCCL 2.27 that register windows; with an earlier NCCL there is none.
+/// The functions of NCCL 2.27 that register windows. With an earlier NCCL, there is no window.
 struct NcclWindowRegistration
 {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
@@ -52,8 +53,8 @@ class NcclWindow
     if (data_ != nullptr) NcclRegistration::free(data_);
   }
 
-  /// Begins to register a window for calls that send and receive up to `bytes`; complete when the
-  /// communicator is ready.
+  /// Begins to register a window for calls that send and receive up to `bytes`. The window is
+  /// complete when the communicator is ready.
   /// @throws CommunicationError
   template <class Describe>
   void begin(ncclComm_t comm, std::size_t bytes, Describe describe)
@@ -68,7 +69,7 @@ class NcclWindow
   }
   /// Whether there is a window; NCCL may not support one for these ranks.
   [[nodiscard]] bool is_open() const { return window_ != nullptr; }
-  /// From now on calls use it.
+  /// Lets calls use the window from now on.
   /// @pre all ranks have opened theirs, and do the same
   void use() { in_use_ = true; }
   /// @pre the communicator is ready, and its calls are complete
@@ -77,7 +78,7 @@ class NcclWindow
     if (window_ != nullptr) NcclWindowRegistration::remove(comm, std::exchange(window_, nullptr));
   }
 
-  /// Whether a call uses the window: it depends on what all ranks know.
+  /// Whether a call uses the window, which all ranks decide alike.
   [[nodiscard]] bool takes(const NcclCall& call, int ranks) const
   {
     const bool has_kernels = call.kind == CallKind::all_reduce ||
@@ -86,7 +87,7 @@ class NcclWindow
     return in_use_ && has_kernels && call.bytes() * static_cast<std::size_t>(ranks) <= half_;
   }
   /// Enqueues the copy of what is sent.
-  /// @returns the call in the window
+  /// @returns the call with its buffers in the window
   template <class Describe>
   [[nodiscard]] NcclCall copy_in(const NcclCall& call, int ranks, cudaStream_t stream,
                                  Describe describe) const

@@ -59,7 +59,7 @@ struct SimulatedMember final : SimulatedWait, GroupMember<SimulatedCall>
 
   SimulatedRank* rank = nullptr;
   bool waits = false;
-  double posts = 0;  // when
+  double posts = 0;  // when the rank posts its part
   double ends = Activities::never;
 };
 
@@ -69,7 +69,7 @@ struct SimulatedEdge
   double begins;
   double segment_seconds;  // seconds of one segment, with its latency
   double ends = Activities::never;
-  double arrives = Activities::never;  // its last segment, after that of the edge before
+  double arrives = Activities::never;  // when its last segment arrives, after the edge before
 };
 
 struct SimulatedCall : GroupCall<SimulatedMember>
@@ -77,8 +77,8 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   static constexpr double not_yet = Activities::never;
 
   SimulatedGroup* group = nullptr;
-  int sender = 0;    // of a message: ranks of the launch, of which the receiver may be folded
-  int receiver = 0;  // likewise
+  int sender = 0;           // the rank of the launch that sends a message
+  int receiver = 0;         // the rank of the launch that receives it, which may be folded
   std::uint64_t posts = 0;  // the most calls that a rank has posted up to this one
   bool begun = false;
   std::size_t closed = 0;  // for a window: the number of ranks that have read what they need
@@ -91,7 +91,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   {
     return links.same_node(sender, receiver);
   }
-  /// The size of a block, or of a piece.
+  /// The bytes of a block, or of a piece.
   [[nodiscard]] double bytes() const
   {
     return double(signature.count) * double(signature.element_size);
@@ -129,13 +129,14 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   {
     return detail::only_receives(signature.kind, signature.peer, size(), int(m.index));
   }
-  /// Whether all members have posted it or, if messages are buffered, all that send something.
+  /// Whether all members have posted the call or, if messages are buffered, all that send
+  /// something.
   [[nodiscard]] bool may_begin(bool buffered) const
   {
     return std::ranges::all_of(
         members, [&](const auto& m) { return m.posted || (buffered && only_receives(m)); });
   }
-  /// Whether the data of all members that have posted it is simulated.
+  /// Whether the data of all members that have posted the call is simulated.
   [[nodiscard]] bool is_simulated() const
   {
     return std::ranges::all_of(members, [](const auto& m) {
@@ -157,7 +158,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
 };
 
 /// Whether messages of a call leave before their receivers wait for them. MPI buffers short
-/// messages between nodes, but not inside a node; data in host memory is not buffered here either.
+/// messages between nodes, but not inside a node. Nor is data in host memory buffered here.
 [[nodiscard]] inline bool is_buffered(const SimulatedCall& call, const Machine& machine,
                                       const SimulatedLinks& links,
                                       const SimulatedPlacement& placement)

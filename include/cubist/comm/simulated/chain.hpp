@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A broadcast or a reduce along a chain of ranks, each on a node of its own. Edge e takes the block
-// from the e-th rank of the chain to the next one:
+// A broadcast or a reduce along a chain of ranks, each on its own node. Edge e takes the block from
+// the e-th rank of the chain to the next one:
 //
 //   it begins   when its sender has posted the call, and the first segment has arrived there
-//   it ends     when its bytes are transferred, but a segment after the edge before it at the least
+//   it ends     when its bytes are transferred, but at least a segment after the edge before it
 //
-// Then the receiver's part of the call ends; it does not wait for the ranks behind it.
+// Then the receiver's part of the call ends; it does not wait for the ranks after it.
 //
 // Source: comm/mpi/collectives/chain.hpp.
 
@@ -114,7 +114,7 @@ class SimulatedChain
                       Simulation::turn_of(call_.posts, last - first, first));
   }
 
-  /// Called when the bytes of the edge are transferred.
+  /// Ends an edge whose bytes are transferred, and begins the edges that can begin now.
   void end_edge(std::size_t e, double time)
   {
     edges()[e].ends = time;

@@ -3,8 +3,8 @@
 
 // The cost of a collective on simulated links, by the algorithm that the backend would run.
 //
-// P ranks, of which a unit of some level holds c, on N units; pieces of b bytes. Bytes into and out
-// of a unit:
+// P ranks are on N units of some level, and a unit holds c of them; pieces have b bytes. These are
+// the bytes into and out of a unit:
 //
 //                    MPI into, out                    NCCL into, out
 //   all_gather       (P-c) b, c (N-1) b               (P-1) b each, in a ring
@@ -16,16 +16,16 @@
 //   gather, scatter  (P-c) b into, out of the root's unit; c b at the others
 //   send             b
 //
-// Short blocks, which MPI sends in one round (small_call.hpp), count as long ones. An all_gather of
-// MPI enters a node once, and is forwarded there (mpi/collectives/all_gather.hpp).
+// Short blocks, which MPI sends in one round (small_call.hpp), count as long ones. In MPI's
+// all_gather, a block enters a node once, and is forwarded there (mpi/collectives/all_gather.hpp).
 // Transfers between units of a level pass the links of that level and of those below it, but not
-// the first ones, which are inside of nodes.
+// the first ones, which are inside nodes.
 //
 // A collective takes
 //
-//   latency    of the messages that follow each other: of one for direct exchange, two for an
-//              all_reduce, and of each edge of a chain or a ring, with the time of a segment
-//   then       the longest of bytes / bandwidth over all links, if it is alone
+//   latency    of the messages that follow each other: one in a direct exchange, two in an
+//              all_reduce, and one for each edge of a chain or a ring, with the time of a segment
+//   then       the largest bytes / bandwidth of all links, if it is alone
 //
 // Source: comm/mpi/collectives; Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for
 // clusters of workstations", 2009; Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth
@@ -45,7 +45,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A collective as a cost sees it.
+/// Inputs of the cost model for one collective.
 struct SimulatedCollective
 {
   CallKind kind;
@@ -56,8 +56,8 @@ struct SimulatedCollective
 
 struct CollectiveCost
 {
-  double latency = 0;  // seconds in which it uses nothing
-  double seconds = 0;  // then, if it is alone
+  double latency = 0;  // seconds before it uses a link
+  double seconds = 0;  // seconds after that, if it is alone
   std::vector<ResourceUse> uses = {};
 };
 
@@ -68,7 +68,7 @@ struct UnitBytes
   double out = 0;
 };
 
-/// One unit of a level, and what its part in a collective depends on.
+/// One unit of a level, and everything on which its part in a collective depends.
 class CollectiveUnit
 {
  public:
@@ -134,7 +134,7 @@ class CollectiveUnit
   {
     return placement_.units(level_);
   }
-  /// The unit this number of places behind this one in the chain from unit to unit, cyclically.
+  /// The unit this many places after this one in the chain from unit to unit, cyclically.
   [[nodiscard]] const UnitMembers& neighbour(std::size_t places) const
   {
     return neighbours()[(index_ + places) % neighbours().size()];
@@ -154,7 +154,7 @@ class CollectiveUnit
     return {(leaves && first == here_.unit ? exits - 1 : exits) * call_.bytes,
             (leaves && has(call_.root) ? exits - 1 : exits) * call_.bytes};
   }
-  /// What MPI and NCCL do alike.
+  /// The bytes of collectives that MPI and NCCL run alike.
   [[nodiscard]] UnitBytes by_either() const
   {
     const double b = call_.bytes;
@@ -194,8 +194,9 @@ class CollectiveUnit
   return machine.algorithms == CollectiveAlgorithms::nccl ? unit.by_nccl() : unit.by_mpi();
 }
 
-/// The seconds of a message that passes all ranks one after the other, with the time of a segment
-/// on each edge: edges between the largest units first, the rest inside of them.
+/// The seconds that a message takes to pass all ranks one after the other, with the time of a
+/// segment on each edge. As many edges as needed are between the largest units; the rest are inside
+/// them.
 [[nodiscard]] inline double chain_latency(const Machine& machine,
                                           const SimulatedPlacement& placement, double segment)
 {
@@ -212,7 +213,7 @@ class CollectiveUnit
   return sum;
 }
 
-/// The seconds before a collective's bytes flow: messages that wait for others.
+/// The seconds before a collective's bytes flow, in which messages wait for others.
 [[nodiscard]] inline double latency_of(const Machine& machine, const SimulatedPlacement& placement,
                                        const SimulatedCollective& call)
 {
@@ -258,7 +259,7 @@ class CollectiveUnit
   }
 }
 
-/// What a collective asks of links and cores, each as if it were alone there.
+/// The seconds for which a collective needs each link and core, as if it were alone there.
 struct CollectiveLoads
 {
   struct Load
@@ -268,10 +269,11 @@ struct CollectiveLoads
   };
 
   std::vector<Load> all;
-  double rank_seconds = 0;  // the time in which the slowest rank sends or receives its bytes
+  double rank_seconds = 0;  // how long the slowest rank sends or receives its bytes
   double core_seconds = 0;
 
-  /// @param ranks the number of the unit's ranks that send its bytes, and that receive them
+  /// Adds the bytes of a unit.
+  /// @param ranks how many of the unit's ranks send its bytes, and how many receive them
   void add(const Machine& machine, const SimulatedLinks& links, std::size_t level, int unit,
            UnitBytes bytes, double ranks)
   {
@@ -286,8 +288,8 @@ struct CollectiveLoads
     core_seconds += (bytes.in + bytes.out) * link.core_seconds_per_byte +
                     2 * messages * link.core_seconds_per_message;
   }
-  /// Shares out `core_seconds`. Cores that several nodes share are one resource; else each node's
-  /// cores do their part.
+  /// Divides `core_seconds` among the cores. Cores that several nodes share are one resource;
+  /// otherwise each node's cores do their part.
   void add_cores(const SimulatedLinks& links, const SimulatedPlacement& placement)
   {
     if (core_seconds == 0) return;
@@ -332,7 +334,7 @@ struct CollectiveLoads
   return cost;
 }
 
-/// A message between two ranks of the launch.
+/// Returns the cost of a message between two ranks of the launch.
 [[nodiscard]] inline CollectiveCost
 message_cost(const Machine& machine, const SimulatedLinks& links, int from, int to, double bytes)
 {
@@ -340,8 +342,8 @@ message_cost(const Machine& machine, const SimulatedLinks& links, int from, int 
                          {CallKind::send, bytes, 0, 1});
 }
 
-/// The bytes that a rank copies when it waits for a collective, from others on its node, of whose
-/// ranks `on_node` take part.
+/// The bytes that a rank copies from others on its node when it waits for a collective, in which
+/// `on_node` of the node's ranks take part.
 [[nodiscard]] inline double copied_bytes(const SimulatedPlacement& placement, std::size_t on_node,
                                          const SimulatedCollective& call, bool is_root)
 {

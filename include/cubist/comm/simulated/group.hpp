@@ -42,7 +42,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
       places_.push_back(place_of(this->ranks(), folding().representative(rank)));
   }
 
-  /// Ranks of the communicator, of which some may be folded.
+  /// The number of ranks of the communicator, of which some may be folded.
   [[nodiscard]] int size() const { return static_cast<int>(placement_.size()); }
   /// The rank of the launch at a position in the communicator.
   [[nodiscard]] int rank_of(std::size_t position) const { return placement_.ranks()[position]; }
@@ -52,8 +52,8 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     const auto position = static_cast<std::size_t>(rank);
     return places_.empty() ? position : places_[position];
   }
-  /// Sender and receiver of a message, so that the sender runs. Replicas send the same messages, so
-  /// one of them stands for those of all.
+  /// Returns the sender and receiver of the message that stands for this one, so that the sender
+  /// runs. Replicas send the same messages, so one of them stands for all.
   [[nodiscard]] std::pair<int, int> ends(int from, int to) const
   {
     if (places_.empty()) return {from, to};
@@ -69,7 +69,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   /// Whether a collective must be complete when `start` returns.
   [[nodiscard]] bool completes_at_start() const { return remote() && !simulation_->overlap(); }
 
-  /// Reports what the rank sends, too.
+  /// Starts a rank's part in its next call, and reports what the rank sends.
   template <Element T>
   Member& start(int rank, const cubist::Call<T>& call)
   {
@@ -78,15 +78,16 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     return post(rank, call);
   }
 
+  /// Posts a rank's part in its next call.
   /// @throws CollectiveMismatch, and what Simulation::block throws; ArgumentError for a call in
-  /// which replicas that are folded would have different parts
+  /// which folded replicas would have different parts
   Member& post(int rank, const ErasedCall& mine)
   {
     simulation_->raise();
     require<ArgumentError>(places_.empty() || !has_root(mine.kind), "got a ", to_string(mine.kind),
-                           " along ranks of which one stands for others, but its root does "
-                           "something else than they do, so their times would be wrong; simulate "
-                           "all replicas, without Simulated::options.replicas");
+                           " along folded ranks, of which one stands for others, but the root does "
+                           "not do what they do, so their times would be wrong; simulate all "
+                           "replicas, without Simulated::options.replicas");
     Member& member = next(rank, mine, [&](const std::string& why) {
       simulation_->fail(Simulation::Failure::mismatch, why);
     });
@@ -116,7 +117,8 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     copy_from_node(me);
   }
 
-  /// Time passes, so that a rank that tests again and again comes to the end of the call.
+  /// Returns whether the call is complete. A test takes time, so that a rank that tests again and
+  /// again reaches the end of the call.
   bool test(Member& me)
   {
     if (ends_at_once(me)) return true;
@@ -136,7 +138,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     block_until(me, [&] { return me.call->opens; });
     me.rank->report.waits += me.rank->clock - posted;
   }
-  /// A rank no longer reads its peers' blocks.
+  /// Records that a rank no longer reads its peers' blocks.
   void close(Member& me)
   {
     wait_open(me);
@@ -147,7 +149,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
 
   void release(Member& me) { leave(*me.call); }
 
-  /// The ranks that wait for the call throw PeerFailed.
+  /// Leaves a call before its end, so that the ranks that wait for it throw PeerFailed.
   void abandon(Member& me)
   {
     SimulatedCall& call = *me.call;
@@ -157,7 +159,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
       if (m.waits) simulation_->make_ready(*m.rank, me.rank->clock);
   }
 
-  /// One rank runs at a time.
+  /// Locks nothing, because one rank runs at a time.
   struct NoLock
   {
     ~NoLock() {}
@@ -171,23 +173,24 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     call.sender = rank_of(static_cast<std::size_t>(call.from));
     call.receiver = rank_of(static_cast<std::size_t>(call.to));
   }
-  /// Null if none of the ranks runs.
+  /// Makes a group of ranks, or returns null if none of them runs.
   [[nodiscard]] std::shared_ptr<SimulatedGroup> make(const std::vector<int>& ranks) const
   {
     if (std::ranges::none_of(ranks, [&](int r) { return folding().runs(r); })) return nullptr;
     return std::make_shared<SimulatedGroup>(simulation_, ranks);
   }
 
-  /// @throws ArgumentError where ranks are folded, which give no colour
+  /// Returns the group of all ranks with this rank's colour, and the position of the rank in it.
+  /// @throws ArgumentError if ranks are folded, because those pass no colour
   std::pair<std::shared_ptr<SimulatedGroup>, int> split(int rank, int colour, int key)
   {
     require<ArgumentError>(
-        places_.empty(), "got a split by the colours that ranks give, but some of these ranks are "
-                         "folded and give none; split by a function, as meshes do, or simulate "
+        places_.empty(), "got a split by the colours that ranks pass, but some of these ranks are "
+                         "folded and pass none; split by a function, as meshes do, or simulate "
                          "all replicas, without Simulated::options.replicas");
     return RankGroup::split(rank, colour, key);
   }
-  /// The same for the colours colour_of(rank) of all ranks, and keys in their order.
+  /// Splits by the colours colour_of(rank) of all ranks, which keep their order.
   std::pair<std::shared_ptr<SimulatedGroup>, int> split_by(int rank,
                                                            const std::function<int(int)>& colour_of)
   {
@@ -206,15 +209,15 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
       if (simulation.folding().runs(r)) some.push_back(r);
     return some;
   }
-  /// The place of a rank in a list.
+  /// Returns the place of a rank in a list.
   /// @throws ArgumentError if it is not there
   [[nodiscard]] static std::size_t place_of(const std::vector<int>& list, int rank)
   {
     auto found = std::ranges::lower_bound(list, rank);
     if (found == list.end() || *found != rank) found = std::ranges::find(list, rank);
     require<ArgumentError>(found != list.end(), "got a communicator without rank ", rank,
-                           ", which stands for some of its ranks, so these have no time; simulate "
-                           "all replicas, without Simulated::options.replicas");
+                           ", which stands for some of its ranks, so their times are unknown; "
+                           "simulate all replicas, without Simulated::options.replicas");
     return static_cast<std::size_t>(found - list.begin());
   }
   [[nodiscard]] int position_of(int rank) const
@@ -261,7 +264,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
         break;
       default:
         throw ArgumentError{std::string{"got a "} + to_string(call.signature.kind) +
-                            " of host memory along ranks that are folded, whose data is unknown; "
+                            " of host memory along folded ranks, whose data is unknown; "
                             "simulate all replicas, without Simulated::options.replicas"};
       }
   }
@@ -269,7 +272,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   [[nodiscard]] const Machine& machine() const { return simulation_->machine(); }
   [[nodiscard]] const SimulatedLinks& links() const { return simulation_->links(); }
 
-  /// The end of a call's transfers.
+  /// Ends a call when its transfers are complete.
   struct Transfers final : ActivityOwner
   {
     Transfers(std::shared_ptr<SimulatedGroup> g, SimulatedCall& c)
@@ -283,7 +286,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     SimulatedCall& call;
   };
 
-  /// Whether a rank's part ends when it posts it.
+  /// Whether a rank's part ends as soon as the rank posts it.
   [[nodiscard]] bool ends_at_once(const Member& me) const
   {
     return me.call->only_sends(me) && buffers(*me.call);
@@ -313,7 +316,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     return {call.signature.kind, call.bytes(), call.signature.peer};
   }
 
-  /// Called when all ranks that send something have posted the call.
+  /// Begins a call that all ranks with something to send have posted.
   void begin(SimulatedCall& call)
   {
     call.begun = true;
@@ -346,7 +349,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
       if (m.waits) simulation_->make_ready(*m.rank, time);
   }
 
-  /// The time in which a rank itself copies what has arrived from others on its node.
+  /// Adds the time in which a rank itself copies what has arrived from others on its node.
   void copy_from_node(Member& me)
   {
     const Link& inside = machine().links.front();
@@ -369,7 +372,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   SimulatedPlacement placement_;
   int first_rank_ = *std::ranges::min_element(placement_.ranks());
   int last_rank_ = *std::ranges::max_element(placement_.ranks());
-  std::vector<std::size_t> places_;  // where ranks are folded: of each rank's representative
+  std::vector<std::size_t> places_;  // of each rank's representative; empty if none is folded
 };
 
 inline std::string SimulatedMember::describe() const { return call->describe(*this, {}); }

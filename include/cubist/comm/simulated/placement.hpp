@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where the ranks of a communicator are: which units (ranks, nodes, racks) hold how many of them.
+// Where the ranks of a communicator are: how many of them each unit (rank, node, rack) holds.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A unit of a level, and what a communicator has there.
+/// A unit of a level, and the members of a communicator in it.
 struct UnitMembers
 {
   int unit = 0;
@@ -58,7 +58,7 @@ class SimulatedPlacement
   {
     return ranks_[static_cast<std::size_t>(position) % size()];
   }
-  /// The level whose links connect all of them: 0 inside a node.
+  /// The level whose links connect all ranks; 0 inside a node.
   [[nodiscard]] std::size_t top() const { return top_; }
   [[nodiscard]] const std::vector<UnitMembers>& units(std::size_t level) const
   {

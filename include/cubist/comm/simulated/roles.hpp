@@ -10,14 +10,14 @@
 //   gather           all but the root        the root
 //   send             the sender              the receiver
 //
-// In all others each rank does both.
+// In all other collectives, each rank does both.
 
 #include "cubist/comm/call.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// @param position of a rank in the communicator; of a message, 0 is the sender, 1 the receiver
+/// @param position of a rank in the communicator; in a message, 0 is the sender, 1 the receiver
 [[nodiscard]] inline bool only_sends(CallKind kind, int root, int ranks, int position)
 {
   switch (kind)

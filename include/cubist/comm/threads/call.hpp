@@ -31,8 +31,8 @@ namespace cubist::CUBIST_ABI::detail
 /// What the calls of one communicator share.
 struct ThreadContext
 {
-  /// Locks the mutex. No rank holds it for long, so it is tried some times before the kernel is
-  /// called, which takes longer.
+  /// Locks the mutex. No rank holds it for long, so this tries a few times before it calls the
+  /// kernel, which takes longer.
   [[nodiscard]] std::unique_lock<std::mutex> lock()
   {
     constexpr int tries = 64;
@@ -51,7 +51,8 @@ struct ThreadContext
   std::condition_variable drained;
 };
 
-/// Room for a small block of each rank of a call. Its pages are touched when they are first used.
+/// Copies of the small blocks of a call, one for each rank. Their pages are touched only when they
+/// are first used.
 class BlockCopies
 {
  public:
@@ -60,7 +61,7 @@ class BlockCopies
     bytes_ = longest_copy(ranks);
     data_ = std::make_unique_for_overwrite<std::byte[]>(ranks * bytes_);
   }
-  /// Copies the block of a rank.
+  /// Copies a rank's block, and returns the copy.
   /// @pre bytes <= longest_copy(ranks)
   const std::byte* copy(std::size_t rank, const std::byte* block, std::size_t bytes)
   {
@@ -89,7 +90,7 @@ struct ThreadMember final : Waiter, GroupMember<ThreadCall>
   bool reads_peers = false;
 };
 
-/// A call in flight, on all its ranks.
+/// A call in flight, with the parts of all its ranks.
 struct ThreadCall : GroupCall<ThreadMember>
 {
   using Notify = ThreadScheduler::DeferredNotify;
@@ -102,13 +103,13 @@ struct ThreadCall : GroupCall<ThreadMember>
   /// @pre context->mutex is locked
   void begin(ThreadMember& me, Notify& notify);
 
-  /// Takes a rank through the stages whose gates are open; true when none is left.
+  /// Advances a rank through the stages whose gates are open; returns whether no stage is left.
   bool advance(ThreadMember& me);
 
-  /// Called when a rank no longer reads its peers' blocks, or never will.
+  /// Records that a rank no longer reads its peers' blocks, or never will.
   void close(ThreadMember& me);
 
-  /// Ends the call for all its ranks; returns when no rank reads the buffers of this one.
+  /// Ends the call for all its ranks; returns when no rank reads this rank's buffers.
   void revoke(ThreadMember& me);
 
   [[nodiscard]] std::string describe(const ThreadMember& me) const;
@@ -116,7 +117,7 @@ struct ThreadCall : GroupCall<ThreadMember>
   [[nodiscard]] std::vector<int> awaited(const ThreadMember& me) const;
 
  private:
-  /// Copies the block of a rank to the call if all ranks do; false if they do not.
+  /// Copies a rank's block to the call if all ranks do so; returns whether they do.
   bool copy_block(ThreadMember& me);
 
   void signal(Gate gate, Notify& notify)
@@ -135,7 +136,7 @@ struct ThreadCall : GroupCall<ThreadMember>
     if (std::exchange(me.reads_peers, false)) remove_reader();
   }
 
-  /// The other ranks that can advance, or read peers' blocks.
+  /// The other ranks that can still advance, or that read peers' blocks.
   [[nodiscard]] std::vector<int> incomplete(const ThreadMember& me) const;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Yields the core of a rank that waits, before it sleeps. A rank that can run then continues
-// without a call of the kernel that wakes it. With 8 ranks on 2 cores, a barrier takes a third of
-// the time that it takes if all but the last rank sleep.
+// Lets a waiting rank yield its core before it sleeps. Once the rank can run, it then continues
+// without a kernel call that wakes it. With 8 ranks on 2 cores, a barrier takes a third of the time
+// that it takes if all but the last rank sleep.
 //
-// Where other processes compute, a yield costs a time slice of theirs, hundreds of times the wait
-// itself. So yields are timed: if one takes long, although this process does not have all cores,
+// Where other processes compute, a yield costs one of their time slices, which is hundreds of times
+// the wait itself. So yields are timed. If one takes long and this process does not have all cores,
 // ranks sleep at once for a while, and then try again.
 
 #include <atomic>
@@ -20,7 +20,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Takes some nanoseconds in which the other thread of a core may compute.
+/// Pauses for some nanoseconds, in which the core's other hardware thread may compute.
 inline void pause_core()
 {
 #if defined(__x86_64__)
@@ -30,7 +30,7 @@ inline void pause_core()
 #endif
 }
 
-/// Tells from the processor time of this process whether others use the cores, too.
+/// Tells from this process's processor time whether other processes use the cores, too.
 class SharedCores
 {
  public:
@@ -45,9 +45,9 @@ class SharedCores
   {
   }
 
-  /// Whether this process had less than three quarters of its cores since the last call. False
-  /// if that was too recent for the kernel's counts, or so long ago that the ranks may not have
-  /// computed all the time.
+  /// Whether this process has had less than three quarters of its cores since the last call. False
+  /// if that call was too recent for the kernel's counts, or so long ago that the ranks may not
+  /// have computed all the time.
   [[nodiscard]] bool others_compute(Time now, Clock::duration used)
   {
     const auto time = now - last_;
@@ -76,7 +76,7 @@ class CoreYield
   {
   }
 
-  /// Yields until `ready()`, but only a few times, or for as long as `least`.
+  /// Yields until `ready()`, but no longer than a few times or the time `least`, whichever is more.
   template <class Ready>
   void until(Ready ready, Clock::duration least)
   {
@@ -104,7 +104,7 @@ class CoreYield
     return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>{seconds});
   }
 
-  /// Whether other processes compute; then ranks sleep at once until the end of a pause.
+  /// Whether other processes compute. If so, ranks sleep at once for the next `pause`.
   bool others_compute(Clock::time_point now)
   {
     const std::lock_guard lock{mutex_};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A group of ranks that are threads: a rank that waits is parked by the scheduler.
+// A group of ranks that are threads. The scheduler parks a rank that waits.
 
 #include <memory>
 #include <mutex>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of group.hpp that the compiled library has.
+// The bodies of group.hpp's functions, which the compiled library contains.
 
 #include <algorithm>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the scheduler knows of a rank: whether it runs or is parked, the calls that it has pending,
-// and the one that it waits for.
+// What the scheduler knows about a rank: whether it runs or is parked, its pending calls, and the
+// call that it waits for.
 
 #include <atomic>
 #include <mutex>
@@ -14,13 +14,13 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Something that one rank waits for.
+/// What one rank waits for.
 class Waiter
 {
  public:
-  /// Does what can be done now, without waiting; true when nothing is left to do.
+  /// Does what can be done without waiting; returns whether nothing is left to do.
   virtual bool advance() = 0;
-  /// "all_reduce of 4 double on ranks {0, 1}, which rank 1 has not called".
+  /// Returns "all_reduce of 4 double on ranks {0, 1}, which rank 1 has not called".
   [[nodiscard]] virtual std::string describe() const = 0;
   /// The ranks that it waits for.
   [[nodiscard]] virtual std::vector<int> awaited() const { return {}; }
@@ -36,11 +36,11 @@ enum class RankFlag : int
   parked
 };
 
-/// On a cache line of its own.
+/// The state of one rank, on its own cache line.
 struct alignas(64) RankState
 {
   std::atomic<RankFlag> flag{RankFlag::running};
-  std::mutex mutex;  // a parked rank runs again only while it has it
+  std::mutex mutex;  // a parked rank resumes only while it holds it
   std::vector<Waiter*> outstanding;
   std::vector<int> to_notify;
   const Waiter* waits_for = nullptr;

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The scheduler of ranks that are threads of one process: it parks a thread that waits without
-// burning a core, propagates failures to all ranks, and detects deadlocks.
+// The scheduler of ranks that are threads of one process. It parks waiting threads so that they
+// burn no core, propagates failures to all ranks, and detects deadlocks.
 //
 // A rank that waits first yields its core a few times (core_yield.hpp), and is then parked: it
-// sleeps in a futex that 32 ranks share, so that one call of the kernel wakes all of them that are
+// sleeps in a futex that 32 ranks share, so that one kernel call wakes all of them that are
 // notified. Where each rank has a core, it yields for as long as waking a thread takes, because
-// most waits of ranks that compute alike are shorter.
+// ranks that compute alike mostly wait for less.
 //
 // `running_` counts the ranks that are neither parked nor finished: a rank that parks decrements
 // it, and a rank that notifies a parked one increments it before it can park itself. So the count
 // reaches zero only when every live rank is parked and no rank is left to notify one: a deadlock,
 // detected at once and without a time-out.
 //
-// A time limit is for waits that are not deadlocks, as when ranks wait for one that computes for
-// ever. A rank that has waited for that long increments the count, as a notifying rank would, and
-// fails.
+// A time limit ends waits that are not deadlocks, such as a wait for a rank that computes for ever.
+// A rank that has waited for that long increments the count, as a notifying rank would, and fails.
 
 #include <algorithm>
 #include <atomic>
@@ -65,7 +64,7 @@ class ThreadScheduler
     }
   }
 
-  /// Adds a pending call: every wait of `rank` advances it from now on.
+  /// Adds a pending call, which every wait of `rank` advances from now on.
   void add(int rank, Waiter& waiter) { state(rank).outstanding.push_back(&waiter); }
 
   void remove(int rank, Waiter& waiter) { std::erase(state(rank).outstanding, &waiter); }
@@ -84,12 +83,12 @@ class ThreadScheduler
     for (test(rank, waiter); !ready(); test(rank, waiter)) park(rank, waiter, end);
   }
 
-  /// Wakes ranks: something that they may wait for has happened.
+  /// Wakes ranks after something has happened that they may wait for.
   void notify(std::span<const int> ranks);
   void notify(int rank) { notify({&rank, 1}); }
 
-  /// Notifies ranks at the end of its scope, after a lock inside it is released, which the woken
-  /// ranks need.
+  /// RAII: notifies ranks at the end of its scope. By then the lock that the woken ranks need,
+  /// which is taken inside the scope, is released.
   class DeferredNotify
   {
    public:
@@ -113,18 +112,18 @@ class ThreadScheduler
     std::vector<int>& ranks_;
   };
 
-  /// Fails all ranks, in the wait they are in or at their next call. Only the first failure counts.
-  /// Returns whether this is it.
+  /// Makes all ranks fail, in their current wait or at their next call. Only the first failure
+  /// counts. Returns whether this is the first.
   bool fail(Failure failure, std::string message);
 
-  /// @throws the error of a failure, once `fail` was called (comm/group/failure.hpp)
+  /// Throws the error of a failure once `fail` has been called (comm/group/failure.hpp).
   void raise() const { raise_failure(failure_.load(), message_); }
 
-  /// The body of `rank` has returned or thrown.
+  /// Records that the body of `rank` has returned or thrown.
   void finish(int rank);
 
-  /// Returns when all ranks are finished, or `grace` after a failure: the message of the failure,
-  /// and the ranks that are not finished.
+  /// Waits until all ranks are finished, or for `grace` after a failure. Returns the message of the
+  /// failure, and the ranks that are not finished.
   [[nodiscard]] std::pair<std::string, std::vector<int>>
   stragglers(std::chrono::milliseconds grace);
 
@@ -147,7 +146,7 @@ class ThreadScheduler
 
   [[nodiscard]] End end() const { return limit_ ? Clock::now() + *limit_ : End::max(); }
 
-  /// Returns when `rank` is notified: yields its core, then parks it.
+  /// Yields the core of `rank`, then parks it; returns when the rank is notified.
   /// @throws TimeLimitError if it is not notified before the end
   void park(int rank, const Waiter& waiter, End end);
 
@@ -158,17 +157,19 @@ class ThreadScheduler
     s.flag.exchange(RankFlag::running);
   }
 
-  /// Counts a parked rank as running, unless the count is zero: then a deadlock is being reported.
+  /// Counts a parked rank as running. Returns false if the count is zero, because then a deadlock
+  /// is being reported.
   bool count_as_running();
 
-  /// Ends the wait of a rank that is parked but counted as running; returns if it is notified
-  /// meanwhile.
+  /// Ends the wait of a rank that is parked but counted as running, with an error. Returns if the
+  /// rank has been notified meanwhile.
   void exceed_limit(int rank, const Waiter& waiter);
 
-  /// Describes what another rank is doing, which may be running.
+  /// Describes what another rank does; that rank may be running.
   [[nodiscard]] std::string activity(int rank);
 
-  // Called when no rank is running: all are parked or finished, so their states do not change.
+  /// Reports a deadlock. No rank is running: all are parked or finished, so their states do not
+  /// change.
   void report_deadlock();
 
   Limit limit_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of scheduler.hpp that the compiled library has.
+// The bodies of scheduler.hpp's functions, which the compiled library contains.
 
 #include "cubist/comm/threads/scheduler.hpp"
 

@@ -16,8 +16,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Posts the messages. Those between two ranks have one tag, so each side posts them in the order
-/// in which the other does. Returns how many messages, from the first on, this rank must forward.
+/// Posts the messages. All messages between two ranks have one tag, so both post them in the same
+/// order. Returns how many messages, from the first on, this rank must forward.
 /// @pre messages.context().topology
 [[nodiscard]] inline std::size_t gather_over_nodes(MpiMessages& messages, const MpiBlocks& blocks)
 {
@@ -55,7 +55,7 @@ inline void forward_in_node(std::size_t i, std::size_t to_forward, MpiMessages& 
     messages.send(peer, messages.part(block, i % messages_a_block));
 }
 
-/// The ranks whose blocks `leaders` of this rank's node forward.
+/// Returns the ranks whose blocks the `leaders` of this rank's node forward.
 [[nodiscard]] inline std::vector<int> forwarded_sources(const MpiTopology& topology,
                                                         const std::vector<int>& leaders)
 {

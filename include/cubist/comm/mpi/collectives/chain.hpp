@@ -21,7 +21,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The order of the ranks.
+/// The order of the ranks in the chain.
 class MpiChain
 {
  public:

@@ -2,11 +2,11 @@
 #pragma once
 
 // reduce_scatter: a direct exchange of pieces, which each rank then combines in the order of
-// comm/reduction.hpp. all_reduce: a reduce_scatter of shares, then an all_gather of shares; or, of
-// a short block (small_call.hpp), a direct exchange of blocks, all of which each rank combines.
+// comm/reduction.hpp. all_reduce: a reduce_scatter of shares, then an all_gather of shares. For a
+// short block (small_call.hpp), it is a direct exchange of blocks, and each rank combines them all.
 //
-// Elements that a rank sends, for P ranks: (P-1) n for a reduce_scatter to pieces of n, 2 (P-1)/P n
-// for an all_reduce of n, and (P-1) n for a short one.
+// Elements that one rank sends, for P ranks: (P-1) n in a reduce_scatter to pieces of n, 2 (P-1)/P
+// n in an all_reduce of n, and (P-1) n in a short one.
 //
 // Source: Rabenseifner, "Optimization of collective reduction operations", 2004.
 
@@ -22,7 +22,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Sends send(peer) to every peer, and receives `size` bytes of each peer into the workspace, in
+/// Sends send(peer) to every peer, and receives `size` bytes from each peer into the workspace, in
 /// the order of the ranks.
 template <class Send>
 void exchange_to_combine(MpiMessages& messages, MpiReduction& reduction, Send send,

@@ -2,7 +2,7 @@
 #pragma once
 
 // The buffers of one rank's collective call, as bytes: a block, or a piece of `count` elements for
-// each rank. A rank's share of a block is the part that it sums up in an all_reduce.
+// each rank. A rank's share of a block is the part that it adds in an all_reduce.
 
 #include <cstddef>
 #include <cstring>

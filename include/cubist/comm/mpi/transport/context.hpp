@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The data that the calls of one MPI communicator share: its ranks, tags and nodes, and the
-// translation of MPI's error codes.
+// What the calls of one MPI communicator share: its ranks, tags and nodes, and the translation of
+// MPI's error codes.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +21,9 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// @throws CommunicationError with MPI's text unless `code` is MPI_SUCCESS; CollectiveMismatch for
-/// a message that is longer than its receive buffer
+/// Throws the error of a call of MPI, unless `code` is MPI_SUCCESS.
+/// @throws CommunicationError with MPI's text; CollectiveMismatch for a message that is longer than
+/// its receive buffer
 inline void mpi_check(int code, const char* function, std::string_view during)
 {
   if (code == MPI_SUCCESS) return;

@@ -51,7 +51,7 @@ class MpiMessages
   [[nodiscard]] std::size_t count() const { return requests_.size(); }
   [[nodiscard]] int tag() const { return tag_; }
 
-  /// "reduce_scatter on rank 3 of 8"
+  /// Returns "reduce_scatter on rank 3 of 8".
   [[nodiscard]] std::string describe() const
   {
     return name_ + (" on rank " + std::to_string(context_.rank)) + " of " +
@@ -87,7 +87,7 @@ class MpiMessages
     return block.subspan(offset, std::min(context_.max_message_bytes, block.size() - offset));
   }
 
-  /// Posts a barrier by MPI, or, if errors must name the missing ranks, by empty messages.
+  /// Posts MPI's barrier or, if errors must name the missing ranks, empty messages.
   void barrier()
   {
     if (context_.names_missing_ranks)
@@ -118,7 +118,7 @@ class MpiMessages
     return true;
   }
 
-  /// The peers of pending receives, or of pending sends. MPI's own barrier waits for any of them.
+  /// The peers of pending receives, or of pending sends. MPI's own barrier may wait for any peer.
   [[nodiscard]] std::vector<int> pending_peers(bool receives)
   {
     std::vector<int> peers;
@@ -141,8 +141,8 @@ class MpiMessages
     return peers;
   }
 
-  /// A peer that has sent a message of another call with this call's number, and the tag of that
-  /// message; {-1, 0} for none.
+  /// Returns a peer that has sent a message of another call with this call's number, and the tag of
+  /// that message; {-1, 0} if there is none.
   [[nodiscard]] std::pair<int, int> find_mismatch() const
   {
     if (tag_ == 0) return {-1, 0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The arithmetic of a reduction on bytes, and the workspace that received blocks wait in.
+// The arithmetic of a reduction on bytes, and the workspace in which received blocks wait.
 
 #include <cstddef>
 #include <memory>
@@ -35,8 +35,8 @@ class MpiReduction
     return workspace_.get();
   }
 
-  /// Combines the first `blocks` blocks of the workspace, each as long as `out`, with `mine` as the
-  /// operand of number `rank` among them.
+  /// Combines the first `blocks` blocks of the workspace, each as long as `out`, and `mine`, which
+  /// is operand number `rank`.
   /// @pre rank <= blocks
   void combine_workspace(std::size_t blocks, std::size_t rank, ConstBytes mine, Bytes out)
   {

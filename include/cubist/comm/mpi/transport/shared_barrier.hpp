@@ -5,8 +5,8 @@
 // flag slot in its arena (memory/shared_arena.hpp): the number of barriers at which it has arrived,
 // and a payload for each, perhaps with a small block. A barrier is complete when every rank's
 // number has reached it; the last rank to arrive notifies those that sleep. Then each rank reads
-// what the others pass: so a collective of small blocks is one barrier. MPI_Ibarrier advances only
-// while all ranks call MPI, which takes processor time from ranks that compute.
+// what the others pass, so that a collective of small blocks is one barrier. MPI_Ibarrier advances
+// only while all ranks call MPI, which takes processor time from ranks that compute.
 
 #include <algorithm>
 #include <array>
@@ -31,8 +31,8 @@ namespace cubist::CUBIST_ABI::detail
 /// What a rank passes to its peers at a barrier: the tag of its call, and two numbers.
 using BarrierPayload = std::array<std::uint64_t, 3>;
 
-/// Lies in the arena of its rank; peers read it. The numbers never decrease, whichever communicator
-/// has the slot.
+/// The flag slot of a rank, in its arena; peers read it. The numbers never decrease, whichever
+/// communicator has the slot.
 struct FlagSlot
 {
   /// How many barriers a rank may be ahead of the slowest reader of its payloads.
@@ -47,7 +47,7 @@ struct FlagSlot
   alignas(cache_line) std::atomic<std::uint64_t> read;  // the number of barriers whose payloads it
                                                         // has read, in sequence
   alignas(cache_line) std::array<BarrierPayload, depth> payloads;
-  // Memory of these pages is taken when they are first used.
+  // The system gives these pages memory only when they are first used.
   alignas(cache_line) std::array<std::array<std::byte, block_bytes>, block_depth> blocks;
 };
 
@@ -69,11 +69,11 @@ class FlagSlotHandle
     pool.slots.push_back(slot_);
   }
 
-  /// The slot; nothing without an arena.
+  /// The slot; null without an arena.
   [[nodiscard]] FlagSlot* get() const { return slot_; }
   /// Never reuses the slot: after a failure peers may still access it.
   void leak() { slot_ = nullptr; }
-  /// One event for all communicators of this process; nothing without an arena.
+  /// The event that all communicators of this process share; null without an arena.
   [[nodiscard]] static FutexEvent* process_event()
   {
     static FutexEvent* const event = make_in_arena<FutexEvent>();
@@ -93,7 +93,8 @@ class FlagSlotHandle
     }
   };
 
-  /// Never freed: a peer may read it after this process has left the communicator.
+  /// Makes an object that is never freed, because a peer may read it after this process has left
+  /// the communicator.
   template <class U>
   static U* make_in_arena()
   {
@@ -119,7 +120,7 @@ class FlagSlotHandle
 class MpiSharedBarrier
 {
  public:
-  /// Where this process maps what belongs to a rank.
+  /// Where this process maps a rank's slot and event.
   struct Rank
   {
     FlagSlot* slot = nullptr;
@@ -167,7 +168,7 @@ class MpiSharedBarrier
   }
 
   [[nodiscard]] std::size_t size() const { return ranks_.size(); }
-  /// What a rank passes.
+  /// What a rank passes at a barrier.
   /// @pre is_complete(barrier), and this rank has not called `end_reading`
   [[nodiscard]] const BarrierPayload& payload(std::size_t rank, std::uint64_t barrier) const
   {
@@ -177,7 +178,8 @@ class MpiSharedBarrier
   {
     return ranks_[rank].slot->blocks[barrier % FlagSlot::block_depth].data();
   }
-  /// This rank has read what the others pass at a barrier, which they may now overwrite.
+  /// Records that this rank has read what the others pass at a barrier, so that they may overwrite
+  /// it.
   void end_reading(std::uint64_t barrier)
   {
     std::erase(unread_, barrier);
@@ -185,8 +187,8 @@ class MpiSharedBarrier
     mine_.slot->read.store(mine_.base + in_sequence);
   }
 
-  /// A rank whose last payload, which this rank has not read yet, belongs to another call; -1 for
-  /// none. Earlier payloads prove nothing, because tags are reused.
+  /// Returns a rank whose last payload, which this rank has not read yet, belongs to another call;
+  /// -1 if there is none. Earlier payloads prove nothing, because tags are reused.
   template <class F>
   [[nodiscard]] int find_mismatch(F mismatches) const
   {
@@ -220,8 +222,8 @@ class MpiSharedBarrier
   std::vector<std::uint64_t> unread_;  // barriers, ascending
 };
 
-/// One rank's part in a barrier, at which it may pass a block to the others. The payload has the
-/// tag of the call, so that a mismatched peer is detected, and a short block.
+/// One rank's part in a barrier, at which it may pass a block to the others. The payload holds the
+/// call's tag, which reveals a mismatched peer, and a short block.
 class MpiSharedBarrierCall
 {
  public:
@@ -246,8 +248,8 @@ class MpiSharedBarrierCall
     arrived_ = false;
   }
 
-  /// Returns whether all ranks have arrived; then it has called use(blocks), the blocks of all
-  /// ranks, unless a peer has another tag.
+  /// Returns whether all ranks have arrived. If so, it has called use(blocks) with the blocks of
+  /// all ranks, unless a peer has another tag.
   /// @param mismatch set if a peer has another tag
   template <class F>
   bool advance(Mismatch& mismatch, F use)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A call as text, for errors: "all_reduce of 4 double by sum on ranks {0, 1}".
+// Formats a call for errors: "all_reduce of 4 double by sum on ranks {0, 1}".
 
 #include <numeric>
 #include <string>
@@ -15,7 +15,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// "all_reduce of 4 double by sum on ranks {0, 1}", with at most 16 ranks
+/// Returns "all_reduce of 4 double by sum on ranks {0, 1}", with at most 16 ranks.
 [[nodiscard]] inline std::string text(const MpiContext& context, const CallSignature& s)
 {
   const bool message = is_message(s.kind);
@@ -27,7 +27,7 @@ namespace cubist::CUBIST_ABI::detail
   return call + " on ranks " + rank_list(job_ranks(context, ranks));
 }
 
-/// The error of a rank whose peer called something else, whose messages have `tag`.
+/// Returns the error of a rank whose peer called something else. The peer's messages have `tag`.
 [[nodiscard]] inline CollectiveMismatch mismatch_error(const MpiContext& context,
                                                        const CallSignature& s, int peer, int tag)
 {

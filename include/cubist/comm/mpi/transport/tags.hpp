@@ -8,7 +8,7 @@
 //
 // So MPI never matches messages of different calls, and a message that has the number of this
 // rank's call, but differs in the rest, reveals a mismatched peer. `send` and `receive` have tag 0,
-// as each pair of ranks counts its own messages.
+// because each pair of ranks counts its own messages.
 
 #include <algorithm>
 #include <concepts>
@@ -54,7 +54,7 @@ class MpiTags
     return n << shift() | kind | (have_checksum() ? checksum(call) : 0);
   }
 
-  /// Whether two tags have the same number, but are not of the same call.
+  /// Whether two tags have the same number but belong to different calls.
   [[nodiscard]] bool mismatch(int tag, int other) const
   {
     return tag != other && tag >> shift() == other >> shift();

@@ -8,7 +8,7 @@
 //   all_gather   a rank sends its block to all ranks of its node and to one leader on each other
 //                node, which forwards it there
 //
-// With as many ranks on each node, every rank sends P-1 blocks, as in a direct exchange.
+// If all nodes have equally many ranks, every rank sends P-1 blocks, as in a direct exchange.
 //
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
 // MPICH", 2005: data is sent once between nodes, and then within each node.
@@ -25,7 +25,7 @@ namespace cubist::CUBIST_ABI::detail
 class MpiTopology
 {
  public:
-  /// @param node_ids for each rank a number that all ranks of its node have, and no others
+  /// @param node_ids for each rank, a number that identifies its node
   MpiTopology(const std::vector<int>& node_ids, int rank)
   {
     std::map<int, std::size_t> known;
@@ -64,7 +64,7 @@ class MpiTopology
     return same_node(next_node[0], root) ? -1 : next_node[0];
   }
 
-  /// Whether `source` sends its block of an all_gather to `to` itself.
+  /// Whether `source` itself sends its block of an all_gather to `to`.
   [[nodiscard]] bool sends_directly(int source, int to) const
   {
     return same_node(source, to) || leader_for(source, node_of(to)) == to;
@@ -80,7 +80,7 @@ class MpiTopology
   };
   /// The blocks that this rank forwards to its node, in this order.
   [[nodiscard]] const std::vector<Forwarded>& forwarded() const { return forwarded_; }
-  /// The blocks that the other ranks of the node forward, those of each in its order.
+  /// The blocks that the other ranks of the node forward, in the order in which each forwards them.
   [[nodiscard]] const std::vector<Forwarded>& forwarded_by_peers() const
   {
     return forwarded_by_peers_;
@@ -102,7 +102,7 @@ class MpiTopology
     return nodes_[position(rank).node];
   }
   [[nodiscard]] bool same_node(int a, int b) const { return position(a).node == position(b).node; }
-  /// The rank of another node that receives the block of `source` for all of its node.
+  /// The rank of another node that receives the block of `source` for its whole node.
   [[nodiscard]] int leader_for(int source, const std::vector<int>& node) const
   {
     return node[position(source).index % node.size()];
