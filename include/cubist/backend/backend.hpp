@@ -24,18 +24,18 @@ struct LaunchOptions
   /// The number of ranks; by default as many as the backend offers (processor cores, or MPI's
   /// world).
   std::optional<int> ranks = {};
-  /// A rank that throws ends the program, or the job of processes, with its message. With
-  /// `rethrow`, `launch` throws instead, on every rank.
+  /// Whether `launch` throws the error of a rank, on every rank. By default a rank that throws ends
+  /// the program, or the job of processes, with its message.
   bool rethrow = false;
-  /// The longest that a rank may wait for others in a call; then it throws TimeLimitError, which
-  /// names the late ranks. By default there is no limit. The same on all ranks.
+  /// How long a rank may wait for others in a call before it throws TimeLimitError, which names the
+  /// late ranks. By default there is no limit. All ranks have the same limit.
   std::optional<std::chrono::milliseconds> time_limit = {};
 };
 
 namespace detail
 {
 
-/// The time limit of a launch, at most a year, so that clocks can represent its end.
+/// Returns the time limit of a launch, at most a year, so that clocks can represent its end.
 [[nodiscard]] inline std::optional<std::chrono::milliseconds>
 time_limit(const LaunchOptions& options)
 {
@@ -43,7 +43,8 @@ time_limit(const LaunchOptions& options)
   return std::min<std::chrono::milliseconds>(*options.time_limit, std::chrono::years{1});
 }
 
-/// @throws ArgumentError unless the time limit is positive
+/// Checks the time limit of a launch.
+/// @throws ArgumentError unless it is positive
 inline void check_time_limit(const LaunchOptions& options)
 {
   if (!options.time_limit) return;
@@ -53,7 +54,7 @@ inline void check_time_limit(const LaunchOptions& options)
       " ms, in which no call can complete; give a longer one, or leave it out to wait for ever");
 }
 
-/// The scope of a rank's body, on the thread that runs it.
+/// RAII: marks this thread as running a rank's body, so that a nested launch can tell.
 class BodyScope
 {
  public:
@@ -95,7 +96,7 @@ struct NcclOn;  // backend/nccl.hpp
 namespace detail
 {
 
-/// Stops the compiler.
+/// Stops the compiler with a message.
 template <class B>
 int require_header()
 {
@@ -157,10 +158,11 @@ int launch(const Ranks& ranks, F&& body)
   return launch<B>(ranks, LaunchOptions{}, std::forward<F>(body));
 }
 
-/// Runs f on ranks, for a program without command-line arguments, or one that catches errors. Where
-/// ranks are processes, it throws only with LaunchOptions::rethrow; else an error ends the job.
-/// @throws the first error that a rank threw, with its rank; one that is no cubist::Error is nested
-/// in RankFailed
+/// Runs `body(world)` on every rank, for a program without command-line arguments, or one that
+/// catches errors. Where ranks are processes, it throws only with LaunchOptions::rethrow; otherwise
+/// an error ends the job.
+/// @throws the first error that a rank threw, with its rank; one that is not a cubist::Error is
+/// nested in RankFailed
 /// @throws ArgumentError for a number of ranks that the backend cannot give, or a time limit that
 /// is not positive
 template <BackendType B, class F>

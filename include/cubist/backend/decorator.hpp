@@ -23,7 +23,7 @@ struct BackendDecorator
     B::launch(argc, argv, options, Derived::decorate(body));
   }
 
-  /// Runs `body(world)` on ranks that exist, as the backend below does.
+  /// Runs `body(world)` on existing ranks, as the backend below does.
   template <class Ranks, class F>
   requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
   {

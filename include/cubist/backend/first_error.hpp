@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Chooses which of the errors that the ranks of a launch threw is rethrown.
+// Chooses which error is rethrown if several ranks of a launch throw.
 
 #include <exception>
 #include <mutex>
@@ -13,8 +13,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The first error of the ranks, and the first root cause if there is one: an error that is only a
-/// consequence of another rank's is replaced.
+/// Keeps the first root cause among the ranks' errors, or else the first error. It replaces an
+/// error that is only a consequence of another rank's.
 class FirstError
 {
  public:
@@ -53,7 +53,7 @@ class FirstError
     }
   }
 
-  /// The message of ranks that another one has failed.
+  /// Returns the message that tells other ranks of the failure of `rank`.
   [[nodiscard]] static std::string for_peers(int rank, const std::string& what)
   {
     return "rank " + std::to_string(rank) + " failed (" + what +
@@ -62,7 +62,7 @@ class FirstError
 
   [[nodiscard]] explicit operator bool() const { return error_ != nullptr; }
 
-  /// "rank 3: what was wrong"; empty without an error.
+  /// Returns "rank 3: what was wrong", or an empty text without an error.
   [[nodiscard]] std::string message() const
   {
     try

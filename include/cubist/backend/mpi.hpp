@@ -4,9 +4,9 @@
 // Ranks as MPI processes, on as many nodes as mpiexec or srun starts. Include it before or after
 // cubist.hpp, and link cubist::mpi.
 //
-// `launch` initialises MPI unless the program has done so, and in that case finalises it at the end
-// of the program. A rank that throws notifies the others, which throw PeerFailed in their next
-// call; then one rank prints its message, and the job ends.
+// Unless the program has initialised MPI, `launch` does so, and finalises it at the end of the
+// program. A rank that throws notifies the others, which throw PeerFailed in their next call; then
+// one rank prints its message, and the job ends.
 
 #include <algorithm>
 #include <chrono>
@@ -44,7 +44,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Initialises MPI, unless the program has done so, and in that case finalises it at exit.
+/// Initialises MPI and finalises it at exit, unless the program has initialised it.
 class MpiProcess
 {
  public:
@@ -83,7 +83,7 @@ class MpiProcess
   std::optional<boost::mpi::environment> environment_;
 };
 
-/// Prints the warning about the BLAS of the lowest rank that has one.
+/// Prints the warning about BLAS of the lowest rank that has one.
 inline void print_blas_warning(const boost::mpi::communicator& control)
 {
   const std::string warning = take_blas_warning();
@@ -100,13 +100,15 @@ struct Mpi
   using Engine = SharedEngine;
   static constexpr bool ranks_are_processes = true;
 
-  /// Read by `launch`; the same on all ranks. Libraries that hide their names have the program's.
+  /// The options that `launch` reads, the same on all ranks. Libraries that hide their symbols
+  /// share the program's options.
   [[gnu::visibility("default")]] static inline MpiOptions options = {};
 
-  /// Whether mpiexec, srun or their like started this process.
+  /// Whether mpiexec, srun or a similar tool started this process.
   [[nodiscard]] static bool started() { return detail::started_by_process_manager(); }
 
-  /// Fewer ranks than processes leave the last processes idle.
+  /// Runs `body(world)` on every rank. If there are fewer ranks than processes, the last processes
+  /// are idle.
   template <class F>
   static void launch(int& argc, char**& argv, const LaunchOptions& launch, F&& body)
   {
@@ -114,8 +116,8 @@ struct Mpi
     launch_on(boost::mpi::communicator{}, launch, std::forward<F>(body));
   }
 
-  /// On a communicator of the program, whose ranks all call this. It is duplicated, so messages of
-  /// the program on it are never matched with those of the ranks.
+  /// Runs `body(world)` on a communicator of the program, whose ranks all call this. The
+  /// communicator is duplicated, so the program's messages on it never match those of `world`.
   template <class F>
   static void launch_on(const boost::mpi::communicator& processes, const LaunchOptions& launch,
                         F&& body)
@@ -124,7 +126,7 @@ struct Mpi
   }
 
  private:
-  /// A template, so that the compiled library can have it.
+  /// Runs the body; a template, so that the compiled library can hold an instance.
   template <class C>
   static void run(const boost::mpi::communicator& processes, const LaunchOptions& launch,
                   detail::FunctionRef<void(C&)> body);
@@ -140,12 +142,12 @@ struct Mpi
     const auto limit = !error    ? std::chrono::steady_clock::duration::max() / 2
                        : rethrow ? std::chrono::steady_clock::duration{60s}
                                  : 1s;
-    // The lowest rank with an error of its own reports it; if there is none, the lowest rank with a
-    // consequence does.
+    // The lowest rank whose error is a root cause reports it; if there is none, the lowest rank
+    // with a consequence does.
     const int mine = !error ? INT_MAX : progress.rank() + (is_consequence ? INT_MAX / 2 : 0);
     const auto agreed = detail::agree_on_end(progress, mine, limit);
     const int reporter = agreed ? agreed->minimum : mine;
-    // On all ranks: the notification of a rank that is broken may not have reached all others.
+    // The same on all ranks, because a broken rank's notification may not have reached all others.
     const bool is_broken = !agreed || reporter != INT_MAX || agreed->is_broken;
     detail::end_communicators(progress, is_broken);
     if (is_broken)
@@ -209,9 +211,9 @@ void Mpi::run(const boost::mpi::communicator& processes, const LaunchOptions& la
           detail::MpiFailures::Kind::error);
     });
   };
-  // It is freed only when all ranks have left their bodies. Otherwise MPI could reuse its number,
-  // and match the messages of a rank that makes more calls than others with those of a later
-  // communicator.
+  // This communicator is freed only when all ranks have left their bodies. Otherwise MPI could
+  // reuse its number, and match the messages of a rank that makes more calls than others with those
+  // of a later communicator.
   std::optional<boost::mpi::communicator> members;
   const bool inside_another = std::exchange(process.inside_launch, true);
   const auto run_body = [&] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranks with a GPU each: NCCL communicates device memory, CudaEngine computes. Compile the program
-// with nvcc, and link cubist::nccl.
+// Ranks that have one GPU each. NCCL communicates device memory, and CudaEngine computes. Compile
+// the program with nvcc, and link cubist::nccl.
 //
 //   Nccl           ranks are threads, one for each GPU of this machine
 //   NcclOn<Mpi>    ranks are processes, on the nodes that mpiexec or srun gives; include
@@ -45,32 +45,33 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How ranks use GPUs; equal on all ranks.
+/// How ranks use GPUs. All ranks have the same options.
 struct NcclLaunchOptions
 {
-  /// Allows several processes of one machine to share a GPU: slow, for tests only.
+  /// Allows several processes of one machine to share a GPU, which is slow, and only for tests.
   /// @pre NCCL has not been called in this process
   bool share_gpus = false;
   /// The NcclOptions::time_limit of launches without a time limit.
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
-  /// Rounds float operands of products to TF32, which is several times as fast, and accurate to
-  /// three digits.
+  /// Rounds float operands of products to TF32, which is several times as fast, but accurate only
+  /// to three digits.
   bool tf32 = false;
-  /// Allocates the buffers of the engine by ncclMemAlloc and registers them with the communicators,
-  /// so that NCCL may use them without copies of its own. Needs NCCL 2.19; without it, or without
-  /// the memory, buffers are CUDA's, and a line on stderr says so. Memory is then reused for
-  /// buffers of the same size only, and only buffers of this launch can be communicated.
+  /// Allocates the engine's buffers with ncclMemAlloc and registers them with the communicators, so
+  /// that NCCL may use them without internal copies. Registered memory is reused only for buffers
+  /// of the same size, and ranks can communicate only buffers of this launch. This needs NCCL 2.19;
+  /// without it, or without the memory, buffers are CUDA's, and a line on stderr says so.
   bool registered_buffers = false;
   /// All-reduces, all-gathers and reduce-scatters of up to this many bytes over all ranks together
-  /// are copied to and from a symmetric window of their communicator, which NCCL's kernels of
-  /// lowest latency need. Needs NCCL 2.27 and NVLink between the ranks, and twice the memory for
-  /// each communicator; without them a line on stderr says so, and NCCL uses other kernels.
+  /// are copied to and from a symmetric window of their communicator, which NCCL's kernels with the
+  /// lowest latency need. This needs NCCL 2.27, NVLink between the ranks, and twice the memory for
+  /// each communicator; without them, a line on stderr says so, and NCCL uses other kernels.
   std::size_t symmetric_bytes = 0;
 };
 
 namespace detail
 {
 
+/// Counts the GPUs that this process sees.
 /// @throws DeviceError if there is none
 [[nodiscard]] inline int gpu_count()
 {
@@ -91,8 +92,8 @@ struct GpuChoice
   bool shared = false;  // whether any ranks of any node share a GPU
 };
 
-/// Rank k of a node gets GPU k of those that it sees. A scheduler may show each rank other GPUs, so
-/// PCI addresses decide whether two ranks share one.
+/// Chooses this rank's GPU: rank k of a node gets GPU k of those that it sees. A scheduler may show
+/// each rank different GPUs, so PCI addresses decide whether two ranks share one.
 /// @throws ArgumentError if this node has fewer GPUs than ranks, and `may_share` is false
 template <Communicator Host>
 [[nodiscard]] GpuChoice choose_gpu(Host& host, bool may_share, const char* advice)
@@ -119,12 +120,12 @@ template <Communicator Host>
   const auto here = std::count_if(distinct.begin(), distinct.end(),
                                   [&](const auto& gpu) { return gpu.first == *mine; });
   require<ArgumentError>(may_share || here == ranks, "got ", ranks, " ranks on a machine that has ",
-                         here, " GPUs for them, but each rank needs a GPU of its own; ", advice);
+                         here, " GPUs for them, but each rank needs its own GPU; ", advice);
   return {device, distinct.size() < gpus.size()};
 }
 
-/// Gives this process a host id of its own in NCCL, which refuses two ranks of one host on one GPU.
-/// Environment variables that are set already do not change.
+/// Gives this process its own host id in NCCL, because NCCL refuses two ranks of one host on one
+/// GPU. Environment variables that are already set do not change.
 inline void set_own_host_id(int rank, bool remote)
 {
   const auto set = [](const char* name, const std::string& value) {
@@ -137,8 +138,8 @@ inline void set_own_host_id(int rank, bool remote)
   if (!remote) set("NCCL_SOCKET_IFNAME", "lo");
 }
 
-/// Detects failures of other ranks by the host backend: a pending receive of a message from this
-/// rank to itself, whose `test` throws when the host detects one.
+/// Detects failures of other ranks through the host backend. It is a pending receive of a message
+/// from this rank to itself, whose `test` throws when the host backend detects a failure.
 template <Communicator Host>
 class FailureProbe
 {
@@ -170,8 +171,8 @@ class FailureProbe
   decltype(std::declval<Host&>().async_receive(std::declval<std::array<int, 1>&>(), 0)) request_;
 };
 
-/// The memory of this rank's buffers, on all ranks; null if one of them cannot allocate it. Then
-/// the first that cannot prints why.
+/// Returns the memory of this rank's buffers, or null on all ranks if one of them cannot allocate
+/// it. Then the first rank that cannot prints why.
 template <Communicator Host>
 [[nodiscard]] std::shared_ptr<NcclMemory> registered_memory(Host& host, int device)
 {
@@ -197,7 +198,7 @@ template <Communicator Host>
   return {};
 }
 
-/// The scope in which this thread waits for its device by the communicator, which polls for
+/// RAII: in its scope, this thread waits for its device through the communicator, which polls for
 /// failures.
 class WaitThroughNccl
 {
@@ -212,6 +213,7 @@ class WaitThroughNccl
 
 }  // namespace detail
 
+/// The backend whose ranks have one GPU each.
 /// @tparam Host the backend that starts the ranks
 template <BackendType Host>
 struct NcclOn
@@ -220,10 +222,11 @@ struct NcclOn
   using Engine = CudaEngine;
   static constexpr bool ranks_are_processes = requires { requires Host::ranks_are_processes; };
 
-  /// `launch` reads them.
+  /// The options that `launch` reads.
   static inline NcclLaunchOptions options = {};
 
-  /// Without LaunchOptions::ranks: one rank for each GPU of this machine, or each process.
+  /// Runs `body(world)` on every rank. Without LaunchOptions::ranks, there is one rank for each GPU
+  /// of this machine, or for each process.
   template <class F>
   static void launch(int& argc, char**& argv, const LaunchOptions& requested, F&& body)
   {
@@ -233,7 +236,7 @@ struct NcclOn
     Host::launch(argc, argv, on_host, on_gpus(requested, body));
   }
 
-  /// Runs `body(world)` on ranks that exist, as the backend below does.
+  /// Runs `body(world)` on existing ranks, as the host backend does.
   template <class Ranks, class F>
   requires requires(const Ranks& ranks, void (*body)(typename Host::Communicator&))
   {

@@ -17,7 +17,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Whether mpiexec, srun or their like started this process as one of a job of MPI.
+/// Whether mpiexec, srun or a similar tool started this process as part of an MPI job.
 [[nodiscard]] inline bool started_by_process_manager()
 {
   constexpr std::array names{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALNRANKS"};
@@ -30,8 +30,8 @@ struct JobProcesses
   int size = 1;
   int rank = 0;
 
-  /// The processes according to Open MPI, to PMI (MPICH, Intel MPI, Slurm), or else to a job step
-  /// of Slurm; one process if the environment has none of these.
+  /// Returns the processes according to Open MPI, to PMI (MPICH, Intel MPI, Slurm), or else to a
+  /// job step of Slurm; one process if the environment has none of these.
   [[nodiscard]] static JobProcesses of_environment()
   {
     constexpr std::array<std::array<const char*, 2>, 3> names{
@@ -46,7 +46,7 @@ struct JobProcesses
   }
 
  private:
-  /// A variable of the environment that is a number; -1 for any other.
+  /// Returns the value of an environment variable that is a number; -1 for any other.
   [[nodiscard]] static int number(const char* name)
   {
     const char* const value = std::getenv(name);
@@ -57,8 +57,8 @@ struct JobProcesses
   }
 };
 
-/// The warning that each process of this job runs a program of threads; empty if there is one
-/// process.
+/// Returns the warning that each process of this job runs a program of threads, or an empty text if
+/// there is one process.
 [[nodiscard]] inline std::string copies_warning(const JobProcesses& job)
 {
   if (job.size == 1) return "";
@@ -69,7 +69,7 @@ struct JobProcesses
          "Mpi, whose ranks are processes";
 }
 
-/// The warning of this process, on the first call in the first process of the job; else empty.
+/// Returns the warning on the first call in the first process of the job, otherwise an empty text.
 [[nodiscard]] inline std::string take_copies_warning()
 {
   static std::atomic<bool> taken{false};

@@ -39,11 +39,11 @@ namespace cubist::CUBIST_ABI
 /// What is simulated, and what is reported.
 struct SimulatedOptions
 {
-  /// Whether a collective between nodes completes in the background, as in MpiOptions; otherwise
-  /// when it starts.
+  /// Whether a collective between nodes completes in the background, as in MpiOptions; otherwise it
+  /// completes when it starts.
   bool overlap = true;
-  /// Replicas that do the same, of which as few are simulated as give the time of all
-  /// (simulation/folding.hpp). The report says how many. A program whose replicas do different
+  /// Replicas that do the same. Only as many of them are simulated as are needed for the time of
+  /// all (simulation/folding.hpp); the report says how many. A program whose replicas do different
   /// things, or that splits communicators other than by meshes, is refused or takes another time.
   Replicas replicas = {};
   /// Called now and then with the seconds that have been simulated.
@@ -55,31 +55,31 @@ struct Simulated
   using Communicator = SimulatedCommunicator;
   using Engine = SimulatedEngine;
 
-  static constexpr int most_ranks = 1 << 14;         ///< that run
-  static constexpr int most_folded_ranks = 1 << 17;  ///< with those that are folded
+  static constexpr int most_ranks = 1 << 14;         ///< the most ranks that run
+  static constexpr int most_folded_ranks = 1 << 17;  ///< the most ranks, with folded ones
 
-  /// Read by `launch`.
+  /// The machine that `launch` simulates.
   static inline Machine machine = {};
   static inline SimulatedOptions options = {};
 
-  /// What the last launch took.
+  /// The report of the last launch.
   [[nodiscard]] static const SimulationReport& report() { return report_; }
 
-  /// Seconds on the clock of the rank that calls it, since the launch.
+  /// Returns the seconds since the launch on the calling rank's clock.
   /// @throws ArgumentError outside of a launch
   [[nodiscard]] static double now()
   {
     return current("now() outside of a launch, where no clock runs").clock;
   }
 
-  /// What the rank that calls it has done and sent so far.
+  /// Returns what the calling rank has done and sent so far.
   /// @throws ArgumentError outside of a launch
   [[nodiscard]] static const SimulatedRankReport& rank_report()
   {
     return current("rank_report() outside of a launch, where there are no ranks").report;
   }
 
-  /// By default as many ranks as one node has.
+  /// Runs `body(world)` on every rank; by default there are as many ranks as one node has.
   template <class F>
   static void launch(int&, char**&, const LaunchOptions& settings, F&& body)
   {
@@ -89,7 +89,7 @@ struct Simulated
  private:
   static inline SimulationReport report_ = {};
 
-  /// The rank that calls a function.
+  /// Returns the calling rank.
   [[nodiscard]] static const detail::SimulatedRank& current(const char* call)
   {
     const auto* rank = detail::SimulatedRank::current();
@@ -98,7 +98,7 @@ struct Simulated
     return *rank;
   }
 
-  /// A template, so that the compiled library can have it.
+  /// Runs the body; a template, so that the compiled library can hold an instance.
   template <class C>
   static void run(const LaunchOptions& settings, detail::FunctionRef<void(C&)> body);
 

@@ -48,7 +48,7 @@ struct Threads
  private:
   using Scheduler = detail::ThreadScheduler;
 
-  /// A template, so that the compiled library can have it.
+  /// Runs the body; a template, so that the compiled library can hold an instance.
   template <class C>
   static void run(const LaunchOptions& options, detail::FunctionRef<void(C&)> body);
 
@@ -71,8 +71,8 @@ struct Threads
     scheduler.finish(rank);
   }
 
-  /// A thread cannot be ended from outside, so `launch` waits for ranks that compute. This prints
-  /// which ones they are.
+  /// Prints the ranks that `launch` still waits for, because a thread that computes cannot be ended
+  /// from outside.
   static void report_stragglers(Scheduler& scheduler, std::chrono::milliseconds limit)
   {
     const auto [message, late] = scheduler.stragglers(limit);
@@ -82,7 +82,7 @@ struct Threads
   }
 };
 
-/// Ranks that are the GPUs of this machine; backend/nccl.hpp has the definition.
+/// Ranks that have one GPU of this machine each; backend/nccl.hpp has the definition.
 using Nccl = NcclOn<Threads>;
 
 template <class C>
