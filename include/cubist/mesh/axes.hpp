@@ -16,12 +16,12 @@ namespace cubist::CUBIST_ABI
 {
 
 // clang-format off
-/// Cuts rows in front of a scheme's axes; weights are replicated along it.
+/// The axis in front of a scheme's axes, along which rows are cut and weights are replicated.
 struct Data
 {
   static constexpr const char* name = "data";
 };
-/// The stages of a pipeline: each has a part of a network's layers.
+/// The stages of a pipeline, each of which has a part of a network's layers.
 struct PipelineStage
 {
   static constexpr const char* name = "stage";
@@ -115,7 +115,7 @@ struct Axes
     return c;
   }
 
-  /// "depth"
+  /// The name of an axis, such as "depth".
   /// @pre i < count
   [[nodiscard]] static constexpr const char* name(std::size_t i)
   {
@@ -123,7 +123,7 @@ struct Axes
     return names[i];
   }
 
-  /// The axes and their extents as text for messages: "depth 2 x row 2 x col 2".
+  /// Returns the axes and their extents as text for messages: "depth 2 x row 2 x col 2".
   [[nodiscard]] static std::string to_string(const Array& extents)
   {
     std::string s;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A mesh: the ranks of a communicator on the axes of a scheme, with a communicator along each axis
-// and, on request, along each set of axes. A mesh may leave the last ranks of its parent
+// A mesh arranges the ranks of a communicator on the axes of a scheme, with a communicator along
+// each axis and, on request, along each set of axes. A mesh may leave the last ranks of its parent
 // communicator idle: these hold no elements, and take no part in collective calls (see `active()`).
 //
 // `AxisMesh` is for any scheme with these axes; `Mesh` (scheme/mesh.hpp) checks its extents for one
@@ -30,7 +30,7 @@ namespace cubist::CUBIST_ABI
 enum class IdleRanks : bool
 {
   refused,  ///< every rank must be on the mesh
-  allowed   ///< ranks that are left over do nothing
+  allowed   ///< the ranks that are left over do nothing
 };
 
 namespace detail
@@ -55,7 +55,7 @@ struct MeshState
   std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>, Buffers<half>,
              Buffers<bfloat16>>
       unused_buffers{};
-  bool elsewhere = false;  // this rank is not on the mesh, which other ranks have made
+  bool elsewhere = false;  // this rank is not on the mesh, which is one of other ranks
 
   [[nodiscard]] bool active() const { return !elsewhere && parent.rank() < A::ranks(extents); }
 
@@ -68,7 +68,8 @@ struct MeshState
   }
 };
 
-/// The ranks whose coordinates differ only along these axes; each bit of `axes` is an axis.
+/// Returns the communicator of the ranks whose coordinates differ from this rank's only along these
+/// axes; each bit of `axes` is an axis.
 template <class A, class B, class C = typename B::Communicator>
 C& group_of_axes(MeshState<A, B>& mesh, unsigned axes)
 {
@@ -84,8 +85,9 @@ C& group_of_axes(MeshState<A, B>& mesh, unsigned axes)
   return mesh.groups.emplace(axes, std::move(group)).first->second;
 }
 
-/// @throws MeshError unless the extents are positive, and multiply up to the ranks of the parent,
-/// or to fewer where ranks may be idle
+/// Checks the extents of a mesh.
+/// @throws MeshError unless they are positive, and their product is the number of the parent's
+/// ranks, or less if ranks may be idle
 template <class A>
 void require_extents(const typename A::Array& extents, int parent, IdleRanks idle)
 {
@@ -96,14 +98,14 @@ void require_extents(const typename A::Array& extents, int parent, IdleRanks idl
   require<MeshError>(ranks == parent || idle == IdleRanks::allowed, "got the extents ",
                      A::to_string(extents), ", which make ", ranks, " ranks, but the world has ",
                      parent,
-                     ", so ranks would be left out or missing; use extents that "
-                     "multiply up to it");
+                     ", so ranks would be left out or missing; use extents whose "
+                     "product is the number of ranks");
   require<MeshError>(ranks <= parent, "got the extents ", A::to_string(extents), ", which make ",
                      ranks, " ranks, but the world has ", parent,
-                     ", so ranks would be missing; use extents that multiply up to no more");
+                     ", so ranks would be missing; use extents with a smaller product");
 }
 
-/// A mesh of the first ranks of `parent`, with a communicator along each axis. Every rank of
+/// Makes a mesh of the first ranks of `parent`, with a communicator along each axis. Every rank of
 /// `parent` calls this.
 template <class A, class B, class C>
 std::shared_ptr<MeshState<A, B>> make_mesh_state(const C& parent, const typename A::Array& extents,
@@ -129,24 +131,24 @@ class AxisMesh
 {
  public:
   using Axes = A;
-  /// A number for each axis, in their order.
+  /// One number for each axis, in the order of the axes.
   using Array = typename A::Array;
   using Communicator = typename B::Communicator;
   using Engine = typename B::Engine;
 
-  /// A mesh on the first ranks of `parent`, as many as the extents multiply to; others are idle,
-  /// where that is allowed. Every rank of `parent` calls this. Every cut dimension is padded to a
-  /// multiple of `quantum`.
-  /// @throws MeshError unless the extents are positive, and multiply up to the ranks of the parent,
-  /// or to fewer where ranks may be idle
+  /// Makes a mesh of the first ranks of `parent`, as many as the product of the extents; the others
+  /// are idle, if that is allowed. Every rank of `parent` calls this. Every cut dimension is padded
+  /// to a multiple of `quantum`.
+  /// @throws MeshError unless the extents are positive, and their product is the number of the
+  /// parent's ranks, or less if ranks may be idle
   AxisMesh(const Communicator& parent, const Array& extents, std::size_t quantum,
            IdleRanks idle = IdleRanks::refused)
       : state_{detail::make_mesh_state<A, B>(parent, extents, quantum, idle)}
   {
   }
 
-  /// A mesh of other ranks. This rank is idle on it, holds no elements, and sends nothing. Matrices
-  /// on it tell which blocks the other ranks hold.
+  /// Makes a mesh of other ranks. This rank is idle on it, holds no elements, and sends nothing.
+  /// Matrices on it tell which blocks the other ranks hold.
   [[nodiscard]] static AxisMesh elsewhere(const Communicator& parent, const Array& extents,
                                           std::size_t quantum)
   {
@@ -163,12 +165,12 @@ class AxisMesh
   /// The ranks of the mesh.
   /// @throws MeshError on an idle rank
   [[nodiscard]] Communicator& world() const { return state_->active_world(); }
-  /// The communicator of the constructor: the ranks of `world()` and the idle ranks.
+  /// The communicator on which the mesh was made: the ranks of `world()` and the idle ranks.
   [[nodiscard]] Communicator& parent() const { return state_->parent; }
   /// Whether this rank is part of the mesh.
   [[nodiscard]] bool active() const { return state_->active(); }
   [[nodiscard]] const Engine& engine() const { return state_->engine; }
-  /// This rank's number, in the mesh as in its parent.
+  /// This rank's number, which is the same in the mesh and in its parent.
   [[nodiscard]] int rank() const
   {
     return state_->elsewhere ? A::ranks(state_->extents) : state_->parent.rank();
@@ -177,8 +179,9 @@ class AxisMesh
   [[nodiscard]] int size() const { return A::ranks(state_->extents); }
   [[nodiscard]] std::size_t quantum() const { return state_->quantum; }
   [[nodiscard]] const Array& extents() const { return state_->extents; }
-  /// Zeros on an idle rank.
+  /// This rank's coordinates; zeros on an idle rank.
   [[nodiscard]] const Array& coordinates() const { return state_->coordinates; }
+  /// The coordinates of a rank of the mesh.
   /// @pre rank < size()
   [[nodiscard]] Array coordinates(int rank) const { return A::coordinates(rank, state_->extents); }
 
@@ -202,8 +205,9 @@ class AxisMesh
     return ((coordinate<Axis>() == 0) && ...);
   }
 
-  /// The ranks that differ from this one only along these axes, in the order of the mesh. The first
-  /// call for a set of several axes is collective: every rank of the mesh makes it.
+  /// The communicator of the ranks whose coordinates differ from this rank's only along these axes,
+  /// in the order of the mesh. The first call for a set of several axes is collective: every rank
+  /// of the mesh makes it.
   /// @throws MeshError on an idle rank
   template <class... Axis>
   [[nodiscard]] Communicator& along() const
@@ -211,8 +215,8 @@ class AxisMesh
     return group((0U | ... | (1U << A::template index<Axis>())));
   }
 
-  /// Buffers of V that calls on this rank borrow and give back, so that a step allocates nothing
-  /// after the first one. Copies of the mesh share them.
+  /// Buffers of V that calls on this rank borrow and give back, so that no step after the first one
+  /// allocates. Copies of the mesh share them.
   template <class V>
   [[nodiscard]] auto& unused_buffers() const
   {

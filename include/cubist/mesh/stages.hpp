@@ -2,8 +2,8 @@
 #pragma once
 
 // The meshes of a pipeline's stages. The ranks with the same coordinate along PipelineStage are a
-// stage, and form a mesh on the other axes. Layers are made on this mesh, and know nothing of other
-// stages.
+// stage, and form a mesh on the other axes. Layers are made on this mesh, and know nothing about
+// other stages.
 
 #include <cstddef>
 #include <type_traits>
@@ -17,7 +17,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// `type`: the axes without PipelineStage.
+/// Removes PipelineStage from axes; the others are `type`.
 template <class Found, class... Rest>
 struct RemoveStage
 {
@@ -41,15 +41,15 @@ struct MeshOfStage<AxisMesh<Axes<A...>, B>>
 
 }  // namespace detail
 
-/// Whether the ranks of a mesh are in stages.
+/// A mesh whose ranks are in stages.
 template <class M>
 concept HasStages = M::Axes::template has<PipelineStage>;
 
-/// The mesh of one stage of a mesh.
+/// The type of the mesh of one stage.
 template <HasStages M>
 using StageMesh = typename detail::MeshOfStage<M>::type;
 
-/// The numbers of all axes of `A` except PipelineStage.
+/// Returns the numbers of all axes of `A` except PipelineStage.
 template <class A>
 [[nodiscard]] constexpr auto without_stage(const typename A::Array& numbers)
 {
@@ -74,7 +74,7 @@ template <HasStages M>
   return mesh.coordinates(rank)[M::Axes::template index<PipelineStage>()];
 }
 
-/// The number that a rank of the mesh has in the mesh of its stage.
+/// The number that a rank of the mesh has in its stage's mesh.
 template <HasStages M>
 [[nodiscard]] int rank_in_stage(const M& mesh, int rank)
 {
@@ -83,7 +83,7 @@ template <HasStages M>
                                   without_stage<A>(mesh.extents()));
 }
 
-/// The mesh of this rank's stage. Every rank of the mesh calls it; idle ranks may.
+/// Makes the mesh of this rank's stage. Every rank of the mesh calls this; idle ranks may.
 template <HasStages M>
 [[nodiscard]] StageMesh<M> make_stage_mesh(const M& mesh)
 {
@@ -93,7 +93,7 @@ template <HasStages M>
           mesh.quantum()};
 }
 
-/// The mesh of a stage that is not this rank's. Matrices on it have no elements here.
+/// Makes the mesh of a stage that is not this rank's. Matrices on it have no elements here.
 template <HasStages M>
 [[nodiscard]] StageMesh<M> make_other_stage_mesh(const M& mesh)
 {
