@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// An event on which threads of one machine wait, also of several processes if it is in shared
-// memory: a count of notifications, and Linux's futex.
+// An event for which threads of one machine wait. They may belong to several processes if the event
+// is in shared memory. It is a count of notifications and a Linux futex.
 //
 //   waiting thread     event.wait_unless([] { return whether the condition holds; }, end);
 //   notifying thread   make the condition true; event.notify();
@@ -10,8 +10,8 @@
 // The count is read before the condition, and the kernel compares it before the thread sleeps, so
 // no notification between the two is lost.
 //
-// A notification may be for some of the threads only. Each of them has a bit, and one call of the
-// kernel wakes all whose bits are in a mask.
+// A notification may be for only some of the threads. Each of them has a bit, and one kernel call
+// wakes all whose bits are in a mask.
 
 #include <atomic>
 #include <chrono>
@@ -33,7 +33,7 @@ class FutexEvent
 {
  public:
   using Clock = std::chrono::steady_clock;
-  /// A set of up to 32 waiting threads, a bit each.
+  /// A set of up to 32 waiting threads, with one bit for each.
   using Mask = std::uint32_t;
   static constexpr Mask everyone = ~Mask{0};
 
@@ -68,7 +68,7 @@ class FutexEvent
   }
 
  private:
-  /// As the kernel counts the time of std::chrono::steady_clock.
+  /// Converts a time of std::chrono::steady_clock to the kernel's.
   [[nodiscard]] static timespec since_boot(Clock::time_point time)
   {
     constexpr std::chrono::nanoseconds::rep second = 1'000'000'000;

@@ -2,9 +2,9 @@
 #pragma once
 
 // An allocator of memory in pages of 2 MiB. BLAS reads blocks row by row, and each row of a large
-// matrix begins on another page: pages of 4 KiB would miss the processor's TLB. Linux grants huge
-// pages on request where transparent_hugepage/enabled is madvise, the usual setting, or always.
-// Measured: docs/decisions/0020-huge-pages.md.
+// matrix begins on another page, so pages of 4 KiB would miss the processor's TLB. Linux grants
+// huge pages on request if transparent_hugepage/enabled is madvise, the usual setting, or always.
+// docs/decisions/0020-huge-pages.md has measurements.
 
 #include <cstddef>
 #include <new>
@@ -16,18 +16,18 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Requests huge pages for large allocations. Small ones are from the heap and begin on a cache
-/// line, so that no vector of an aligned loop crosses two of them.
+/// Requests huge pages for large allocations. Small ones come from the heap and begin on a cache
+/// line, so that no vector of an aligned loop crosses from one line to the next.
 template <class T>
 class HugePages
 {
  public:
   using value_type = T;
 
-  /// Bytes of a page.
+  /// The bytes of a page.
   static constexpr std::size_t page = std::size_t{2} << 20;
-  static constexpr std::size_t threshold = 2 * page;  // bytes from which huge pages are used
-  static constexpr std::size_t cache_line = 64;       // bytes, and those of a register of AVX-512
+  static constexpr std::size_t threshold = 2 * page;  // the fewest bytes that use huge pages
+  static constexpr std::size_t cache_line = 64;       // bytes, as many as an AVX-512 register has
 
   HugePages() = default;
   template <class U>

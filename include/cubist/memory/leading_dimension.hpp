@@ -3,7 +3,7 @@
 
 // Leading dimensions of matrices that are stored to be multiplied. A product reads down columns,
 // and cache lines whose addresses differ by a multiple of a large power of two compete for few
-// places in a cache: rows at such a distance are padded by one line.
+// places in a cache. So rows at such a distance are padded by one line.
 
 #include <cstddef>
 
@@ -13,7 +13,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Elements from one row to the next, for rows of `cols` elements.
+/// Returns the distance in elements from one row to the next, for rows of `cols` elements.
 template <class T>
 [[nodiscard]] constexpr std::size_t padded_leading_dimension(std::size_t cols)
 {
@@ -22,14 +22,14 @@ template <class T>
   return cols > 0 && cols % conflict == 0 ? cols + line : cols;
 }
 
-/// Elements of a buffer for a matrix with padded rows.
+/// Returns how many elements a buffer for a matrix with padded rows has.
 template <class T>
 [[nodiscard]] constexpr std::size_t padded_size(Shape shape)
 {
   return shape.rows * padded_leading_dimension<T>(shape.cols);
 }
 
-/// A matrix with padded rows in `data`.
+/// Returns a view of the matrix with padded rows in `data`.
 /// @pre `data` has `padded_size<T>(shape)` elements
 template <class T>
 [[nodiscard]] MatrixView<T> padded_view(T* data, Shape shape)

@@ -4,10 +4,11 @@
 // Memory of a process that other processes of the machine map and read. It is a sparse anonymous
 // file, as large as the machine's memory, which a peer maps once.
 //
-// A block is a run of pages, allocated first fit. Freed pages stay for the next block, because a
-// call often takes as much as the one before, and new pages cost more than the copy of what goes
-// into them. They return to the system once they are more than an eighth of the memory in use, and
-// more than 32 MiB. Linux only: memfd_create, and /proc/PID/fd to open the file in another process.
+// A block is a run of pages, allocated first fit. Freed pages are kept for the next block, because
+// a call often takes as much as the one before, and new pages cost more than copying data into
+// them. They return to the system once they are more than an eighth of the memory in use, and more
+// than 32 MiB. This needs Linux: memfd_create, and /proc/PID/fd to open the file in another
+// process.
 
 #include <algorithm>
 #include <compare>
@@ -36,7 +37,7 @@ struct ArenaName
   int file = -1;    ///< the descriptor of its file in that process
   std::uint64_t size = 0;
 
-  /// A total order.
+  /// Orders all names.
   friend auto operator<=>(const ArenaName&, const ArenaName&) = default;
 };
 
@@ -50,7 +51,7 @@ class SharedArena
     return arena;
   }
 
-  /// Whether the system provided an arena; otherwise memory is from the heap.
+  /// Whether the system provided an arena; otherwise memory comes from the heap.
   [[nodiscard]] bool exists() const { return begin_ != nullptr; }
   [[nodiscard]] ArenaName name() const { return {getpid(), file_, size_}; }
 
@@ -67,7 +68,7 @@ class SharedArena
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - begin_);
   }
 
-  /// Returns memory that holds anything, or null if no run of free pages is long enough.
+  /// Returns memory with arbitrary contents, or null if no run of free pages is long enough.
   [[nodiscard]] void* allocate(std::size_t bytes)
   {
     const std::lock_guard lock{mutex_};
@@ -100,8 +101,8 @@ class SharedArena
     return_pages();
   }
 
-  /// Returns the whole pages in [p, p + bytes) to the system; their bytes become zero. The memory
-  /// is that of any arena that is mapped here, and no rank uses it meanwhile.
+  /// Returns the whole pages in [p, p + bytes) to the system; their bytes become zero.
+  /// @pre the memory is in an arena that is mapped here, and no rank uses it meanwhile
   static void discard(std::byte* p, std::size_t bytes)
   {
     const std::size_t page = mine().page_;
@@ -109,7 +110,7 @@ class SharedArena
     if (bytes >= gap + page) madvise(p + gap, (bytes - gap) / page * page, MADV_REMOVE);
   }
 
-  /// Maps the arena of a process of this machine; null where that fails.
+  /// Maps the arena of a process of this machine; returns null if that fails.
   [[nodiscard]] static std::byte* of(const ArenaName& name)
   {
     if (name.process == getpid()) return mine().begin_;
@@ -188,7 +189,7 @@ class SharedArena
   std::mutex mutex_;
   std::map<std::size_t, std::size_t> free_;  // sizes of free runs by offset
   std::size_t used_ = 0;                     // bytes of blocks
-  std::size_t kept_ = 0;  // bytes of free pages that the system may not have back
+  std::size_t kept_ = 0;  // bytes of free pages that the system may not have got back
 };
 
 /// Allocates from the arena of this process. Blocks of less than a page, and blocks that do not
