@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A rank's trace as JSON, in the format of Chrome's traces, which ui.perfetto.dev opens: each rank
-// is a process, with a row "compute", and a row "communication" for each call in flight at a time.
+// A rank's trace as JSON, in the format of Chrome's traces, which ui.perfetto.dev opens. Each rank
+// is a process with a row "compute", and with as many rows "communication" as calls are in flight
+// at a time.
 //
 // Source: "Trace Event Format", the Chromium project.
 
@@ -24,8 +25,8 @@ namespace cubist::CUBIST_ABI::detail
   return names[static_cast<std::size_t>(category)];
 }
 
-/// The row of each event: 0 for computation; those from 1 on for communication, so that no two
-/// events of a row overlap.
+/// Returns the row of each event: 0 for computation, and the rows from 1 on for communication, so
+/// that no two events of a row overlap.
 [[nodiscard]] inline std::vector<std::size_t> rows_of(const std::vector<TraceEvent>& events)
 {
   std::vector<std::size_t> calls;
@@ -47,7 +48,7 @@ namespace cubist::CUBIST_ABI::detail
   return rows;
 }
 
-/// What a trace says about a call of the engine in addition to its name.
+/// Returns what a trace says about a call of the engine in addition to its name.
 [[nodiscard]] inline nlohmann::json call_arguments(const TraceEvent& e)
 {
   nlohmann::json arguments{{"bytes", e.bytes}};
@@ -57,7 +58,7 @@ namespace cubist::CUBIST_ABI::detail
   return arguments;
 }
 
-/// The events of a rank, and the names of its rows, one a line, with commas between.
+/// Returns a rank's events and the names of its rows, one per line, with commas between.
 /// @param zero the time from which the trace counts
 [[nodiscard]] inline std::string chrome_events(const std::vector<TraceEvent>& events, int rank,
                                                double zero)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Records what one rank did and when: spans of its computation, which nest, and its communication.
+// Records what one rank did and when: nested spans of its computation, and its communication.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,16 +26,16 @@ enum class TraceCategory : std::uint8_t
   communication  // from the start of a call until this rank knows that it is complete
 };
 
-/// A span of time of one rank.
+/// A span of time in one rank's trace.
 struct TraceEvent
 {
   SpanName name = {};
-  TraceCategory category = TraceCategory::part;  ///< what it is
+  TraceCategory category = TraceCategory::part;  ///< what the rank did
   double begin = 0;                              // seconds
   double end = 0;                                ///< seconds from the start of the launch
   Sent sent = {};                                // what the rank sends, for communication
   int ranks = 0;                                 // ranks of the call, for communication
-  /// Seconds in which the rank's thread had a processor; negative where they were not recorded.
+  /// Seconds in which the rank's thread had a processor; negative if they were not recorded.
   double processor = -1;
   bool transposes_a = false;       ///< for calls of the engine, as in EngineCall
   bool transposes_b = false;       ///< for calls of the engine, as in EngineCall
@@ -51,9 +51,9 @@ class RankTrace
  public:
   using Clock = double (*)();
 
-  /// @param clock seconds on this rank's clock
-  /// @param processor seconds in which its thread has had a processor; null where these are not
-  /// recorded
+  /// @param clock returns the seconds on this rank's clock
+  /// @param processor returns the seconds in which its thread has had a processor; null if these
+  /// are not recorded
   explicit RankTrace(Clock clock, Clock processor = nullptr)
       : now_{clock},
         processor_{processor}
@@ -61,11 +61,11 @@ class RankTrace
     add_block();
   }
 
-  /// The trace of the rank that runs; null where nothing is recorded.
+  /// The trace of the rank that runs; null if nothing is recorded.
   [[nodiscard]] static RankTrace* current() { return static_cast<RankTrace*>(rank_local()); }
 
   [[nodiscard]] double now() const { return now_(); }
-  /// 0 where the times of the processor are not recorded.
+  /// Seconds in which the rank's thread has had a processor; 0 if these are not recorded.
   [[nodiscard]] double processor_now() const { return processor_ ? processor_() : 0; }
   void add(const TraceEvent& event)
   {
@@ -75,7 +75,7 @@ class RankTrace
 
   /// Adds an event from `event.begin` to now as a wait, unless it is as short as a call that does
   /// not wait.
-  /// @param processor what `processor_now` was at its begin
+  /// @param processor the value of `processor_now` at its begin
   /// @returns now
   double add_wait(TraceEvent event, double processor = 0)
   {
@@ -89,7 +89,7 @@ class RankTrace
 
   void begin(const SpanName& name) { open_.push_back({name, now(), processor_now()}); }
   /// Ends the innermost span.
-  /// @param event the category, and what else there is to say of it
+  /// @param event the category, and anything else to record about the span
   void end(TraceEvent event)
   {
     const auto [name, begin, processor] = open_.back();
@@ -136,7 +136,7 @@ class RankTrace
   std::vector<Open> open_;
 };
 
-/// Calls f, which may wait.
+/// Calls f, and records the time for which it waits.
 template <class F>
 decltype(auto) traced_wait(const SpanName& name, F&& f)
 {
@@ -153,11 +153,11 @@ decltype(auto) traced_wait(const SpanName& name, F&& f)
   return f();
 }
 
-/// A span of the current rank's trace, if there is one.
+/// RAII: a span of the current rank's trace, if there is one.
 class TraceSpan
 {
  public:
-  /// @param event the category, and what else there is to say of it
+  /// @param event the category, and anything else to record about the span
   TraceSpan(const SpanName& name, const TraceEvent& event)
       : trace_{RankTrace::current()},
         event_{event}
@@ -177,8 +177,8 @@ class TraceSpan
 
 }  // namespace detail
 
-/// Until the end of the scope, nothing that the rank does is recorded, so that a long run can
-/// record a few steps.
+/// RAII: pauses the rank's trace until the end of the scope, so that a long run can record only a
+/// few steps.
 /// @pre parts that begin in the scope end in it, and no others do
 class TracePause
 {

@@ -31,16 +31,16 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The options of a trace, which are equal on all ranks.
+/// The options of a trace, the same on all ranks.
 struct TraceOptions
 {
-  std::string file = {};  ///< empty: nothing is recorded
-  int ranks = 64;         ///< the number of ranks that are recorded, from the first on
+  std::string file = {};  ///< the file to write; if it is empty, nothing is recorded
+  int ranks = 64;         ///< how many ranks are recorded, from the first on
   /// If this is not empty, these ranks are recorded instead.
   std::vector<int> only = {};
   /// Whether to record also for how long a rank's thread had a processor in each event ("tdur" in
   /// the file). If ranks share cores, other ranks have the rest of the event's time. It takes two
-  /// system calls an event. Simulated ranks have no such time.
+  /// system calls per event. Simulated ranks have no such time.
   bool processor_time = false;
 
   /// Whether this rank's events are written.
@@ -57,7 +57,7 @@ struct Traced : BackendDecorator<Traced<B>, B>
   using Communicator = TracedCommunicator<typename B::Communicator>;
   using Engine = TracedEngine<typename B::Engine>;
 
-  /// Read by `launch`.
+  /// The options that `launch` reads.
   static inline TraceOptions options = {};
 
   /// Runs `body` with a communicator that traces, and writes the file at its end.
@@ -90,7 +90,7 @@ struct Traced : BackendDecorator<Traced<B>, B>
   }
 
  private:
-  /// Seconds on the clock of the rank that calls it.
+  /// Returns the seconds on the calling rank's clock.
   static double now()
   {
     if constexpr (requires { B::now(); })
@@ -100,7 +100,7 @@ struct Traced : BackendDecorator<Traced<B>, B>
           .count();
   }
 
-  /// Seconds in which the calling thread has had a processor.
+  /// Returns the seconds in which the calling thread has had a processor.
   static double processor_now()
   {
     std::timespec time{};
@@ -108,17 +108,17 @@ struct Traced : BackendDecorator<Traced<B>, B>
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
 
-  /// The trace of a rank while its body runs.
+  /// RAII: records a rank's events while its body runs.
   class Recording
   {
    public:
-    /// Until it is destroyed, events of this thread go to `trace`.
+    /// Sends events of this thread to `trace` until this object is destroyed.
     explicit Recording(detail::RankTrace& trace) { detail::rank_local() = &trace; }
     Recording(Recording&&) = delete;
     ~Recording() { detail::rank_local() = nullptr; }
   };
 
-  /// Rank 0 writes the events of all recorded ranks.
+  /// Writes the events of all recorded ranks; rank 0 writes the file.
   static void write(typename B::Communicator& world, const detail::RankTrace& trace, double zero,
                     const TraceOptions& wanted)
   {

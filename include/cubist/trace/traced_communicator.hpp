@@ -20,7 +20,7 @@ template <Request R>
 class TracedRequest
 {
  public:
-  /// @param event the call, from its begin on
+  /// @param event the call, which has begun
   TracedRequest(R request, detail::RankTrace* trace, const TraceEvent& event)
       : request_{std::move(request)},
         trace_{trace},
@@ -117,7 +117,7 @@ class TracedCommunicator : public CommunicatorDecorator<TracedCommunicator<C>, C
       event.ranks = this->size();
     }
     auto request = begin(call);
-    if (trace != nullptr) trace->add_wait(event, processor);  // where nothing overlaps, here
+    if (trace != nullptr) trace->add_wait(event, processor);  // without overlap, begin waits
     return TracedRequest<decltype(request)>{std::move(request), trace, event};
   }
   /// Records the waits for peers.

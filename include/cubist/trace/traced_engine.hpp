@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A decorator of any engine that records its calls, and the named parts of the program. On a device
-// a call ends when it is queued, so its time is the host's.
+// A decorator of any engine that records its calls, and the named parts of the program. On a
+// device, a call ends when it is queued, so its time is the host's.
 
 #include "cubist/core/repeated_work.hpp"
 #include "cubist/engine/decorator.hpp"
@@ -28,7 +28,8 @@ class TracedEngine : public EngineDecorator<TracedEngine<E>, E>
              .function = call.function}};
   }
 
-  /// Does the work f() where its calls are recorded. Otherwise an engine that can takes its time.
+  /// Does the work f() if its calls are recorded. Otherwise the engine below may spend the time
+  /// that it remembers instead.
   template <class F>
   requires(detail::RemembersTimes<E>) void repeat(const RepeatedWork& work, const F& f) const
   {
