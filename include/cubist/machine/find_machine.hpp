@@ -4,14 +4,15 @@
 // Finds the file of a machine, for programs that are started in any folder. A machine is named by a
 // path, or by the name of a file of machines/, with its ending or without it: "dgx_h100".
 //
-// A name is looked for in these folders, in this order:
+// A name is looked up in these folders, in this order:
 //
-//   1. the one that the environment's CUBIST_MACHINES names
-//   2. machines/ and share/cubist/machines/ in the folder of the program, and in those around it:
-//      of a build in the source tree, and of an installation
-//   3. machines/ in the current folder, and in those around it
-//   4. both, around this header: those of the cubist that the program was compiled with. An
-//      installation whose headers have another prefix has a header that names the folder
+//   1. the folder that the environment variable CUBIST_MACHINES names
+//   2. machines/ and share/cubist/machines/ in the program's folder and in the folders around it,
+//      which finds those of a build in the source tree, and of an installation
+//   3. machines/ in the current folder and in the folders around it
+//   4. both in the folders around this header, which finds those of the cubist that the program was
+//      compiled with. If the headers of an installation have another prefix, a header of it names
+//      the folder
 //   5. the folders that the caller names
 
 #include <cstdlib>
@@ -28,7 +29,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The folders in which machines are looked for; they need not exist.
+/// Returns the folders in which machines are looked up; they need not exist.
 [[nodiscard]] inline std::vector<std::filesystem::path> machine_folders()
 {
   namespace fs = std::filesystem;

@@ -4,8 +4,9 @@
 // The times of BLAS and memory on one core. From these figures a direct product chooses how ranks
 // share the work, and the planner predicts its time.
 //
-// The unit of time is the time in which BLAS packs an element, averaged over both factors. C += A B
-// with A (m, k), B (k, n) takes m n k / products + (pack_a m + pack_b n) k + result m n units.
+// The unit of time is the time in which BLAS packs an element, averaged over both factors.
+// C += A B with A (m, k) and B (k, n) takes
+// m n k / products + (pack_a m + pack_b n) k + result m n units.
 //
 // The defaults are measurements of two machines (docs/decisions/0027-work-assignment.md);
 // `cubist_bench machine` measures others.
@@ -21,13 +22,13 @@ namespace cubist::CUBIST_ABI
 struct GemmRates
 {
   double products = 56;            // multiplications with an addition, in one unit
-  double result = 0.5;             // reads and writes an element of C
-  double pack_a_float = 1;         // packs an element of A, of 4 bytes or fewer
-  double pack_b_float = 1;         ///< packs an element of B, of 4 bytes or fewer
+  double result = 0.5;             // to read and write an element of C
+  double pack_a_float = 1;         // to pack an element of A, of 4 bytes or fewer
+  double pack_b_float = 1;         ///< to pack an element of B, of 4 bytes or fewer
   double pack_a_double = 1.5;      // few columns of B cost more than few rows of A
-  double pack_b_double = 0.5;      ///< packs an element of B, of 8 bytes or more
-  double copy = 0.125;             // copies a byte
-  double window = 32768;           // opens and closes a window, for each rank of the mesh
+  double pack_b_double = 0.5;      ///< to pack an element of B, of 8 bytes or more
+  double copy = 0.125;             // to copy a byte
+  double window = 32768;           // to open and close a window, for each rank of the mesh
   double shared_core = 1.04;       // the factor for ranks that take turns on a core and its caches
   std::size_t panel_bytes = 4096;  // the bytes of an operand's row that are copied at a time
   std::size_t cache_bytes = std::size_t{1} << 20;  // the bytes of a core's own cache

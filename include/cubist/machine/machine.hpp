@@ -5,14 +5,14 @@
 // simulator use the same figures. The defaults describe nodes of 16 cores with AVX2 and 128 GiB,
 // with 100 Gbit/s between them.
 //
-// Links are levels of a tree. The first connects ranks to nodes, the next one nodes to racks or to
-// all, and so on. At each level a unit (a rank, a node, a rack) has a link of its own bandwidth in
-// each direction, which all transfers into and out of the unit share. The planner knows two levels:
-// the first one, and the last one between nodes. It leaves out `call_seconds` and
-// `core_seconds_per_message`; the simulator leaves out `gemm`. `write_bandwidth` is no measure of
-// `cubist_bench machine`, because the disk of a job is not that of the node; name it by hand.
+// Links are levels of a tree. The first level connects the ranks of a node, the next one the nodes
+// of a rack or all nodes, and so on. At each level, a unit (a rank, a node, a rack) has one link in
+// each direction, whose bandwidth all transfers into or out of the unit share. The planner knows
+// two levels: the first one, and the last one between nodes. It ignores `call_seconds` and
+// `core_seconds_per_message`; the simulator ignores `gemm`.
 //
-// `cubist_bench machine` measures these figures; machine_json.hpp reads and writes them.
+// `cubist_bench machine` measures these figures, except `write_bandwidth`, because the disk of a
+// job is not that of the node: set it by hand. machine_json.hpp reads and writes the figures.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,14 +37,14 @@ namespace cubist::CUBIST_ABI
 struct Link
 {
   std::string name = {};
-  int ranks = 0;         ///< consecutive ranks that it connects; 0: all
+  int ranks = 0;         ///< consecutive ranks that it connects; 0 for all
   double latency = 0;    ///< seconds of a message
   double bandwidth = 0;  ///< bytes a second, into and out of each unit
-  /// The most bytes a second that one rank of a unit sends, and receives; 0: the bandwidth.
+  /// The most bytes a second that one rank of a unit sends, and receives; 0 for the bandwidth.
   double rank_bandwidth = 0;
-  /// Seconds of a core for each byte that is sent, and for each that is received.
+  /// Seconds that a core spends on each byte that is sent, and on each that is received.
   double core_seconds_per_byte = 0;
-  /// Seconds of a core for each message that is sent, and for each that is received.
+  /// Seconds that a core spends on each message that is sent, and on each that is received.
   double core_seconds_per_message = 0;
   /// Whether transfers proceed while their ranks compute. If not, a rank copies what it receives
   /// when it waits for it, at `bandwidth`.
@@ -58,7 +58,7 @@ enum class CollectiveAlgorithms : std::uint8_t
   nccl  ///< rings; chains in segments; an all_reduce by trees where these are faster
 };
 
-/// The active ranks of a mesh, and all that were started; the difference is idle.
+/// The active ranks of a mesh, and all ranks that were started; the others are idle.
 struct Ranks
 {
   int active = 1;   ///< ranks of a node that take part
@@ -74,12 +74,12 @@ struct Machine
   int nodes_sharing = 1;              ///< nodes that share these cores: namespaces of one machine
   double memory = 128.0 * (1 << 30);  ///< bytes of a node
   double memory_bandwidth = 8e9;      ///< bytes a second that one core, or GPU, reads and writes
-  double node_memory_bandwidth = 0;   ///< the same for all ranks of a node; 0: no limit
+  double node_memory_bandwidth = 0;   ///< the same for a node's ranks together; 0 for no limit
   double write_bandwidth = 2e9;       ///< bytes a second to the disk of checkpoints, of all nodes
-  double idle_watts = 0;          ///< of a node whose ranks wait, and of its part of the network
-  double busy_watts = 0;          ///< of a node whose ranks compute
-  double hour_price = 0;          ///< of a node, in any currency
-  double call_seconds = 0;        ///< of each call of the engine: the launch of a kernel
+  double idle_watts = 0;              ///< of a node whose ranks wait, with its part of the network
+  double busy_watts = 0;              ///< of a node whose ranks compute
+  double hour_price = 0;              ///< the price of a node for an hour, in any currency
+  double call_seconds = 0;        ///< seconds of each call of the engine, such as a kernel launch
   double segment_bytes = 65'000;  ///< the bytes of a message in a pipelined chain
   bool shared_memory = true;      ///< whether ranks of a node can read each other's blocks
   CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpi;  ///< the algorithms of collectives
@@ -104,9 +104,9 @@ struct Machine
     return ranks == 0 ? std::numeric_limits<int>::max() : ranks;
   }
 
-  /// The number of ranks on one node, of this number of ranks.
+  /// How many of this many ranks are on one node.
   [[nodiscard]] int on_a_node(int ranks) const { return std::min(ranks, ranks_per_node()); }
-  /// The number of ranks that share the cores of a node, of this number of ranks.
+  /// How many of this many ranks share the cores of a node.
   [[nodiscard]] int on_the_cores(int ranks) const
   {
     const std::int64_t together = std::int64_t{on_a_node(ranks)} * nodes_sharing;
@@ -122,7 +122,7 @@ struct Machine
 
   /// The part of a core that each of this many ranks has.
   [[nodiscard]] double share(int ranks) const { return std::min(1.0, cores / on_the_cores(ranks)); }
-  /// The cores on which each of this many ranks multiplies, as threads of BLAS.
+  /// The number of BLAS threads with which each of this many ranks multiplies.
   [[nodiscard]] int threads(int ranks) const
   {
     return std::max(1, static_cast<int>(std::min(cores, 1e9)) / on_the_cores(ranks));
@@ -144,7 +144,7 @@ struct Machine
   }
 
   /// The part of the time of messages between nodes that overlaps with products, for this many
-  /// ranks. During the rest of the time the messages occupy the cores that multiply.
+  /// ranks. For the rest of the time, the messages occupy the cores that multiply.
   [[nodiscard]] double hidden(int ranks) const
   {
     const double nodes = double(on_the_cores(ranks)) / on_a_node(ranks);
@@ -160,7 +160,7 @@ struct Machine
   }
 
   /// The rates of products of a scalar.
-  /// @throws ArgumentError for one that the machine lacks
+  /// @throws ArgumentError for a scalar whose rates the machine lacks
   [[nodiscard]] const RateTable& rates_of(std::string_view scalar) const
   {
     const auto table = rates.find(scalar);
@@ -170,8 +170,8 @@ struct Machine
                            "cubist_bench machine");
     return table->second;
   }
-  /// The rates of products of scalars of this many bytes. For 2 bytes they are those of float,
-  /// unless the machine has rates of its own for them.
+  /// The rates of products of scalars of this many bytes. For 2 bytes, they are those of float
+  /// unless the machine has rates of a 16-bit scalar.
   /// @throws ArgumentError for a size whose rates the machine lacks
   [[nodiscard]] const RateTable& rates_of(std::size_t scalar_bytes) const
   {
@@ -182,7 +182,7 @@ struct Machine
         if (const auto table = rates.find(scalar); table != rates.end()) return table->second;
     return rates_of("float"sv);
   }
-  /// Seconds of a product on one core.
+  /// Returns the seconds of a product on one core.
   /// @param table of this machine
   [[nodiscard]] double product_seconds(const RateTable& table, ProductSize size,
                                        std::size_t scalar_bytes) const
@@ -191,8 +191,9 @@ struct Machine
   }
 };
 
+/// Checks the figures of a machine.
 /// @throws ArgumentError for a figure that is negative or not finite, for one that is 0 and must
-/// not be, for levels of links that do not contain each other, and without rates
+/// not be, for levels of links that do not contain each other, and for a machine without rates
 inline void require_valid(const Machine& machine)
 {
   const auto at_least_0 = [&](const char* what, double value) {
@@ -203,7 +204,7 @@ inline void require_valid(const Machine& machine)
   const auto positive = [&](const char* what, double value) {
     at_least_0(what, value);
     require<ArgumentError>(value > 0, "got ", what, " = 0 for the machine ", machine.name,
-                           ", with which nothing can be computed or sent; use a positive number");
+                           ", so nothing could be computed or sent; use a positive number");
   };
   positive("cores", machine.cores);
   positive("nodes_sharing", machine.nodes_sharing);
@@ -218,7 +219,7 @@ inline void require_valid(const Machine& machine)
   positive("segment_bytes", machine.segment_bytes);
   require<ArgumentError>(!machine.links.empty() && machine.links.back().ranks == 0, "got ",
                          machine.links.size(), " levels of links for the machine ", machine.name,
-                         ", of which the last does not connect all ranks; give it ranks = 0");
+                         ", but the last one does not connect all ranks; give it ranks = 0");
   int below = 1;
   for (const auto& link : machine.links)
   {

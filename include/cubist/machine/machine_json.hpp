@@ -75,7 +75,7 @@ void for_each_figure_of_machine(M& machine, F f)
   f("shared_memory", machine.shared_memory);
 }
 
-/// Sets the figures of `json` by `visit`, which calls a function with each name and figure.
+/// Sets the figures that `json` has. `visit` calls a function with each name and figure.
 /// @param others names that are read elsewhere
 /// @throws DataError for a name that is unknown, or a value of another type
 template <class Visit>
@@ -97,7 +97,7 @@ void read_figures(const nlohmann::json& json, const std::string& what, Visit vis
       using Figure = std::remove_reference_t<decltype(figure)>;
       require<DataError>(json_holds<Figure>(field), "got ", excerpt(field), " for ", name, " of ",
                          what,
-                         ", which is of another type, so nothing can be computed with it; use a ",
+                         ", which has the wrong type, so nothing can be computed with it; use a ",
                          std::is_same_v<Figure, bool>          ? "truth value"
                          : std::is_same_v<Figure, std::string> ? "text"
                          : std::is_integral_v<Figure>          ? "whole number"
@@ -227,7 +227,7 @@ struct ShortFigures
   return values[values.size() / 2];
 }
 
-/// A count in results of cubist_bench.
+/// Returns a count from results of cubist_bench.
 /// @throws DataError unless it is a whole number, at least 1
 template <class V>
 [[nodiscard]] V whole_at(const nlohmann::json& json, const char* name)
@@ -241,8 +241,8 @@ template <class V>
   return value.template get<V>();
 }
 
-/// A machine from the rows of `cubist_bench collectives`: the latency is the time of a message in
-/// the shortest calls, the bandwidth that of the longest.
+/// Returns the machine that the rows of `cubist_bench collectives` describe. The latency is the
+/// time of a message in the shortest calls; the bandwidth is that of the longest calls.
 [[nodiscard]] inline Machine measured_machine(const nlohmann::json& json, Machine machine)
 try
 {
@@ -289,7 +289,8 @@ catch (const nlohmann::json::exception& error)
 
 }  // namespace detail
 
-/// @param machine the figures that are left out
+/// Returns the machine that JSON describes.
+/// @param machine has the figures that the JSON leaves out
 /// @throws DataError for JSON that describes no machine, ArgumentError for invalid figures
 [[nodiscard]] inline Machine machine_from_json(const nlohmann::json& json, Machine machine = {})
 {
@@ -330,17 +331,18 @@ catch (const nlohmann::json::exception& error)
   return machine;
 }
 
+/// Returns the machine that a file describes.
 /// @throws DataError for a file that can't be read, and what `machine_from_json` throws
 [[nodiscard]] inline Machine read_machine(const std::string& path, const Machine& machine = {})
 {
   constexpr JsonUse use{"so the machine stays unknown",
-                        "give a file with its figures in JSON, as those in machines/",
+                        "give a file with its figures in JSON, like those in machines/",
                         "look for a comma or a bracket too many, or let cubist_bench machine "
                         "--json write it"};
   return machine_from_json(read_json(path, use), machine);
 }
 
-/// The machine as JSON, which `read_machine` reads from a file.
+/// Returns the machine as JSON, which `read_machine` reads from a file.
 [[nodiscard]] inline nlohmann::json to_json(const Machine& machine)
 {
   nlohmann::json json;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The speed of local products by their shape, measured on a grid of shapes and interpolated between
-// them.
+// The speed of local products as a function of their shape, measured on a grid of shapes and
+// interpolated between them.
 //
 // The rate of a product of (m, n, k) is interpolated linearly in log m, log n and log k. Outside
-// the grid it is the rate of the nearest shape on its border. If only the rate of large products is
-// known, the peak, a product also takes the time in which its elements are read and written, which
-// is long for thin blocks (Williams, Waterman, Patterson, "Roofline", 2009).
+// the grid, it is the rate of the nearest shape on the border. If only the peak is known, the rate
+// of large products, a product also takes the time in which its elements are read and written,
+// which is long for thin blocks (Williams, Waterman, Patterson, "Roofline", 2009).
 
 #include <algorithm>
 #include <array>
@@ -22,9 +22,9 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Elements that C (m, n) += A (m, k) B (k, n) reads or writes: C is both, and A counts twice,
-/// because BLAS packs it against the order of its rows. (Measured: a product of half the columns
-/// takes longer than one of half the rows.)
+/// The elements that C (m, n) += A (m, k) B (k, n) reads or writes. C is both read and written, and
+/// A counts twice, because BLAS packs it against the order of its rows. (Measured: a product with
+/// half the columns takes longer than one with half the rows.)
 [[nodiscard]] constexpr double touched_elements(ProductSize size)
 {
   return 2 * double(size.m) * double(size.k) + double(size.k) * double(size.n) +
@@ -33,23 +33,23 @@ namespace cubist::CUBIST_ABI
 
 struct RateTable
 {
-  std::vector<double> m;      ///< the grid, ascending
-  std::vector<double> n;      ///< likewise
-  std::vector<double> k;      ///< likewise
+  std::vector<double> m;      ///< the grid's values of m, ascending
+  std::vector<double> n;      ///< the grid's values of n, ascending
+  std::vector<double> k;      ///< the grid's values of k, ascending
   std::vector<double> rates;  ///< operations a second; of m[a], n[b], k[c] at (a |n| + b) |k| + c
 
   /// Whether the rates leave out the time in which elements are read and written.
   bool is_peak = false;
 
-  /// One rate for all shapes.
+  /// Returns a table with one rate for all shapes.
   [[nodiscard]] static RateTable constant(double rate) { return {{1}, {1}, {1}, {rate}}; }
-  /// The rate of large products.
+  /// Returns a table with the rate of large products.
   [[nodiscard]] static RateTable peak(double rate) { return {{1}, {1}, {1}, {rate}, true}; }
 
-  /// Operations a second of the largest product.
+  /// The operations a second of the largest product.
   [[nodiscard]] double largest() const { return rates.back(); }
 
-  /// Operations a second.
+  /// The operations a second of a product of this size.
   /// @pre require_valid(*this)
   [[nodiscard]] double rate(ProductSize size) const
   {
@@ -72,8 +72,8 @@ struct RateTable
     return sum;
   }
 
-  /// Seconds of a product.
-  /// @param element_seconds in which an element is read or written
+  /// The seconds of a product.
+  /// @param element_seconds the seconds in which an element is read or written
   [[nodiscard]] double seconds(ProductSize size, double element_seconds) const
   {
     const double flops = 2 * double(size.m) * double(size.n) * double(size.k);
@@ -86,7 +86,7 @@ struct RateTable
   struct Cell
   {
     std::size_t below;  ///< the index of the grid's point below
-    double part;        ///< the distance from that point, of the distance to the next
+    double part;        ///< the distance from that point, as a part of the distance to the next
   };
 
   [[nodiscard]] static Cell cell(const std::vector<double>& grid, double value)
@@ -99,7 +99,8 @@ struct RateTable
   }
 };
 
-/// @throws ArgumentError unless each axis ascends and there is one positive rate a shape
+/// Checks a table.
+/// @throws ArgumentError unless each axis ascends and there is one positive rate for each shape
 inline void require_valid(const RateTable& table)
 {
   const auto positive = [](double x) { return x > 0 && is_finite(x); };
