@@ -2,7 +2,7 @@
 #pragma once
 
 // Gradient accumulation: a step has n micro-batches, whose gradients are added up on each rank, and
-// summed over replicas only once, with the last one.
+// summed over replicas only once, with the last micro-batch.
 //
 //   GradientAccumulation accumulation{mlp.parameters(), 4};
 //   for (each batch)
@@ -17,12 +17,13 @@
 //
 // The gradient is the mean of the micro-batches' gradients. If all of them have the same number of
 // rows with a label, it equals the gradient of one large batch whose loss is the mean over these
-// rows. The gradients are unspecified until the n-th backward. Each parameter takes a second buffer
-// of its gradient's size. A table that embedding and logits share is summed in every micro-batch.
+// rows. The gradients are unspecified until the n-th backward pass is complete. Each parameter
+// needs a second buffer of its gradient's size. A table that embedding and logits share is summed
+// in every micro-batch.
 //
 // The micro-batches of a pipeline use the same reducer (nn/pipeline/pipeline_stack.hpp).
 //
-// Words: in a step of n backwards, the sums over replicas of one.
+// Elements that one rank sends: in a step of n backward passes, the sums over replicas of one pass.
 
 #include <cstddef>
 #include <memory>
@@ -58,7 +59,7 @@ struct AddAndScale
   }
 };
 
-/// The base of a GradientAccumulator, which is all that a program knows of it.
+/// The interface of a GradientAccumulator, which is all that a program sees of it.
 template <RealScalar T, class M>
 class AnyGradientAccumulator : public GradientReducer<T, M>
 {
@@ -67,8 +68,8 @@ class AnyGradientAccumulator : public GradientReducer<T, M>
   virtual void restart() = 0;
 };
 
-/// Adds up the gradients of `count` backwards, and passes on their mean with the last. The i-th
-/// gradient of one backward is added to the i-th of the others.
+/// Adds up the gradients of `count` backward passes, and hands on their mean with the last pass.
+/// The i-th gradient of one pass is added to the i-th of the others.
 template <RealScalar T, class M>
 class GradientAccumulator final : public AnyGradientAccumulator<T, M>
 {
@@ -118,19 +119,19 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
   using Engine = typename M::Engine;
   using Buffer = typename Engine::template Buffer<T>;
 
-  /// The sum of a parameter's gradients over the backwards of a step.
+  /// The sum of a parameter's gradients over the backward passes of a step.
   class Sum
   {
    public:
-    /// The gradient, followed by the rows that only an earlier micro-batch had. The gradient of a
-    /// table of positions has as many rows as the longest sequence.
+    /// Returns the gradient, followed by the rows that only an earlier micro-batch had. The
+    /// gradient of a table of positions has as many rows as the longest sequence.
     [[nodiscard]] MatrixView<T> extend(const Engine& engine, MatrixView<T> gradient, bool is_first)
     {
       require<ArgumentError>(
           is_first || gradient.data() == data_,
           "got the gradients of a micro-batch in another order than in the micro-batch before, so "
           "they would be added to the wrong gradients; compute the gradients of one network in "
-          "every backward of a step");
+          "every backward pass of a step");
       data_ = gradient.data();
       if (!is_first && gradient.rows() <= shape_.rows) return {gradient.data(), shape_};
       Buffer longer(buffer_.size() < gradient.size() || !is_first ? gradient.size() : 0);
@@ -157,11 +158,12 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
   M mesh_;
   std::size_t count_;
   GradientReducer<T, M>& next_;
-  std::size_t backwards_ = 0;  // the backwards of this step that are complete
-  std::size_t number_ = 0;     // the number of the next gradient in this backward
+  std::size_t backwards_ = 0;  // the backward passes of this step that are complete
+  std::size_t number_ = 0;     // the number of the next gradient in this backward pass
   std::vector<Sum> sums_;
 };
 
+/// Makes a GradientAccumulator.
 /// @param next  takes the means; it outlives the accumulator
 /// @throws ArgumentError for no micro-batches
 template <RealScalar T, class M>
@@ -173,15 +175,15 @@ std::unique_ptr<AnyGradientAccumulator<T, M>> make_accumulator(const M& mesh, st
 
 }  // namespace detail
 
-/// While this object exists, the backwards of a network accumulate. Every rank of the mesh makes
-/// one.
+/// RAII: while this object exists, the backward passes of a network accumulate their gradients.
+/// Every rank of the mesh makes one.
 template <RealScalar T, class M>
 class GradientAccumulation
 {
  public:
   /// @param parameters of a network, which outlives this object
   /// @param micro_batches of a step
-  /// @throws ArgumentError for 0, and for parameters that are not of one network
+  /// @throws ArgumentError for 0 micro-batches, and for parameters that belong to no network
   GradientAccumulation(const Parameters<T, M>& parameters, std::size_t micro_batches)
       : gradients_{of_network(parameters)},
         sums_{detail::make_accumulator(parameters.front().value.mesh, micro_batches,

@@ -7,17 +7,18 @@
 //   1. reduce, scatter_sum  copy a small gradient into the open bucket of its replicas; one that
 //                           does not fit any more closes that bucket. A large gradient travels
 //                           alone, and is not copied.
-//   2. A bucket that is closed is sent: an all_reduce, or a reduce_scatter. It overlaps with the
+//   2. A closed bucket is sent by an all_reduce or a reduce_scatter, which overlaps with the
 //      backward passes of earlier layers.
-//   3. finish               sends what is open, waits for all sums, and copies those of buckets
+//   3. finish               sends the open buckets, waits for all sums, and copies those of buckets
 //                           back.
 //
 // A sum has the same bits in a bucket as alone, because the terms of an element are added in the
 // order of the ranks wherever it is in a message (comm/reduction.hpp). NCCL chooses its own order.
 //
-// Words: as many as for the gradients one by one, 2 (P-1)/P of each over its P replicas, or (P-1)/P
-// of a scattered one. A bucket takes 2 (P-1) messages, which otherwise each gradient takes. Source
-// of buckets: Li et al., "PyTorch Distributed", arXiv 2006.15704, section 3.2.
+// Elements that one rank sends: 2 (P-1)/P of each gradient over its P replicas, or (P-1)/P of a
+// scattered one, the same as without buckets. A bucket takes 2 (P-1) messages; without buckets,
+// each gradient takes as many. Source of buckets: Li et al., "PyTorch Distributed", arXiv
+// 2006.15704, section 3.2.
 
 #include <cstddef>
 #include <memory>
@@ -43,7 +44,7 @@ struct BucketOptions
 namespace detail
 {
 
-/// Contiguous elements as a matrix of one row.
+/// Views contiguous elements as a matrix of one row.
 template <class V>
 [[nodiscard]] MatrixView<V> as_row(std::span<V> x)
 {
@@ -52,21 +53,22 @@ template <class V>
 
 }  // namespace detail
 
-/// Every rank of the mesh makes the same calls.
+/// Sums gradients over replicas, small ones in buckets. Every rank of the mesh makes the same
+/// calls.
 template <Scalar T, class M>
 class GradientBuckets final : public GradientReducer<T, M>
 {
  public:
   using typename GradientReducer<T, M>::Communicator;
 
-  /// Sums gradients of a network on this mesh.
+  /// Makes the reducer of a network on this mesh.
   explicit GradientBuckets(const M& mesh, const BucketOptions& options = {})
       : mesh_{mesh},
         options_{options}
   {
   }
 
-  /// Changes the size of buckets from the next backward on.
+  /// Changes the size of buckets from the next backward pass on.
   void set(const BucketOptions& options) { options_ = options; }
 
   void begin() override
@@ -85,7 +87,7 @@ class GradientBuckets final : public GradientReducer<T, M>
       alone_.push_back(replicas->async_all_reduce(all));
   }
 
-  /// Starts the sum of a gradient, of which `mine` becomes this rank's piece.
+  /// Starts the sum of a gradient; `mine` becomes this rank's piece of the sum.
   /// @pre takes(mine.size() replicas.size())
   void scatter_sum(MatrixView<const T> gradient, std::span<T> mine, Communicator& replicas)
   {
@@ -167,7 +169,7 @@ class GradientBuckets final : public GradientReducer<T, M>
     b.size += size;
   }
 
-  /// An open bucket with room for this many elements.
+  /// Returns the index of an open bucket with room for this many elements.
   std::size_t bucket_for(Communicator& replicas, bool is_scattered, std::size_t size)
   {
     for (std::size_t i = 0; i < used_; ++i)
@@ -185,11 +187,11 @@ class GradientBuckets final : public GradientReducer<T, M>
     return used_++;
   }
 
-  /// Grows a buffer, which keeps its elements.
+  /// Grows the buffer of a bucket, which keeps its elements.
   void reserve(Bucket& b, std::size_t size)
   {
     if (size <= b.gradients.size()) return;
-    Buffer larger(size);  // in the first backwards only
+    Buffer larger(size);  // only in the first backward passes
     engine().copy(detail::as_row(std::span<const T>{b.gradients.data(), b.size}),
                   detail::as_row(std::span<T>{larger.data(), b.size}));
     b.gradients = std::move(larger);
@@ -217,25 +219,25 @@ class GradientBuckets final : public GradientReducer<T, M>
   M mesh_;
   BucketOptions options_;
   std::vector<Bucket> buckets_;
-  std::size_t used_ = 0;  // buckets of this backward
+  std::size_t used_ = 0;  // buckets of this backward pass
   std::vector<Entry> entries_;
   std::vector<Request> alone_;  // sums of large gradients
 };
 
-/// Where the gradients of a network go: into buckets, or to the reducer that is in use.
+/// Where the gradients of a network go: into buckets, or to another reducer that is in use.
 template <class T, class M>
 class Gradients
 {
  public:
-  /// Gradients of a network on this mesh go into buckets.
+  /// Lets the gradients of a network on this mesh go into buckets.
   explicit Gradients(const M& mesh)
       : buckets_{mesh}
   {
   }
 
-  /// What takes the gradients of the next backward.
+  /// The reducer that takes the gradients of the next backward pass.
   [[nodiscard]] GradientReducer<T, M>& reducer() { return used_ ? *used_ : buckets_; }
-  /// The reducer that sums gradients where no other one is in use.
+  /// The reducer that sums gradients if no other one is in use.
   [[nodiscard]] GradientBuckets<T, M>& buckets() { return buckets_; }
 
  private:
@@ -257,7 +259,7 @@ std::shared_ptr<Gradients<T, M>> make_gradients(const M& mesh)
 
 }  // namespace detail
 
-/// Passes the gradients of a network to a reducer, on this rank, until the end of the scope.
+/// RAII: passes this rank's gradients of a network to a reducer until the end of the scope.
 template <class T, class M>
 class ReducerScope
 {

@@ -5,23 +5,23 @@
 //
 //   1. The network calls `begin` on its reducer, and passes it to the layers with the pass
 //      (nn/layer.hpp).
-//   2. A layer's `backward` writes a gradient into the gradient's own memory. On each rank that is
-//      a part of the sum over some replicas, or it is complete. The layer calls `sum`, and does not
-//      touch the gradient again.
-//   3. The reducer starts what is to be done, which overlaps with the layers before this one.
+//   2. A layer's `backward` writes a gradient into the gradient's own memory. On each rank, that is
+//      one term of the sum over some replicas, or the complete gradient. The layer calls `sum`, and
+//      does not touch the gradient again.
+//   3. The reducer starts its work, which overlaps with the layers before this one.
 //   4. The network calls `finish`, the only wait, at the end of its `backward`.
 //
 // There are three reducers. Each passes on the work that it does not do itself:
 //
 //   GradientBuckets      sums over replicas; small gradients travel together
 //                        (gradients/gradient_buckets.hpp). Every network has one.
-//   GradientAccumulation adds up the gradients of several backwards, and passes on their mean with
-//                        the last (gradients/gradient_accumulation.hpp).
-//   ShardedParameters    sums each replica's part only, for the optimizer that updates this part
+//   GradientAccumulation adds up the gradients of several backward passes, and hands on their mean
+//                        with the last (gradients/gradient_accumulation.hpp).
+//   ShardedParameters    sums only each replica's part, for the optimizer that updates this part
 //                        (training/sharded_parameters.hpp).
 //
-// A backward computes its gradients in the same order on every rank and in every step. Reducers
-// rely on this.
+// A backward pass computes its gradients in the same order on every rank and in every step.
+// Reducers rely on this.
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
@@ -45,13 +45,13 @@ class GradientReducer
   /// every rank, and forgets them.
   virtual void begin() = 0;
   /// Takes a gradient, which nobody accesses before `finish` returns.
-  /// @param gradient  of this rank: a part of the sum over `replicas` or, where that is null,
-  /// complete
+  /// @param gradient  this rank's term of the sum over `replicas` or, if that is null, the complete
+  /// gradient
   virtual void reduce(MatrixView<T> gradient, Communicator* replicas) = 0;
   /// Completes the gradients of the backward pass.
   virtual void finish() = 0;
 
-  /// Takes a gradient of which the ranks along `A...` have parts; without axes it is complete.
+  /// Takes a gradient of which the ranks along `A...` have terms; without axes, it is complete.
   template <class... A>
   void sum(const M& mesh, Axes<A...> axes, MatrixView<T> gradient)
   {

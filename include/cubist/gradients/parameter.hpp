@@ -33,14 +33,15 @@ class LoraLayer
 {
  public:
   virtual ~LoraLayer() = default;
-  /// Gives a weight A and B, with their initial values. If it has them already, they stay.
+  /// Adds A and B to a weight, with their initial values. If the weight has them already, they
+  /// stay.
   /// @throws ArgumentError for options out of range
   virtual void add_lora(std::size_t weight, const LoraOptions& options) = 0;
   /// Removes A and B.
   virtual void remove_lora(std::size_t weight) = 0;
   /// The options of a weight's A and B, or null without them.
   [[nodiscard]] virtual const LoraOptions* lora(std::size_t weight) const = 0;
-  /// W += s A B, from which on A and B are no parameters.
+  /// Adds s A B to W. From then on, A and B are no parameters.
   virtual void merge_lora(std::size_t weight, bool keeps_original) = 0;
   /// Restores W and the parameters A and B.
   /// @throws ArgumentError without the original W
@@ -54,7 +55,7 @@ class LoraLayer
   LoraLayer& operator=(const LoraLayer&) = default;
 };
 
-/// References, valid as long as the network.
+/// References to the value and gradient of a parameter, valid as long as the network exists.
 template <class T, class M>
 struct Parameter
 {
@@ -66,10 +67,10 @@ struct Parameter
   /// Whether AdamW decays the value unless its options say otherwise. It does not decay the biases
   /// and norms of a transformer.
   bool decays = true;
-  /// Whether it is frozen: `backward` computes no gradient, which is a matrix of no elements, and
-  /// optimizers do not change the value.
+  /// Whether the parameter is frozen. If so, `backward` computes no gradient, the gradient has no
+  /// elements, and optimizers do not change the value.
   bool frozen = false;
-  /// Freezes the parameter for good; lists of parameters that were made before are no longer valid.
+  /// Freezes the parameter for good, which invalidates lists of parameters that were made before.
   /// Null for a layer that always computes the gradient.
   std::function<void()> freeze = {};
   /// The layer of a weight that may have LoRA's matrices beside it; null for other parameters.
@@ -90,6 +91,7 @@ struct Parameter
 namespace detail
 {
 
+/// Checks that a parameter's value is stored as elements.
 /// @throws ArgumentError for a parameter whose value has no elements of T
 template <class P>
 void require_elements(const P& parameter, const char* call)
@@ -99,6 +101,7 @@ void require_elements(const P& parameter, const char* call)
                          "`.weights`");
 }
 
+/// Checks that a layer has memory for its gradient.
 /// @throws ArgumentError for a layer that was made without gradients
 template <class Gradient>
 void require_gradient(const Gradient& gradient)
@@ -114,9 +117,9 @@ void require_gradient(const Gradient& gradient)
 template <class T, class M>
 using Parameters = std::vector<Parameter<T, M>>;
 
-/// A parameter that can be frozen, for a layer's `append_parameters`. The layer then leaves out the
-/// gradient, whose memory is freed.
-/// @param frozen the layer's own, which `freeze` sets
+/// Makes a parameter that can be frozen, for a layer's `append_parameters`. Once it is frozen, the
+/// layer leaves out the gradient, and the gradient's memory is freed.
+/// @param frozen the layer's flag, which `freeze` sets
 template <class Matrix>
 [[nodiscard]] auto freezable_parameter(std::string name, Matrix& value, Matrix& gradient,
                                        bool& frozen)
