@@ -129,7 +129,7 @@ TEST_CASE("Extents that don't multiply up to the world are refused on every rank
   for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
          return message_of<MeshError>([&] { Mesh3{world, {1, 2, 3}, 6}; });
        }))
-    CHECK(mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "multiply up"));
+    CHECK(mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "whose product is"));
 }
 
 TEST_CASE("Extents whose product no int holds are refused")

@@ -74,7 +74,7 @@ TEST_CASE("A mesh of a scheme takes exact extents and leaves ranks idle")
     const auto refused = message_of<MeshError>([&] {
       Mesh<TwoRows, TestBackend>{world, extents, IdleRanks::refused};
     });
-    found.check(mentions(refused, "6 ranks", "the world has 8", "multiply up"), "refused");
+    found.check(mentions(refused, "6 ranks", "the world has 8", "whose product is"), "refused");
     return found;
   }));
 }

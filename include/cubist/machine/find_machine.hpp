@@ -11,8 +11,8 @@
 //      which finds those of a build in the source tree, and of an installation
 //   3. machines/ in the current folder and in the folders around it
 //   4. both in the folders around this header, which finds those of the cubist that the program was
-//      compiled with. If the headers of an installation have another prefix, a header of it names
-//      the folder
+//      compiled with. If the headers of an installation have another prefix, one of them names the
+//      folder
 //   5. the folders that the caller names
 
 #include <cstdlib>

@@ -68,7 +68,7 @@ class FutexEvent
   }
 
  private:
-  /// Converts a time of std::chrono::steady_clock to the kernel's.
+  /// Converts a time to the form that the kernel takes for std::chrono::steady_clock.
   [[nodiscard]] static timespec since_boot(Clock::time_point time)
   {
     constexpr std::chrono::nanoseconds::rep second = 1'000'000'000;

@@ -17,7 +17,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Removes PipelineStage from axes; the others are `type`.
+/// Removes PipelineStage from a list of axes, which gives `type`.
 template <class Found, class... Rest>
 struct RemoveStage
 {

@@ -117,7 +117,7 @@ class TracedCommunicator : public CommunicatorDecorator<TracedCommunicator<C>, C
       event.ranks = this->size();
     }
     auto request = begin(call);
-    if (trace != nullptr) trace->add_wait(event, processor);  // without overlap, begin waits
+    if (trace != nullptr) trace->add_wait(event, processor);  // `begin` waits if nothing overlaps
     return TracedRequest<decltype(request)>{std::move(request), trace, event};
   }
   /// Records the waits for peers.

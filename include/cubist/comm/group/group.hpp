@@ -45,7 +45,7 @@ struct SpareCalls
 /// (request.hpp), and
 ///
 ///   post(rank, call)   posts one rank's part in its next call, and returns it
-///   lock()             returns a lock that keeps other ranks out of `next`, `leave` and `split`
+///   lock()             returns a lock that guards `next`, `leave` and parts of `split`
 ///   adopt(call)        sets what Derived adds to a call whose members are set
 ///   make(ranks)        makes a group of some of the ranks, or returns null if none is needed
 ///
@@ -128,7 +128,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   void add_spare_collectives() { add_spare(sizes_.collectives, false); }
 
   /// Posts a rank's part in its next call. The caller holds the lock.
-  /// @param fail called as fail(message) before the error of a mismatch is thrown
+  /// @param fail fail(message) is called before the error of a mismatch is thrown
   /// @throws CollectiveMismatch
   template <class Fail>
   Member& next(int rank, const ErasedCall& mine, Fail fail)

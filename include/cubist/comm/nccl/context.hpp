@@ -139,7 +139,7 @@ class NcclContext
                  ranks.size);
   }
 
-  /// Starts to end a communicator that this rank has released; does not wait for other ranks.
+  /// Starts ending a communicator that this rank has released; does not wait for other ranks.
   void finalize(NcclQueue& queue) noexcept
   {
     if (watchdog_.is_aborted()) return;

@@ -152,7 +152,7 @@ class NcclQueue
   }
   [[nodiscard]] std::size_t in_flight() const { return in_flight_.size(); }
 
-  /// Starts to end the communicator. If memory is registered, it waits for all calls to complete.
+  /// Starts ending the communicator, but not before all calls are complete if memory is registered.
   /// @pre !has_queued()
   /// @returns whether it has started
   /// @throws CommunicationError

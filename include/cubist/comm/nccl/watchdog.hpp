@@ -38,7 +38,7 @@ struct NcclOptions
   /// The compute stream, which produces what is sent and consumes what is received.
   cudaStream_t stream = cudaStreamPerThread;
   /// How long the rank waits for others, in a call or at the end, before it throws TimeLimitError;
-  /// nullopt for ever. NCCL alone does not detect every rank that has ended.
+  /// nullopt means for ever. NCCL alone does not detect every rank that has ended.
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
   /// Called repeatedly while the rank waits; throws if another rank has failed.
   std::function<void()> poll_failure = {};

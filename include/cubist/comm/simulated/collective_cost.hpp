@@ -23,8 +23,8 @@
 //
 // A collective takes
 //
-//   latency    of the messages that follow each other: one in a direct exchange, two in an
-//              all_reduce, and one for each edge of a chain or a ring, with the time of a segment
+//   latency    one message in a direct exchange, two in an all_reduce, and one for each edge of a
+//              chain or a ring, with the time of a segment
 //   then       the largest bytes / bandwidth of all links, if it is alone
 //
 // Source: comm/mpi/collectives; Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for
@@ -88,8 +88,8 @@ class CollectiveUnit
   [[nodiscard]] double units() const { return double(neighbours().size()); }
   [[nodiscard]] double members() const { return double(here_.members); }
 
-  /// The bytes by MPI's algorithms: direct exchange, and chains of ranks in segments
-  /// (comm/mpi/collectives).
+  /// Returns the bytes that MPI's algorithms transfer: direct exchange, and chains of ranks in
+  /// segments (comm/mpi/collectives).
   [[nodiscard]] UnitBytes by_mpi() const
   {
     const double b = call_.bytes;
@@ -108,7 +108,7 @@ class CollectiveUnit
       return by_either();
     }
   }
-  /// The bytes by NCCL's algorithms: rings and chains from unit to unit.
+  /// Returns the bytes that NCCL's algorithms transfer: rings and chains from unit to unit.
   [[nodiscard]] UnitBytes by_nccl() const
   {
     const double b = call_.bytes;
@@ -144,8 +144,8 @@ class CollectiveUnit
     return links_.unit(level_, placement_.rank(position));
   }
 
-  /// A chain through all ranks: all edges of the ring of ranks except the one from the root to its
-  /// successor.
+  /// Returns the bytes of a chain through all ranks, which is the ring of ranks without the edge
+  /// from the root to its successor.
   [[nodiscard]] UnitBytes along_ranks() const
   {
     const int first = unit_of(call_.root + 1);
@@ -154,7 +154,7 @@ class CollectiveUnit
     return {(leaves && first == here_.unit ? exits - 1 : exits) * call_.bytes,
             (leaves && has(call_.root) ? exits - 1 : exits) * call_.bytes};
   }
-  /// The bytes of collectives that MPI and NCCL run alike.
+  /// Returns the bytes of collectives that MPI and NCCL run alike.
   [[nodiscard]] UnitBytes by_either() const
   {
     const double b = call_.bytes;
@@ -195,8 +195,7 @@ class CollectiveUnit
 }
 
 /// The seconds that a message takes to pass all ranks one after the other, with the time of a
-/// segment on each edge. As many edges as needed are between the largest units; the rest are inside
-/// them.
+/// segment on each edge. Edges between the largest units come first; the rest are inside them.
 [[nodiscard]] inline double chain_latency(const Machine& machine,
                                           const SimulatedPlacement& placement, double segment)
 {

@@ -76,7 +76,7 @@ class CoreYield
   {
   }
 
-  /// Yields until `ready()`, but no longer than a few times or the time `least`, whichever is more.
+  /// Yields until `ready()`, at most a few times or, if that is longer, for the time `least`.
   template <class Ready>
   void until(Ready ready, Clock::duration least)
   {

@@ -5,8 +5,8 @@
 // comm/reduction.hpp. all_reduce: a reduce_scatter of shares, then an all_gather of shares. For a
 // short block (small_call.hpp), it is a direct exchange of blocks, and each rank combines them all.
 //
-// Elements that one rank sends, for P ranks: (P-1) n in a reduce_scatter to pieces of n, 2 (P-1)/P
-// n in an all_reduce of n, and (P-1) n in a short one.
+// Elements that one rank sends, for P ranks: (P-1) n in a reduce_scatter to pieces of n,
+// 2 (P-1)/P n in an all_reduce of n, and (P-1) n in a short one.
 //
 // Source: Rabenseifner, "Optimization of collective reduction operations", 2004.
 

@@ -178,8 +178,7 @@ class MpiSharedBarrier
   {
     return ranks_[rank].slot->blocks[barrier % FlagSlot::block_depth].data();
   }
-  /// Records that this rank has read what the others pass at a barrier, so that they may overwrite
-  /// it.
+  /// Tells the other ranks that they may overwrite what this one has read at a barrier.
   void end_reading(std::uint64_t barrier)
   {
     std::erase(unread_, barrier);
