@@ -267,8 +267,8 @@ struct NcclOn
       if (gpu_options.registered_buffers) nccl.memory = detail::registered_memory(host, gpu.device);
       if (gpu.shared && gpu_options.symmetric_bytes > 0 && host.rank() == 0)
         std::fputs(
-            "cubist: symmetric_bytes was requested, but ranks share a GPU, which NCCL has no "
-            "symmetric windows for. Collectives use NCCL's other kernels instead.\n",
+            "cubist: symmetric_bytes was requested, but ranks share a GPU, for which NCCL has no "
+            "symmetric windows. Collectives use NCCL's other kernels instead.\n",
             stderr);
       nccl.symmetric_bytes = gpu.shared ? 0 : gpu_options.symmetric_bytes;
       const detail::DevicePoolScope pool{nccl.memory};

@@ -44,7 +44,8 @@ struct SimulatedOptions
   bool overlap = true;
   /// Replicas that do the same. Only as many of them are simulated as are needed for the time of
   /// all (simulation/folding.hpp); the report says how many. A program whose replicas do different
-  /// things, or that splits communicators other than by meshes, is refused or takes another time.
+  /// things, or that splits communicators other than through meshes, is refused or takes another
+  /// time.
   Replicas replicas = {};
   /// Called now and then with the seconds that have been simulated.
   std::function<void(double)> progress = {};

@@ -27,7 +27,7 @@ concept ElementRange = requires(R& r) {
 template <ElementRange R>
 using ElementOf = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
-/// Two ranges with the same element type, of which the second is writable.
+/// Two ranges with the same element type; the second is writable.
 // clang-format off
 template <class In, class Out>
 concept SendReceive = ElementRange<const In> && ElementRange<Out> &&

@@ -41,7 +41,7 @@ class LoraLayer
   virtual void remove_lora(std::size_t weight) = 0;
   /// The options of a weight's A and B, or null without them.
   [[nodiscard]] virtual const LoraOptions* lora(std::size_t weight) const = 0;
-  /// Adds s A B to W. From then on, A and B are no parameters.
+  /// Adds s A B to W. From then on, A and B are not parameters.
   virtual void merge_lora(std::size_t weight, bool keeps_original) = 0;
   /// Restores W and the parameters A and B.
   /// @throws ArgumentError without the original W

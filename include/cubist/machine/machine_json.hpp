@@ -140,7 +140,7 @@ catch (const nlohmann::json::exception& error)
 {
   if (json == "mpi") return CollectiveAlgorithms::mpi;
   require<DataError>(json == "nccl", "got ", excerpt(json),
-                     " for a machine's algorithms, whose time is unknown; use \"mpi\" or "
+                     " for a machine's algorithms, but their time is unknown; use \"mpi\" or "
                      "\"nccl\"");
   return CollectiveAlgorithms::nccl;
 }
@@ -149,7 +149,7 @@ catch (const nlohmann::json::exception& error)
 {
   require<DataError>(
       json.is_array(), "got ", excerpt(json),
-      " for the links of a machine, whose order is their distance, so they must be a list; use "
+      " for the links of a machine, but they must be a list, whose order is their distance; use "
       "one, such as [{\"name\": \"memory\"}]");
   std::vector<Link> links;
   for (const auto& link : json) read_link(link, "a link of a machine", links.emplace_back());

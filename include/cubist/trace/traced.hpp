@@ -72,7 +72,7 @@ struct Traced : BackendDecorator<Traced<B>, B>
       for (const int rank : wanted.only)
         require<ArgumentError>(
             rank >= 0 && rank < inner.size(), "got rank ", rank, " for a trace of ", inner.size(),
-            " ranks, none of which has this number; use 0 to ", inner.size() - 1);
+            " ranks, but none of them has this number; use 0 to ", inner.size() - 1);
       const bool is_simulated = requires { B::now(); };
       detail::RankTrace trace{&now,
                               wanted.processor_time && !is_simulated ? &processor_now : nullptr};

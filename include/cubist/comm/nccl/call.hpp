@@ -91,7 +91,7 @@ template <Element T>
   constexpr bool unsupported = std::integral<T> && sizeof(T) == 2;
   require<ArgumentError>(!(unsupported && reduces(call.kind)), "got a ", to_string(call.kind),
                          " of ", element_name<T>(),
-                         ", which NCCL cannot reduce; use 8, 32 or 64 bits");
+                         ", but NCCL cannot reduce 16-bit integers; use 8, 32 or 64 bits");
   return {CallSignature::of(call),
           reinterpret_cast<const std::byte*>(call.send.data()),
           reinterpret_cast<std::byte*>(call.recv.data()),
@@ -188,7 +188,7 @@ class NcclIssuer
     check(ncclRecv(data, call_.bytes(), ncclInt8, from, comm_, rank_.stream), "ncclRecv");
   }
 
-  /// Sends a piece to each rank that needs one from this rank, and receives likewise.
+  /// Sends a piece to each rank that needs one from this rank, and receives those for this rank.
   void exchange() const
   {
     const bool is_root = rank_.rank == call_.peer;

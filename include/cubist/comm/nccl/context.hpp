@@ -91,8 +91,8 @@ class NcclContext
   NcclQueue& split(NcclQueue& parent, int colour, int key)
   {
     require<CaptureError>(!is_captured(stream()),
-                          "got a split of a communicator in a step that is captured, which cannot "
-                          "be replayed; make meshes and communicators before the step");
+                          "got a split of a communicator in a step that is captured, but a split "
+                          "cannot be replayed; make meshes and communicators before the step");
     const auto describe = [&] {
       return "a split on rank " + std::to_string(parent.rank_info().rank) + " of " +
              std::to_string(parent.rank_info().size);

@@ -8,7 +8,7 @@
 // ncclMemAlloc is slow and rounds up to 2 MiB, so memory is kept until the pool ends: buffers of up
 // to 1 MiB share segments of 32 MiB, each larger buffer is a segment, and freed memory is reused
 // for buffers of the same size. Before a communicator issues a call, it registers the segments that
-// are new to it, which is no collective. It deregisters them before it is finalized.
+// are new to it; this is not a collective. It deregisters them before it is finalized.
 //
 // Source: NCCL User Guide, "User Buffer Registration": if one rank passes registered memory to a
 // call, all ranks must.
