@@ -147,7 +147,7 @@ struct Mpi
     const int mine = !error ? INT_MAX : progress.rank() + (is_consequence ? INT_MAX / 2 : 0);
     const auto agreed = detail::agree_on_end(progress, mine, limit);
     const int reporter = agreed ? agreed->minimum : mine;
-    // The same on all ranks, because a broken rank's notification may not have reached all others.
+    // All ranks agree on this: a broken rank's notification may not have reached all others.
     const bool is_broken = !agreed || reporter != INT_MAX || agreed->is_broken;
     detail::end_communicators(progress, is_broken);
     if (is_broken)
