@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Dropout: each element is zero with probability p, and 1/(1-p) times itself otherwise. The mask is
-// never stored: forward and backward draw the same random numbers, which depend only on the seed,
-// the layer, the step and the element's global position.
+// Dropout sets each element to 0 with probability p, and multiplies it by 1/(1-p) otherwise. The
+// mask is never stored: forward and backward draw the same random numbers, which depend only on the
+// seed, the layer, the step and the element's global position.
 //
 // Source: Srivastava et al., "Dropout", JMLR 2014 (here scaled while training, not after).
 
@@ -25,8 +25,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The scaled element, or 0, by its index in its global matrix of `cols` columns.
-/// @tparam Random a Philox, or what converts to it on the device
+/// Scales an element, or sets it to 0, by its index in its global matrix of `cols` columns.
+/// @tparam Random a Philox, or a type that converts to it on the device
 template <RealScalar T, class Random>
 struct DropoutMask
 {
@@ -65,7 +65,7 @@ class Dropout
 {
  public:
   /// @throws ArgumentError unless 0 <= p < 1 and layer < 2^16
-  /// @param draw  what the masks are for
+  /// @param draw  the kind of random numbers that the masks use
   explicit Dropout(double p, std::uint64_t seed = 0, std::size_t layer = 0,
                    Draw draw = Draw::dropout)
       : p_{p},
@@ -82,8 +82,8 @@ class Dropout
   /// The probability of setting an element to 0.
   [[nodiscard]] double probability() const { return p_; }
 
-  /// x = mask(step) * x, in forward as in backward.
-  /// @param cut  the order of rows: the mask is that of their tokens
+  /// Computes X = mask(step) * X, in forward and in backward.
+  /// @param cut  the order of rows; a row gets the mask of its token
   /// @throws ArgumentError unless step < 2^40
   template <RealScalar T, class L, class M>
   void apply(DistMatrix<T, L, M>& x, const TrainingStep& step, const SequenceCut& cut = {}) const
@@ -91,9 +91,9 @@ class Dropout
     if (p_ > 0) apply(x, x, step, cut);
   }
 
-  /// Y = mask(step) * X; Y may be X.
-  /// @throws ShapeError, MeshError unless both agree in shape and mesh, ArgumentError unless step <
-  /// 2^40
+  /// Computes Y = mask(step) * X; Y may be X.
+  /// @throws ShapeError, MeshError unless X and Y have the same shape and mesh, ArgumentError
+  /// unless step < 2^40
   template <RealScalar T, class L, class M>
   void apply(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y, const TrainingStep& step,
              const SequenceCut& cut = {}) const
@@ -102,7 +102,7 @@ class Dropout
     x.mesh().engine().map_indexed(y.valid(), mask(x, step, cut), x.valid());
   }
 
-  /// Z = X + mask(step) * Y, in one pass; Z may be X or Y.
+  /// Computes Z = X + mask(step) * Y in one pass; Z may be X or Y.
   /// @throws as `apply`
   template <RealScalar T, class L, class M>
   void add(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y, DistMatrix<T, L, M>& z,
@@ -117,13 +117,12 @@ class Dropout
   template <class T, class L, class M>
   static void check(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y)
   {
-    require<ShapeError>(
-        x.shape() == y.shape(), "got a matrix of ", x.shape(), " and one of ", y.shape(),
-        " for the result of dropout, so their elements do not correspond; make the one like the "
-        "other");
+    require<ShapeError>(x.shape() == y.shape(), "got a matrix of ", x.shape(),
+                        " and a result of dropout of ", y.shape(),
+                        ", so their elements do not correspond; make the result by zeros_like(x)");
     require<MeshError>(
         x.mesh() == y.mesh(),
-        "got a matrix and a result of dropout that are on different meshes, so their blocks are on "
+        "got a matrix and a result of dropout on different meshes, so their blocks are on "
         "different ranks; make the result by zeros_like(x)");
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The initial values of parameters, drawn from random streams (core/random_stream.hpp).
+// Draws the initial values of parameters from random streams (core/random_stream.hpp).
 
 #include <cmath>
 #include <cstddef>
@@ -23,21 +23,21 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Initial values uniform in ±bound, in each component of complex ones; without a bound, in
-/// ±1/sqrt(in) for a layer of `in` features.
+/// Initial values that are uniform in ±bound; without a bound, in ±1/sqrt(in) for a layer with `in`
+/// features. For complex parameters this holds for each component.
 struct Uniform
 {
   std::optional<double> bound = {};  ///< uniform in [-bound, bound]; without it 1 / sqrt(in)
 };
 
-/// Initial values that are normal with mean 0 and standard deviation `std`, in each component of
-/// complex ones.
+/// Initial values that are normal with mean 0 and standard deviation `std`. For complex parameters
+/// this holds for each component.
 struct Normal
 {
   double std = 0.02;  ///< the standard deviation; the mean is 0
 };
 
-/// Initial values of 0.
+/// Initial values that are all 0.
 struct Zeros
 {
 };
@@ -48,7 +48,7 @@ using Initial = std::variant<Uniform, Normal, Zeros>;
 namespace detail
 {
 
-/// The initial value of an element, drawn by its index in its global matrix of `cols` columns.
+/// Draws the initial value of an element by its index in its global matrix of `cols` columns.
 template <Scalar T>
 struct InitialValue
 {
@@ -69,20 +69,20 @@ struct InitialValue
   }
 };
 
-/// `x` as a T.
-/// @throws ArgumentError unless 0 <= x and T has it
+/// Converts `x` to T.
+/// @throws ArgumentError unless x is at least 0 and finite in T
 template <RealScalar T>
 [[nodiscard]] T scale_of_values(const char* what, double x)
 {
   require<ArgumentError>(
       x >= 0 && is_finite(static_cast<T>(x)), "got a ", what, " of ", x,
-      " for initial values, for which no distribution is defined; use a finite number that is not "
+      " for initial values, which no distribution can have; use a finite number that is not "
       "negative");
   return static_cast<T>(x);
 }
 
-/// Sets a block of a parameter, which has `cols` columns, of a layer of `in` features to its
-/// initial values.
+/// Sets a block of a parameter to its initial values. The parameter has `cols` columns, and its
+/// layer has `in` features.
 /// @throws ArgumentError for a bound or a standard deviation that is negative or not finite
 template <class E, Scalar V>
 void initialize_block(const E& engine, MatrixView<V> to, const Block& block, std::size_t cols,
@@ -101,7 +101,7 @@ void initialize_block(const E& engine, MatrixView<V> to, const Block& block, std
                      GlobalIndexed<InitialValue<T>>{value, block.rows.offset, block.cols.offset});
 }
 
-/// Sets a parameter of a layer of `in` features to its initial values.
+/// Sets a parameter of a layer with `in` features to its initial values.
 /// @throws ArgumentError for a bound or a standard deviation that is negative or not finite
 template <class Matrix>
 void initialize(Matrix& parameter, const Initial& initial, const Philox& random, std::size_t in)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The interface of layers, of which networks are made: forward, backward, parameters.
-// docs/layers.md writes a layer.
+// The interface of the layers that networks are made of: forward, backward, parameters.
+// docs/layers.md shows how to write a layer.
 //
 //   X (M, K) L::Input    Y (M, N) L::Output    dY like Y    dX like X
 //
-// A layer is its parameters and their gradients. What a forward leaves for its backward, such as Y,
-// is in a struct L::Kept that the caller has: one for each forward whose backward is still to come.
-// A Kept that is used again keeps its memory, so a step allocates nothing after the first one.
+// A layer is its parameters and their gradients. What `forward` leaves for `backward`, such as Y,
+// is in a struct L::Kept that the caller owns: one for each `forward` whose `backward` is still to
+// come. A Kept that is used again keeps its memory, so steps after the first allocate nothing.
 
 #include <concepts>
 #include <cstddef>
@@ -28,7 +28,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What a pass through layers needs in addition to its matrices.
+/// What a pass through layers needs besides its matrices.
 struct Pass
 {
   /// The step for which dropout masks are drawn; none in evaluation.
@@ -42,8 +42,8 @@ struct Pass
   SequenceCut cut = {};
 };
 
-/// The pass of the forward to which a backward belongs, and the reducer that takes the gradients of
-/// parameters.
+/// The pass of the `forward` that a `backward` belongs to, and the reducer that takes the gradients
+/// of parameters.
 template <Scalar T, class M>
 struct BackwardPass : Pass
 {
@@ -68,17 +68,17 @@ concept LayerType = requires {
   && requires(L& layer, const typename L::Input& x, const typename L::Output& dy, const Pass& pass,
               const BackwardPass<typename L::Value, typename L::Mesh>& back,
               typename L::Kept& kept, Parameters<typename L::Value, typename L::Mesh>& list) {
-  // Y, which is in `kept`
+  // Returns Y, which is in `kept`.
   { layer.forward(x, pass, kept) } -> std::same_as<const typename L::Output&>;
-  // dX, which is in `kept`, or null if it is not wanted; x, the pass and `kept` are those of a
-  // forward. It overwrites the gradients of parameters, and passes each to back.gradients.
+  // Returns dX, which is in `kept`, or null if it is not wanted. x, the pass and `kept` are those
+  // of `forward`. Overwrites the gradients of parameters, and passes each to back.gradients.
   { layer.backward(x, dy, back, kept, true) } -> std::same_as<const typename L::Input*>;
   layer.append_parameters(list, std::string{});  // names begin with the prefix
 };
 // clang-format on
 
-/// A matrix that a Kept has for an output or a gradient. It is made when it is first needed, and
-/// made again when its shape or padding changes.
+/// Returns a matrix of a Kept for an output or a gradient, and makes it when it is first needed and
+/// when its shape or padding changes.
 template <class Matrix>
 Matrix& fit(std::optional<Matrix>& kept, const typename Matrix::Mesh& mesh, Shape shape,
             Quanta quanta)
@@ -87,14 +87,14 @@ Matrix& fit(std::optional<Matrix>& kept, const typename Matrix::Mesh& mesh, Shap
     kept.emplace(mesh, shape, quanta);
   return *kept;
 }
-/// A matrix with the shape and padding of another one.
+/// Returns a matrix of a Kept, made as by `fit`, with the shape and padding of another one.
 template <class Matrix>
 Matrix& fit_like(std::optional<Matrix>& kept, const Matrix& like)
 {
   return fit(kept, like.mesh(), like.shape(), like.quanta());
 }
 
-/// The parameters of a layer, for an optimizer: weight, bias, …, with a prefix.
+/// The parameters of a layer, for an optimizer: weight, bias, …, each with a prefix.
 template <LayerType L>
 [[nodiscard]] auto parameters_of(L& layer, const std::string& prefix = "")
 {
@@ -103,8 +103,8 @@ template <LayerType L>
   return list;
 }
 
-/// The parameters of a network that is a layer, whose passes take `gradients->reducer()`: then
-/// Sharded, GradientAccumulation and Trainer find it.
+/// The parameters of a network that is a layer and whose passes take `gradients->reducer()`. Each
+/// refers to `gradients`, where Sharded, GradientAccumulation and Trainer find it.
 template <LayerType L>
 [[nodiscard]] auto
 parameters_of(L& layer,
@@ -118,7 +118,7 @@ parameters_of(L& layer,
 namespace detail
 {
 
-/// @throws ArgumentError unless a forward has left what its backward needs
+/// @throws ArgumentError unless `forward` has left what `backward` needs
 inline void require_forward(bool has_output)
 {
   require<ArgumentError>(has_output,
@@ -126,8 +126,8 @@ inline void require_forward(bool has_output)
                          "no output for the gradient; call forward first");
 }
 
-/// What a checkpoint keeps of a layer: whatever the layer's `append_state` appends, or the values
-/// of its parameters if it has no such function.
+/// Lists what a checkpoint keeps of a layer: what the layer's `append_state` adds, or the values of
+/// its parameters if it has no such function.
 template <LayerType L>
 void append_state_of(L& layer, State<typename L::Value, typename L::Mesh>& state,
                      const std::string& prefix)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Adds LoRA's matrices to the weights beside which they are, W += s A B, so that a network computes
-// the same without them, and takes them out again.
+// Merges LoRA's matrices into the weights that they belong to, W += s A B, so that a network
+// computes the same without them, and takes them out again.
 //
-// Elements sent: A and B of each weight are summed over the ranks that cut them, 2 (c-1)/c of in r
-// and of r out.
+// Elements that one rank sends: A (in, r) and B (r, out) of each weight are summed over the c ranks
+// that cut them, which sends 2 (c-1)/c of their elements.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,15 +19,15 @@ namespace cubist::CUBIST_ABI
 /// Whether merging keeps a copy of each weight, which `unmerge_lora` needs.
 enum class KeepWeights : std::uint8_t
 {
-  no,  ///< `unmerge_lora` is an error then
-  yes  ///< as much memory as the weights take
+  no,  ///< keeps none, so `unmerge_lora` is an error
+  yes  ///< keeps all; this takes as much memory as the weights
 };
 
 namespace detail
 {
 
-/// Calls f(layer, weight) for each weight of a network that has matrices of LoRA.
-/// @throws ArgumentError if none has
+/// Calls f(layer, weight) for each weight of a network that has LoRA's matrices.
+/// @throws ArgumentError if no weight has
 template <class Net, class F>
 void for_each_lora(Net& net, F f)
 {
@@ -45,8 +45,8 @@ void for_each_lora(Net& net, F f)
 
 }  // namespace detail
 
-/// W += s A B for each weight of the network that has A and B. From then on these are no
-/// parameters, so save_weights() writes the whole model. Parameters that were listed before are no
+/// Adds s A B to each weight of the network that has A and B. After that, A and B are no longer
+/// parameters, so save_weights() writes the whole model. Parameters listed before the call are no
 /// longer valid. Every rank of the mesh calls it.
 /// @throws ArgumentError for a network without LoRA
 template <class Net>
@@ -57,10 +57,9 @@ void merge_lora(Net& net, KeepWeights keep = KeepWeights::no)
   });
 }
 
-/// Sets each W to the bits that it had before `merge_lora`, and lists A and B among the parameters
-/// again.
-/// @throws ArgumentError for a network without LoRA, or whose weights were merged without keeping
-/// them
+/// Restores each W to the bits that it had before `merge_lora`, and lists A and B among the
+/// parameters again.
+/// @throws ArgumentError for a network without LoRA, or if `merge_lora` kept no weights
 template <class Net>
 void unmerge_lora(Net& net)
 {

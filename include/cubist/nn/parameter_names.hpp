@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Names of parameters in options. A * stands for any characters, so "layers.0.*" stands for all
-// names that begin with "layers.0.".
+// Matches names of parameters with patterns in options. A * stands for any characters, so
+// "layers.0.*" matches all names that begin with "layers.0.".
 
 #include <algorithm>
 #include <cstddef>
@@ -45,26 +45,26 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// What the names of layer i's parameters begin with: "layers.0."
+/// The prefix of the names of layer i's parameters, such as "layers.0."
 [[nodiscard]] inline std::string layer_name(std::size_t i, const std::string& prefix = "layers.")
 {
   return prefix + std::to_string(i) + ".";
 }
 
-/// Whether a weight gets LoRA's matrices by this pattern: it is the weight's name without
-/// ".weight", or the end of that after a dot.
+/// Whether a pattern selects a weight for LoRA: it matches the weight's name without ".weight", or
+/// the end of that after a dot.
 [[nodiscard]] inline bool matches_layer(std::string_view pattern, std::string_view weight)
 {
   const std::string_view layer = weight.substr(0, weight.rfind('.'));
   return matches_name(pattern, layer) || matches_name("*." + std::string{pattern}, layer);
 }
 
-/// Freezes parameters by their names while a network is made, and gives layers the matrices of
-/// LoRA, beside which everything is frozen.
+/// Freezes parameters by their names while a network is made. With LoRA, gives layers LoRA's
+/// matrices, and freezes everything else.
 class Freezing
 {
  public:
-  /// @param names with * for any characters
+  /// @param names  of the parameters to freeze, with * for any characters
   explicit Freezing(const std::vector<std::string>& names,
                     const std::optional<LoraOptions>& lora = {})
       : names_{names},
@@ -76,8 +76,8 @@ class Freezing
     has_layer_.resize(lora_->layers.size(), false);
   }
 
-  /// Freezes the layer's parameters that have one of the names. Returns whether the layer has
-  /// parameters, and all of them are frozen.
+  /// Freezes the parameters of a layer that have one of the names. Returns whether the layer has
+  /// parameters and all of them are frozen.
   /// @throws ArgumentError for a layer that cannot do without a gradient
   template <class Layer>
   bool freeze(Layer& layer, const std::string& prefix)
@@ -96,16 +96,16 @@ class Freezing
       if (!is_named) continue;
       require<ArgumentError>(
           p.freeze != nullptr, "got ", p.name,
-          " to be frozen, but its layer computes the gradient in every backward; "
+          " to be frozen, but its layer computes the gradient in every backward pass; "
           "list the parameter by freezable_parameter in its append_parameters");
       p.freeze();
     }
     return all;
   }
 
-  /// Makes and freezes layers in the order of a forward. Returns the first one that is not frozen
-  /// as a whole, where a backward may end.
-  /// @param make (i) makes layer i, and returns it
+  /// Makes and freezes layers in the order of a forward pass. Returns the number of the first one
+  /// that is not frozen as a whole, where a backward pass may end.
+  /// @param make  make(i) makes layer i, and returns it
   template <class Make>
   std::size_t freeze_layers(std::size_t count, const std::string& prefix, Make make)
   {
@@ -120,19 +120,18 @@ class Freezing
   {
     for (std::size_t i = 0; i < names_.size(); ++i)
       require<ArgumentError>(is_used_[i], "got \"", names_[i],
-                             "\" among the names of frozen parameters, which no parameter of the "
-                             "network has, so it would be trained; use names of parameters(), with "
-                             "* for any characters");
+                             "\" among the names of frozen parameters, but no parameter of the "
+                             "network matches it, so none would be frozen; use names of "
+                             "parameters(), with * for any characters");
     for (std::size_t i = 0; i < has_layer_.size(); ++i)
       require<ArgumentError>(has_layer_[i], "got \"", lora_->layers[i],
-                             "\" among the layers for LoRA, which no linear layer of the network "
-                             "matches, so it would stay as it is; use names of weights in "
-                             "parameters() without \".weight\", or their ends, with * for any "
-                             "characters");
+                             "\" among the layers for LoRA, but no linear layer of the network "
+                             "matches it; use names of weights in parameters() without "
+                             "\".weight\", or their ends, with * for any characters");
   }
 
  private:
-  /// Gives the weights whose names match the matrices of LoRA.
+  /// Gives LoRA's matrices to the weights whose names match.
   template <class Layer>
   void add_lora(Layer& layer, const std::string& prefix)
   {
@@ -151,7 +150,7 @@ class Freezing
   std::vector<std::string> names_;
   std::vector<bool> is_used_;
   std::optional<LoraOptions> lora_;
-  std::vector<bool> has_layer_;  // whether a pattern of `lora_` matches one
+  std::vector<bool> has_layer_;  // whether each pattern of `lora_` matches a layer
 };
 
 }  // namespace detail

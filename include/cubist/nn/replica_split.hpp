@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Work on the rows of a replicated matrix, shared out among its replicas: where they can access
-// each other's memory, each computes some rows, of a result that all have in common. Otherwise, and
-// for small matrices, each computes all rows.
+// Shares out the rows of a replicated matrix among its replicas. Where replicas can access each
+// other's memory, each computes some rows of a result that is in shared memory. Otherwise, and for
+// small matrices, each computes all rows.
 //
 //   ReplicaSplit shared{x};               // x (M, d) as S::Input
-//   Matrix& y = shared.fit(kept.y, x);  // with memory in common, or of its own
+//   Matrix& y = shared.fit(kept.y, x);  // in shared memory, or in this rank's own
 //   shared.begin();                     // no rank reads an earlier y any more
 //   ... shared.mine(y.valid()) from shared.mine(x.valid()) ...
 //   shared.complete();                  // all ranks have computed their rows
 //
 // Each element is computed as on one rank, so results have the same bits.
 //
-// Words: none; memory is read, not sent. Each of `begin` and `complete` is a barrier of the
-// replicas.
+// Elements that one rank sends: none; memory is read, not sent. Each of `begin` and `complete` is a
+// barrier of the replicas.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +31,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The rows of a matrix (T, L, M) that this rank computes; see above.
+/// Tells which rows of a matrix (T, L, M) this rank computes; see above.
 template <Scalar T, class L, class M>
 class ReplicaSplit
 {
@@ -41,11 +41,11 @@ class ReplicaSplit
   static constexpr bool is_possible = ExposesMemory<C> && in_host_memory<E> && has_elements<E>;
 
  public:
-  /// The elements of a block from which on work is shared. In smaller ones barriers, of which eight
-  /// threads on two cores do one in 50 us, would take a large part of what is saved.
+  /// The smallest block, in elements, whose work is shared. For smaller ones, barriers would take a
+  /// large part of the time saved: eight threads on two cores need 50 us for one.
   static constexpr std::size_t least_elements = std::size_t{1} << 16;
 
-  /// @param x with the rows, cut in the same way
+  /// @param x a matrix whose rows are cut as the result's
   /// @param wanted whether to share work, if that is possible; the same on all ranks
   explicit ReplicaSplit(const DistMatrix<T, L, M>& x, bool wanted = true)
       : all_{x.valid().rows()}
@@ -56,8 +56,8 @@ class ReplicaSplit
           ranks_ = ranks;
   }
 
-  /// A matrix that a Kept has, made when it is first needed, and again when its shape or padding
-  /// changes. Collective. If its memory is not in common, work is not shared.
+  /// Returns a matrix of a Kept, and makes it when it is first needed and when its shape or padding
+  /// changes. Collective. If replicas do not share the matrix's memory, they do not share the work.
   Matrix& fit(std::optional<Matrix>& kept, const Matrix& like)
   {
     if (!kept || kept->shape() != like.shape() || kept->quanta() != like.quanta())
@@ -68,7 +68,7 @@ class ReplicaSplit
     if (!kept->has_common_memory()) ranks_ = nullptr;
     return *kept;
   }
-  /// As many elements as `size`, which the replicas have in common; null if work is not shared.
+  /// Allocates `size` elements that the replicas share; returns null if work is not shared.
   /// Collective.
   [[nodiscard]] std::shared_ptr<T> memory([[maybe_unused]] std::size_t size) const
   {
@@ -79,20 +79,20 @@ class ReplicaSplit
 
   /// Whether other replicas compute the other rows.
   [[nodiscard]] bool is_shared() const { return ranks_ != nullptr; }
-  /// Before this rank writes to what the replicas have in common, which others may still read.
+  /// Waits until no replica reads the shared memory any more, so that this rank may write to it.
   void begin() const { wait(); }
-  /// Until all replicas have written their part.
+  /// Waits until all replicas have written their part.
   void complete() const { wait(); }
 
-  /// The rows that this rank computes, of a block or of its padding.
+  /// The rows of a block, padded or not, that this rank computes.
   template <class V>
   [[nodiscard]] MatrixView<V> mine(MatrixView<V> block) const
   {
     const std::size_t begin = begin_of_rows(0);
     return block.block(begin, 0, {begin_of_rows(1) - begin, block.cols()});
   }
-  /// The columns that this rank sums up, over all rows. Only as many ranks as there are cores have
-  /// some, because a sum of few columns waits for memory.
+  /// The columns that this rank sums over all rows. Only as many ranks as there are cores get
+  /// columns, because a sum of few columns is bound by memory.
   template <class V>
   [[nodiscard]] MatrixView<V> my_columns(MatrixView<V> block) const
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A layer beside its input: Y = X + dropout(layer(X)).
+// A residual connection around a layer: Y = X + dropout(layer(X)).
 //
 //   X, Y: the layer's Input, which is its Output
 //
@@ -9,7 +9,7 @@
 //
 // Where replicas of X share memory, each adds a part of the rows (nn/replica_split.hpp).
 //
-// Words: those of the layer.
+// Elements that one rank sends: those of the layer.
 // Source: He et al., "Deep Residual Learning for Image Recognition", arXiv 1512.03385.
 
 #include <optional>
@@ -31,7 +31,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The sum of a layer's input and its output, Y = X + dropout(F), for the layer whose output is F.
+/// Adds a layer's output F to its input X: Y = X + dropout(F).
 /// @tparam Matrix  the type of X, F and Y
 template <class Matrix>
 class ResidualSum
@@ -42,7 +42,7 @@ class ResidualSum
   {
   }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     std::optional<Matrix> y;
@@ -50,7 +50,7 @@ class ResidualSum
     std::optional<Matrix> dx;
   };
 
-  /// Y, in `kept`.
+  /// Returns Y, which is in `kept`.
   /// @throws ShapeError unless the layer has as many outputs as inputs
   const Matrix& forward(const Matrix& x, const Matrix& f, const Pass& pass, Kept& kept) const
   {
@@ -63,14 +63,14 @@ class ResidualSum
     dropout_.add(x, f, fit_like(kept.y, x), *pass.training_step, pass.cut);
     return *kept.y;
   }
-  /// dF = mask(dY): dY itself, or in `kept`.
+  /// Returns dF = mask(dY), which is dY itself without dropout, and in `kept` otherwise.
   const Matrix& backward(const Matrix& dy, const Pass& pass, Kept& kept) const
   {
     if (!drops(pass)) return dy;
     dropout_.apply(dy, fit_like(kept.df, dy), *pass.training_step, pass.cut);
     return *kept.df;
   }
-  /// dX = dY + the layer's dX, in `kept`; null if that is null.
+  /// Returns dX = dY + the layer's dX, which is in `kept`; null if the layer's dX is null.
   const Matrix* add_gradients(const Matrix& dy, const Matrix* of_layer, Kept& kept) const
   {
     return of_layer == nullptr ? nullptr : &sum_of(dy, *of_layer, kept.dx);
@@ -110,7 +110,7 @@ class Residual
   using Input = typename L::Input;
   using Output = Input;
 
-  /// Y = X + dropout(layer(X)).
+  /// Makes the layer Y = X + dropout(layer(X)).
   explicit Residual(L layer, const Dropout& dropout = Dropout{0})
       : layer_{std::move(layer)},
         sum_{dropout}
@@ -119,22 +119,22 @@ class Residual
 
   /// The layer inside.
   [[nodiscard]] L& layer() { return layer_; }
-  /// What a forward leaves for its backward.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     typename L::Kept layer;
     typename detail::ResidualSum<Input>::Kept sum;  ///< Y, and dX
   };
 
-  /// Y, in `kept`.
+  /// Returns Y, which is in `kept`.
   /// @throws ShapeError unless the layer has as many outputs as inputs
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     return sum_.forward(x, layer_.forward(x, pass, kept.layer), pass, kept.sum);
   }
 
-  /// dX = dY + dX of the layer, for mask(dY); in `kept`, or null if it is not wanted.
-  /// @pre X and the pass are the same as in the forward of `kept`
+  /// Returns dX, which is in `kept`, or null if it is not wanted.
+  /// @pre X and the pass are those with which `forward` filled `kept`
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// One number for each row of a distributed matrix, reduced over all its columns, for example a
-// row's maximum or sum. Every rank with a part of the row gets it.
+// Reduces each row of a distributed matrix to one number, such as its maximum or its sum. Every
+// rank with a part of the row gets the number.
 //
-// Words: 2 (p-1)/p a row, p being the ranks along the axes that cut the columns.
+// Elements that one rank sends: 2 (p-1)/p per row, p being the ranks along the axes that cut the
+// columns.
 
 #include <cstddef>
 #include <span>
@@ -29,7 +30,7 @@ class RowReduction
   {
   }
 
-  /// `init` combined with f(i, j, y(i, j)) over all columns of the matrix.
+  /// Combines `init` with f(i, j, y(i, j)) over all columns of the matrix.
   template <class Combine, class F, class T>
   const V* combine(ReduceOp op, Combine combine, F f, MatrixView<const T> y)
   {
@@ -37,13 +38,13 @@ class RowReduction
     along_axes(mesh_, typename L::ColAxes{}).all_reduce(values_.view().elements(), op);
     return data();
   }
-  /// Values from host memory, one for each of this rank's rows.
+  /// Copies values from host memory, one for each of this rank's rows.
   const V* upload(std::span<const V> values)
   {
     mesh_.engine().upload(MatrixView<const V>{values.data(), {values.size(), 1}}, values_.view());
     return data();
   }
-  /// f(i, 0, x(i, 0)) for each of this rank's rows.
+  /// Sets each value to f(i, 0, x(i, 0)) for its row i.
   template <class F, class X>
   void map(F f, MatrixView<const X> x)
   {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A sequence of layers, which is a layer itself. Each layer's Output is the Input of the next,
-// which the compiler checks: after a layer of scheme S comes one of S::Next.
+// A sequence of layers, which is itself a layer. The compiler checks that each layer's Output is
+// the Input of the next: after a layer of scheme S comes one of S::Next.
 //
 //   Sequential net{LayerNorm<S, B, T>{mesh, 64}, Dense<S, B, T>{mesh, 64, 256, {}, gelu},
 //                  Dense<typename S::Next, B, T>{mesh, 256, 64, {.index = 1}}};
 //
-// Words: those of the layers.
+// Elements that one rank sends: those of the layers.
 
 #include <cstddef>
 #include <string>
@@ -35,9 +35,9 @@ template <class First, class Second, class... Rest>
 constexpr bool layers_chain()
 {
   static_assert(std::is_same_v<typename First::Output, typename Second::Input>,
-                "the output of layer First of this sequence is not the input of layer Second, the "
-                "next one, so the blocks of a rank would not correspond; give the layer after one "
-                "of scheme S the scheme S::Next, and both one backend and scalar");
+                "the output of layer First of this sequence is not the input of layer Second, "
+                "which is next, so the blocks of a rank would not correspond; after a layer of "
+                "scheme S put one of scheme S::Next, with the same backend and scalar");
   return layers_chain<Second, Rest...>();
 }
 
@@ -57,7 +57,7 @@ class Sequential
   using Input = typename Layer<0>::Input;
   using Output = typename Layer<last>::Output;
 
-  /// One layer after the other, each reading the output of the one before.
+  /// Chains layers: each reads the output of the one before.
   explicit(sizeof...(L) == 1) Sequential(L... layers)
       : layers_{std::move(layers)...}
   {
@@ -65,7 +65,7 @@ class Sequential
 
   [[nodiscard]] std::tuple<L...>& layers() { return layers_; }
 
-  /// What the layers keep, and each layer's input. It is not copied, since it refers to itself.
+  /// What the layers keep, and each layer's input. It cannot be copied, since it refers to itself.
   class Kept
   {
    public:
@@ -80,16 +80,16 @@ class Sequential
     std::tuple<const typename L::Input*...> inputs_ = {};
   };
 
-  /// Y, which is in the last layer's part of `kept`.
+  /// Returns Y, which is in the last layer's part of `kept`.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     kept.inputs_ = {};
     return forward_from<0>(x, pass, kept);
   }
 
-  /// dX, which is in the first layer's part of `kept`, or null if it is not wanted.
-  /// @pre X and the pass are the same as in the forward of `kept`
-  /// @throws ArgumentError without a forward
+  /// Returns dX, which is in the first layer's part of `kept`, or null if it is not wanted.
+  /// @pre X and the pass are those with which `forward` filled `kept`
+  /// @throws ArgumentError before a `forward`
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
@@ -98,7 +98,7 @@ class Sequential
     return backward_from<last>(dy, pass, kept, wants_dx);
   }
 
-  /// 0.weight, 1.weight, …
+  /// Lists the layers' parameters as 0.weight, 1.weight, …
   void append_parameters(Parameters<Value, Mesh>& list, const std::string& prefix)
   {
     std::size_t i = 0;
@@ -109,8 +109,8 @@ class Sequential
         layers_);
   }
 
-  /// The parameters' values, by their names, and whatever else the layers' own `append_state`
-  /// append.
+  /// Lists the values of the parameters by their names, and whatever the layers' own `append_state`
+  /// add.
   void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
   {
     std::size_t i = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The step of a training run for which random numbers are drawn. The step may be captured and
+// The number of a training step, by which random numbers are drawn. The step may be captured and
 // replayed (engine/replay.hpp).
 
 #include <cstdint>
@@ -17,30 +17,31 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The number of the step for which random numbers are drawn. In a captured step the number is in
+/// The number of the step for which random numbers are drawn. In a captured step, the number is in
 /// the engine's memory, where each replay changes it.
 class TrainingStep
 {
  public:
-  /// The number that the host knows.
+  /// A step whose number the host knows.
   TrainingStep(std::uint64_t number)
       : number_{number}
   {
   }
-  /// A number in the memory of the engine.
+  /// A captured step, whose number is in the engine's memory.
   TrainingStep(std::shared_ptr<const std::uint64_t> in_memory)
       : in_memory_{std::move(in_memory)}
   {
   }
 
-  /// The next step.
+  /// Moves on to the next step.
   /// @pre the host knows the number
   TrainingStep& operator++()
   {
     ++number_;
     return *this;
   }
-  /// @throws CaptureError for a step that is captured
+  /// Returns the number.
+  /// @throws CaptureError for a captured step
   operator std::uint64_t() const
   {
     require<CaptureError>(
@@ -50,7 +51,7 @@ class TrainingStep
         "without capturing");
     return number_;
   }
-  /// Null unless the step is captured.
+  /// Where the number is in the engine's memory; null unless the step is captured.
   [[nodiscard]] const std::uint64_t* in_memory() const { return in_memory_.get(); }
 
  private:
@@ -61,9 +62,9 @@ class TrainingStep
 namespace detail
 {
 
-/// The step after `count` steps; increments `count`. If the step is captured, each replay
-/// increments it.
-/// @pre `count` stays where it is
+/// Increments `count`, and returns that step. If the step is captured, each replay increments
+/// `count` again.
+/// @pre `count` keeps its address
 template <class E>
 [[nodiscard]] TrainingStep next_step(const E& engine, std::uint64_t& count)
 {
