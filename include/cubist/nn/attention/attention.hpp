@@ -7,11 +7,11 @@
 //   X, Y (M, d) S::Input    Q (M, H dh), K, V (M, G dh), O (M, H dh) S::Output
 //
 //   1. Q, K, V    one product of scheme S, which gathers X once (merged_linear.hpp)
-//   2. norms      of each head of Q and of K, if they are asked for (head_norm.hpp)
-//   3. rotation   of Q and K by their positions, if a base is given (functions/rotary.hpp)
+//   2. norms      of each head of Q and of K, if the options ask for them (head_norm.hpp)
+//   3. rotation   of Q and K by their positions, if a base is given (rotary.hpp)
 //   4. O          whole sequences and whole heads are on a rank, so nothing is sent
-//                 (functions/attention.hpp); where ranks share sequences, the keys and values
-//                 go around in a ring (functions/ring_attention.hpp)
+//                 (local_attention.hpp); where ranks share sequences, the keys and values go
+//                 around in a ring (ring_attention.hpp)
 //   5. Y          the product of scheme S::Next
 //
 // H query heads share G key-value heads: head h reads key-value head h / (H / G). Columns of Q are
@@ -19,10 +19,11 @@
 // key-value head of each of its query heads. Ranks are idle in step 4 if S::Output's columns have
 // more parts than there are key-value heads.
 //
-// In evaluation keys and values may be kept (`use_cache`); X then has the tokens that follow. Ranks
-// that share the sequences of a prompt also share its cache (functions/shared_cache.hpp).
+// In evaluation, keys and values may be kept (`use_cache`); X then has only the tokens that follow.
+// Ranks that share the sequences of a prompt also share its cache (shared_cache.hpp).
 //
-// Words: those of the two products, of the ring, and of the norms' gradients.
+// Elements that one rank sends: those of the two products, of the ring, and of the norms'
+// gradients.
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Ainslie et al., "GQA",
 // arXiv 2305.13245.
 
@@ -55,7 +56,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// @throws from `forward`: ShapeError for rows that are no whole sequences
+/// Multi-head attention with its linear layers; see above. `forward` throws ShapeError if a
+/// sequence is incomplete.
 template <SchemeType S, class B, RealScalar T>
 class Attention
 {
@@ -64,7 +66,7 @@ class Attention
   using OutputLinear = Linear<typename S::Next, B, T>;
   using Engine = typename Merged::Mesh::Engine;
   using Buffer = typename Engine::template Buffer<A>;
-  using Heads = typename Merged::Output;  // O, and like Q, K and V
+  using Heads = typename Merged::Output;  // the type of O, and of Q, K and V together
   static_assert(std::is_same_v<typename OutputLinear::Output, typename Merged::Input>);
 
  public:
@@ -95,7 +97,7 @@ class Attention
 
   [[nodiscard]] const AttentionOptions& options() const { return options_; }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     typename Merged::Kept merged;
@@ -107,8 +109,8 @@ class Attention
     std::optional<Heads> d_o;
     std::optional<Output> y;
     std::optional<Input> dx;
-    Buffer l = Buffer(0);         // a number for each query and head: see LocalAttention
-    Buffer d = Buffer(0);         // another number for each, for a backward in one pass
+    Buffer l = Buffer(0);         // L, a number for each query and head: see LocalAttention
+    Buffer d = Buffer(0);         // workspace with another number for each query and head
     bool is_fused = false;        // whether forward computed O in one pass
     Buffer wide_qkv = Buffer(0);  // float copies of 16-bit matrices
     Buffer wide_dqkv = Buffer(0);
@@ -116,8 +118,8 @@ class Attention
     Buffer wide_do = Buffer(0);
   };
 
-  /// Y, in `kept`. With a cache, the tokens are at pass.position and after, and read the keys and
-  /// values of all tokens before them.
+  /// Returns Y, which is in `kept`. With a cache, the tokens begin at pass.position, and read the
+  /// keys and values of all tokens before them.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     require_sequences(x, pass);
@@ -131,8 +133,8 @@ class Attention
     return *kept.y;
   }
 
-  /// dX, in `kept`, or null if it is not wanted.
-  /// @pre X and the pass are the same as in the forward of `kept`, which had no cache
+  /// Returns dX, which is in `kept`, or null if it is not wanted.
+  /// @pre X and the pass are those with which `forward` filled `kept`, without a cache
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
@@ -155,7 +157,7 @@ class Attention
     else if (!kept.is_fused || !fuse_gradients(shape, kept, l, d_merged))
     {
       const auto qkv = widen(merged, kept.wide_qkv);
-      // L of a forward in one pass has another order.
+      // L has another order if forward computed it in one pass.
       if (kept.is_fused)
         detail::attend<A>(attention_, shape, {}, qkv, qkv, qkv, wide_like(o, kept.wide_o), l);
       const auto dqkv = wide_like(d_merged, kept.wide_dqkv);
@@ -175,7 +177,7 @@ class Attention
     return dx;
   }
 
-  /// From the next `forward` on, keeps the keys and values of up to `tokens` tokens of each
+  /// Keeps, from the next `forward` on, the keys and values of up to `tokens` tokens of each
   /// sequence; 0 keeps none.
   void use_cache(std::size_t tokens)
   {
@@ -215,12 +217,13 @@ class Attention
     const auto c = merged_.columns(part);
     return {c.first, c.width, c.stride};
   }
-  /// The number of heads of a part that this rank has.
+  /// The number of heads of Q, K or V, part 0, 1 or 2, on this rank.
   [[nodiscard]] std::size_t head_count(std::size_t part) const
   {
     return merged_.columns(part).valid / options_.head_size;
   }
-  /// With shared sequences, `queries` counts this rank's queries of each sequence.
+  /// The sizes of attention on this rank. If ranks share sequences, `queries` counts only this
+  /// rank's queries of each sequence.
   [[nodiscard]] AttentionShape shape_of(const Pass& pass, const Heads& o) const
   {
     const std::size_t tokens = pass.cut.is_cut() ? pass.cut.chunks * pass.cut.chunk : pass.sequence;
@@ -269,7 +272,7 @@ class Attention
       require<ShapeError>(
           block.rows.valid == pass.cut.rows_of_part(), "got ", block.rows.valid,
           " rows on a rank for a cut of ", pass.cut.rows_of_part(),
-          ", so chunks would be on several ranks; pad rows to multiples of the mesh's quantum");
+          ", so a chunk would be on several ranks; pad rows to multiples of the mesh's quantum");
     else
       require<ShapeError>(
           block.rows.size % pass.sequence == 0, "got a matrix with ", block.rows.size,
@@ -278,7 +281,8 @@ class Attention
           "to multiples of the sequence times the mesh's quantum (Quanta)");
   }
 
-  /// O, and L in `kept`: in one pass, or from the keys and values in a ring or in a cache.
+  /// Computes O, and L in `kept`, in one pass if the engine can. Otherwise it computes by blocks,
+  /// from the keys and values of this rank, of a ring, or of a cache.
   void attend(const Heads& merged, const Pass& pass, Heads& o, Kept& kept)
   {
     const auto shape = shape_of(pass, o);
@@ -317,8 +321,8 @@ class Attention
                                                           attention_};
   }
 
-  /// O and L in one pass, if the engine has one (engine/attention.hpp)
-  /// @returns false, and computes nothing, if it has none for these sizes
+  /// Computes O and L in one pass, if the engine can for these sizes (engine/attention.hpp).
+  /// @returns false, and computes nothing, if it cannot
   [[nodiscard]] bool fuse(const AttentionShape& shape, const Heads& merged, Heads& o,
                           MatrixView<A> l) const
   {
@@ -330,9 +334,9 @@ class Attention
     else
       return false;
   }
-  /// dQ, dK and dV in one pass each
+  /// Computes dQ, dK and dV in one pass each, if the engine can for these sizes.
   /// @pre `fuse` has computed O and L
-  /// @returns false, and computes nothing, if the engine has none for these sizes
+  /// @returns false, and computes nothing, if it cannot
   [[nodiscard]] bool fuse_gradients(const AttentionShape& shape, Kept& kept, MatrixView<A> l,
                                     Heads& d_merged) const
   {
@@ -350,7 +354,7 @@ class Attention
       return false;
   }
 
-  /// Normalizes the heads of Q and K, if that is asked for.
+  /// Normalizes the heads of Q and K, if the options ask for it.
   void normalize(Heads& merged, Kept& kept) const
   {
     if (!options_.head_norms) return;
@@ -358,7 +362,7 @@ class Attention
     key_norm_->forward(merged.valid(), heads_of(1), head_count(1), kept.key_norm);
   }
 
-  /// Rotates Q and K, or their gradients back.
+  /// Rotates Q and K, or rotates their gradients back.
   template <bool back>
   void rotate(Heads& merged, const Pass& pass, Kept& kept) const
   {
@@ -372,13 +376,14 @@ class Attention
       kept.rotary.template rotate<back>(engine, merged.valid(), heads_of(part), head_count(part));
   }
 
-  /// A number for each query and head.
+  /// Returns a buffer as one row with a number for each query and head.
   static MatrixView<A> per_query(Buffer& buffer, const AttentionShape& shape)
   {
     const Shape numbers{1, shape.sequences * shape.heads * shape.queries};
     return {detail::enlarge(buffer, numbers.size()), numbers};
   }
-  /// The valid part in the type that attention computes in: itself, or a copy in `buffer`.
+  /// Returns m's valid part in the scalar that attention computes in: itself, or a copy in
+  /// `buffer`.
   [[nodiscard]] MatrixView<const A> widen(const Heads& m, Buffer& buffer) const
   {
     if constexpr (std::is_same_v<T, A>)
@@ -390,7 +395,7 @@ class Attention
       return wide;
     }
   }
-  /// The memory where attention writes m's valid part; `narrow` then copies it to m.
+  /// Returns the memory where attention writes m's valid part; `narrow` then copies it to m.
   [[nodiscard]] MatrixView<A> wide_like(Heads& m, Buffer& buffer) const
   {
     if constexpr (std::is_same_v<T, A>)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions that attention (attention.hpp) applies to blocks of scores, whose rows are queries
-// and whose columns are keys.
+// The functions that attention (local_attention.hpp) applies to blocks of scores, whose rows are
+// queries and whose columns are keys.
 
 #include <cmath>
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A number of a block's column, which functions of rows get as an element.
+/// The number of a column of a block. Functions of rows get it as an element.
 using ColumnIndex = std::uint32_t;
 
 struct ColumnOf
@@ -31,7 +31,7 @@ struct ColumnOf
   }
 };
 
-/// Scores of keys after the query: -infinity.
+/// Sets the scores of keys after the query to -infinity.
 template <RealScalar T>
 struct MaskKeys
 {
@@ -54,7 +54,8 @@ struct MaskKeys
   }
 };
 
-/// The maximum of a row after one more block, and the factor for the sums before this block.
+/// Raises the maximum of a row to that of one more block, and computes the factor by which the sums
+/// before this block are scaled.
 template <RealScalar T>
 struct RaiseMaximum
 {
@@ -66,7 +67,7 @@ struct RaiseMaximum
   }
 };
 
-/// sum = factor sum + more
+/// Computes sum = factor sum + more.
 template <RealScalar T>
 struct AddScaledSum
 {
@@ -76,14 +77,14 @@ struct AddScaledSum
   }
 };
 
-/// max + log sum
+/// Returns max + log(sum).
 template <RealScalar T>
 struct LogSumExp
 {
   CUBIST_HOST_DEVICE T operator()(const T& max, const T& sum) const { return max + std::log(sum); }
 };
 
-/// exp(x - the row's value)
+/// Returns exp(x - shift) with the row's shift.
 template <RealScalar T>
 struct ShiftedExp
 {
@@ -102,7 +103,7 @@ struct ShiftedExp
   CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {shift[i]}; }
 };
 
-/// x times the row's value, or divided by it
+/// Multiplies x by the row's factor, or divides x by it.
 template <RealScalar T, bool divides>
 struct ScaleRow
 {
@@ -119,7 +120,7 @@ struct ScaleRow
   }
 };
 
-/// Scales each head in O's rows of a block, which has a row for each sequence.
+/// Scales the heads of a block in O, seen as a matrix with one long row for each sequence.
 template <RealScalar T, bool divides>
 struct ScaleHeads
 {
@@ -148,7 +149,8 @@ struct Multiply
   }
 };
 
-/// The products of elements of two matrices like O in rows of a block; the argument is not used.
+/// Multiplies the elements of two matrices laid out like O, for the rows of a block. The last
+/// argument is not used.
 template <RealScalar T>
 struct ProductsOfHeads
 {
@@ -167,7 +169,7 @@ struct ProductsOfHeads
   }
 };
 
-/// The gradient of scaled scores: scale p (dp - D), with dp 0 or scaled by dropout
+/// Computes the gradient of scaled scores, scale p (dp - D). With dropout, dp is 0 or scaled.
 template <RealScalar T>
 struct ScoreSlope
 {
@@ -189,15 +191,15 @@ struct ScoreSlope
   CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {d[i], scale}; }
 };
 
-/// The factor that dropout gives an element of a block: 0, or 1 / (1 - probability).
+/// Returns dropout's factor for an element of a block: 0, or 1 / (1 - probability).
 template <RealScalar T>
 struct KeepKeys
 {
   AttentionDropout dropout;
   T scale;
   BlockRows at;
-  std::size_t first_query;  // position of query 0
-  std::size_t first_key;    // position of the block's first key
+  std::size_t first_query;  // the position of query 0
+  std::size_t first_key;    // the position of the block's first key
   std::size_t length;       // the length of a sequence
 
   struct Row
@@ -205,7 +207,7 @@ struct KeepKeys
     Philox random;
     double probability;
     T scale;
-    std::uint64_t first;  // index of the block's first key
+    std::uint64_t first;  // the global index of the row's first element in the block
     [[gnu::always_inline]] CUBIST_HOST_DEVICE T operator()(ColumnIndex j) const
     {
       return random.template uniform<double>(first + j) < probability ? T{} : scale;
@@ -224,7 +226,7 @@ struct KeepKeys
   }
 };
 
-/// x *= y
+/// Multiplies x by y in place.
 struct MultiplyBy
 {
   template <class T>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The options of attention (attention.hpp), and what follows from the width of its input.
+// The options of attention (attention.hpp), and their defaults for the width of its input.
 
 #include <cmath>
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace cubist::CUBIST_ABI
 struct AttentionOptions
 {
   std::size_t heads = 1;
-  /// The heads of keys and values, each of which heads / key_value_heads query heads share; 0
+  /// The number of key-value heads, each of which heads / key_value_heads query heads share; 0
   /// stands for `heads`.
   std::size_t key_value_heads = 0;
   /// The features of a head; 0 stands for the width divided by the number of heads.
@@ -29,22 +29,22 @@ struct AttentionOptions
   double scale = 0;
   /// The base of the rotary angles; 0 stands for no rotation.
   double rotary_base = 0;
-  /// How many elements of a head are rotated, the first ones; 0 stands for all.
+  /// How many elements of a head are rotated, from the first on; 0 stands for all.
   std::size_t rotary_size = 0;
   RotaryScaling rotary_scaling = {};  ///< the scaling of the rotation's frequencies
-  /// Whether queries and keys pass through norms of their own, head by head (head_norm.hpp).
+  /// Whether queries and keys each pass through a norm, head by head (head_norm.hpp).
   bool head_norms = false;
   double norm_epsilon = 1e-6;  ///< the epsilon of these norms
   /// The probability that a weight of softmax(scale Q K^T) is dropped while training.
   double dropout = 0;
   /// The options of the four linear layers, whose indices are linear.index and the three after it.
   LinearOptions linear = {};
-  /// The initial weights of the last linear layer; without them, it begins as the others do.
+  /// The initial weights of the last linear layer; without them, those of the other layers.
   std::optional<Initial> output_weights = {};
   /// Whether the last linear layer has a bias; by default it has one if the others do.
   std::optional<bool> output_bias = {};
 
-  /// The options with their default values for this width.
+  /// Returns the options with the defaults for this width filled in.
   /// @throws ShapeError for heads that do not fit the width or one another, ArgumentError for
   /// options out of range
   [[nodiscard]] AttentionOptions complete(std::size_t width) const
@@ -55,11 +55,11 @@ struct AttentionOptions
     o.head_size = complete.size;
     if (o.rotary_size == 0) o.rotary_size = o.head_size;
     require<ShapeError>(o.rotary_base == 0 || o.rotary_size % 2 == 0, "got ", o.rotary_size,
-                        " rotated elements of a head, which are not pairs; use an even number");
+                        " rotated elements in a head, but they are not pairs; use an even number");
     require<ShapeError>(
         o.rotary_base == 0 || o.rotary_size <= o.head_size, "got ", o.rotary_size,
         " rotated elements of a head that has ", o.head_size,
-        ", so elements of another head would be rotated; use no more than a head has");
+        ", so elements of another head would be rotated; rotate no more than a head has");
     o.rotary_scaling.check();
     if (o.scale == 0) o.scale = 1 / std::sqrt(static_cast<double>(o.head_size));
     static_cast<void>(Dropout{o.dropout, o.linear.seed, o.linear.index});  // checks it

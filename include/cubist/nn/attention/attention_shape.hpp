@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How attention on one rank cuts its scores in blocks, and which weights its dropout sets to 0. A
-// unit is a sequence and a key-value head; with one of the query heads that share it, it has a
-// matrix of scores, (queries, keys). The sizes are those of engine/attention.hpp.
+// Describes how attention on one rank cuts its scores into blocks, and which weights its dropout
+// sets to 0. A unit is one key-value head of one sequence. Each of the query heads that share it
+// has a matrix of scores, (queries, keys). The sizes are those of engine/attention.hpp.
 
 #include <cstddef>
 
@@ -15,7 +15,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The elements of softmax(Q K^T) that are dropped, by their global index
+/// Which elements of softmax(Q K^T) are dropped. Each is drawn by its global index
 /// ((b H + h) S + query) S + key, for sequence b and head h of H.
 struct AttentionDropout
 {
@@ -23,37 +23,37 @@ struct AttentionDropout
   double probability = 0;          ///< the probability of setting a weight to 0
   std::size_t first_sequence = 0;  // the first sequence of this rank
   std::size_t first_head = 0;      ///< the global index of this rank's first head
-  std::size_t heads = 0;           // the number of heads on all ranks
+  std::size_t heads = 0;           // the number of heads of all ranks
 };
 
 /// Where the queries and the keys of a call are in their sequences. They may be from two chunks of
 /// tokens, or, by default, from whole sequences.
 struct AttentionRun
 {
-  std::size_t first_query = 0;  ///< position of a sequence's first query
-  std::size_t first_key = 0;    ///< position of its first key
-  std::size_t length = 0;       ///< tokens of the whole sequence
+  std::size_t first_query = 0;  ///< the position of a sequence's first query
+  std::size_t first_key = 0;    ///< the position of its first key
+  std::size_t length = 0;       ///< the number of tokens of the whole sequence
 };
 
-/// The largest numbers of queries and keys in a block of scores.
+/// The largest size of a block of scores.
 struct AttentionBlocks
 {
-  std::size_t queries = 64;  ///< queries of a block
-  std::size_t keys = 512;    ///< keys of a block
+  std::size_t queries = 64;  ///< the most queries in a block
+  std::size_t keys = 512;    ///< the most keys in a block
 };
 
 namespace detail
 {
 
-/// Which queries the rows of a block of scores are: `rows` queries of each of some consecutive
-/// units, with one query head of each unit.
+/// Tells which query each row of a block of scores belongs to. A block has `rows` queries of each
+/// of some consecutive units, with one query head of each unit.
 struct BlockRows
 {
   std::size_t rows;
   std::size_t first_unit;  // sequence * key-value heads + key-value head
   std::size_t kv_heads;
   std::size_t group;
-  std::size_t member;  // the number of the query head in its group
+  std::size_t member;  // which query head of its group
   std::size_t first_query;
 
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t query(std::size_t i) const
@@ -74,18 +74,18 @@ struct BlockRows
   }
 };
 
-/// A block of queries and the keys that they read.
+/// A block of queries, and the keys that they read.
 struct QueryBlock
 {
   BlockRows at;
   std::size_t units;
-  std::size_t first_row;  // the number of rows in the blocks before
+  std::size_t first_row;  // the number of rows in the blocks before it
   std::size_t keys;
   std::size_t offset;  // the position of query 0 minus the position of key 0
   bool is_first;       // whether it is the first block of its units
   const AttentionDropout* drop;
 
-  /// The rows of a matrix of the block's scores.
+  /// The number of rows of scores in the block.
   [[nodiscard]] std::size_t size() const { return units * at.rows; }
 
   template <class F>
@@ -94,7 +94,7 @@ struct QueryBlock
     for (std::size_t u = 0; u < units; ++u) f(u);
   }
 
-  /// (u) the rows of unit u in Q or O.
+  /// A function of u that returns the rows of unit u in Q or O.
   template <class V>
   [[nodiscard]] auto queries(const AttentionShape& s, const HeadColumns& columns,
                              MatrixView<V> m) const
@@ -105,7 +105,7 @@ struct QueryBlock
                      columns(at.head(i), s.head_size), {at.rows, s.head_size});
     };
   }
-  /// (u) n rows of unit u in K or V.
+  /// A function of u that returns n rows of unit u in K or V, from row `key` on.
   template <class V>
   [[nodiscard]] auto keys_of(const AttentionShape& s, const HeadColumns& columns, MatrixView<V> m,
                              std::size_t key, std::size_t n) const
@@ -116,7 +116,7 @@ struct QueryBlock
                      {n, s.head_size});
     };
   }
-  /// (u) the rows of unit u in a matrix of the block's scores.
+  /// A function of u that returns the rows of unit u in a matrix of the block's scores.
   template <class V>
   [[nodiscard]] auto scores(MatrixView<V> m) const
   {

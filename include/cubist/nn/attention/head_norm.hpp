@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The norm of each head of queries or of keys by its root mean square, in place, with one weight
-// for all heads: y = x / sqrt(mean of x^2 + epsilon) w for the dh elements x of a head in a row.
+// Normalizes each head of queries or keys by its root mean square, in place, with one weight for
+// all heads: y = x / sqrt(mean of x^2 + epsilon) w for the dh elements x of a head in a row.
 //
 //   X, Y (M, H dh) S::Output, whole heads on a rank    w (1, dh) on every rank, at first 1
 //
 //   1. X is copied head by head, (H M, dh), for backward
-//   2. y = xhat w, and backward dx = rstd (g - xhat mean(g xhat)) with g = dy w, xhat = x rstd;
-//   sums
-//      over a head are computed in double
+//   2. y = xhat w, and backward dx = rstd (g - xhat mean(g xhat)) with g = dy w, xhat = x rstd
 //   3. dw = sums of dy xhat over rows and heads
 //
-// A NaN or an infinity makes its head NaN in its row.
+// Sums over a head are computed in double. A NaN or an infinity makes its head NaN in its row.
 //
-// Words: forward none; backward 2(p-1)/p dh, p being the ranks along the axes that cut Y.
-// Source: Zhang, Sennrich, "Root Mean Square Layer Normalization", arXiv 1910.07467; Dehghani et
-// al., "Scaling Vision Transformers to 22 Billion Parameters", arXiv 2302.05442, section 2 (norms
-// of queries and keys).
+// Elements that one rank sends: forward none; backward 2(p-1)/p dh, p being the ranks along the
+// axes that cut Y. Source: Zhang, Sennrich, "Root Mean Square Layer Normalization", arXiv
+// 1910.07467; Dehghani et al., "Scaling Vision Transformers to 22 Billion Parameters", arXiv
+// 2302.05442, section 2 (norms of queries and keys).
 
 #include <cstddef>
 #include <string>
@@ -66,7 +64,7 @@ class HeadNorm
     mesh.engine().fill(w_.valid(), T{1});
   }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     Buffer<T> x = Buffer<T>(0);                ///< the heads before the norm, one below the other
@@ -77,7 +75,7 @@ class HeadNorm
   };
 
   /// Replaces X by Y.
-  /// @param x  this rank's rows; `heads` heads are at `columns`
+  /// @param x  this rank's rows, with `heads` heads at `columns`
   void forward(MatrixView<T> x, const HeadColumns& columns, std::size_t heads, Kept& kept) const
   {
     const auto& engine = mesh_.engine();
@@ -100,7 +98,7 @@ class HeadNorm
   }
 
   /// Replaces dY by dX, and computes the gradient of the weight.
-  /// @pre the rows and heads are the same as in the forward of `kept`
+  /// @pre the rows and heads are those with which `forward` filled `kept`
   void backward(MatrixView<T> dy, const HeadColumns& columns, std::size_t heads,
                 const BackwardPass<T, Mesh>& pass, Kept& kept)
   {
@@ -135,7 +133,7 @@ class HeadNorm
                       x.block(h * rows, 0, {rows, head_size_}), w_.valid().repeated(rows));
   }
 
-  /// weight (1, dh)
+  /// Lists weight (1, dh).
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
@@ -146,7 +144,7 @@ class HeadNorm
   {
     return m.block(0, columns(h, head_size_), {m.rows(), head_size_});
   }
-  /// n rows of a head's elements.
+  /// Returns a buffer as n rows of dh elements, and enlarges it if it is too small.
   [[nodiscard]] MatrixView<T> matrix(Buffer<T>& buffer, std::size_t n) const
   {
     return {detail::enlarge(buffer, n * head_size_), {n, head_size_}};

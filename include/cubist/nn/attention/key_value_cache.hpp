@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The keys and values of earlier tokens, for the sequences and heads of one rank: (B capacity, G
-// dh), `capacity` rows a sequence, head by head.
+// Caches the keys and values of earlier tokens, for the sequences and heads of one rank: each is a
+// matrix (B capacity, G dh), with `capacity` rows per sequence and its heads side by side.
 //
 // Source: Pope et al., "Efficiently Scaling Transformer Inference", arXiv 2211.05102, section 2.
 
@@ -20,12 +20,12 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Keys and values in rows of tokens, head by head.
+/// Keeps keys and values, with a row for each token and heads side by side.
 template <RealScalar T, Engine E>
 class KeyValueRows
 {
  public:
-  /// Has room for this many rows of these heads. What it had is kept if the room is the same.
+  /// Makes room for `rows` rows of these heads. The contents stay if the size stays the same.
   void fit(std::size_t rows, const AttentionShape& s)
   {
     shape_ = {rows, s.heads / s.group * s.head_size};
@@ -36,8 +36,8 @@ class KeyValueRows
   [[nodiscard]] MatrixView<const T> keys() const { return {keys_.data(), shape_}; }
   [[nodiscard]] MatrixView<const T> values() const { return {values_.data(), shape_}; }
 
-  /// Copies n rows of qkv, from `from` on, to the rows from `to` on.
-  /// @param s  with the columns of qkv
+  /// Copies n rows of qkv, from row `from` on, to the rows from `to` on.
+  /// @param s  tells the columns of qkv
   void copy(const E& engine, const AttentionShape& s, std::size_t to, MatrixView<const T> qkv,
             std::size_t from, std::size_t n)
   {
@@ -66,23 +66,23 @@ template <RealScalar T, Engine E>
 class KeyValueCache
 {
  public:
-  /// A cache for up to `capacity` tokens of each sequence; 0 makes none.
+  /// Makes a cache for up to `capacity` tokens of each sequence; 0 makes none.
   explicit KeyValueCache(std::size_t capacity = 0)
       : capacity_{capacity}
   {
   }
 
-  /// Tokens of a sequence that fit.
+  /// How many tokens of a sequence fit.
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
-  /// The keys, in rows of tokens.
+  /// The keys, with a row for each token.
   [[nodiscard]] MatrixView<const T> keys() const { return rows_.keys(); }
-  /// The values, in rows of tokens.
+  /// The values, with a row for each token.
   [[nodiscard]] MatrixView<const T> values() const { return rows_.values(); }
 
   /// Copies the keys and values of new tokens, which begin at `position`, from `qkv`.
-  /// @param sequences the sequences of all ranks
-  /// @throws ArgumentError for more tokens than the capacity, and for a position after which tokens
-  /// would be missing
+  /// @param sequences the number of sequences on all ranks
+  /// @throws ArgumentError for more tokens than the capacity, and for a position before which
+  /// tokens are missing
   void append(const E& engine, const AttentionShape& s, std::size_t position, std::size_t sequences,
               MatrixView<const T> qkv)
   {
@@ -93,15 +93,16 @@ class KeyValueCache
     if (position == 0) sequences_ = sequences;
     require<ArgumentError>(sequences == sequences_ && position <= length_,
                            "got tokens at position ", position, " of ", sequences,
-                           " sequences for a cache that has ", length_, " tokens of ", sequences_,
-                           ", so earlier ones are missing; give the tokens that follow, or all");
+                           " sequences, but the cache has ", length_, " tokens of ", sequences_,
+                           " sequences, so earlier ones are missing; give the tokens that follow, "
+                           "or all");
     length_ = position + s.queries;
     rows_.fit(s.sequences * capacity_, s);
     for (std::size_t b = 0; b < s.sequences; ++b)
       rows_.copy(engine, s, b * capacity_ + position, qkv, b * s.queries, s.queries);
   }
 
-  /// The sizes of attention to all tokens, including those that `append` got for `position`.
+  /// The sizes of attention to all tokens, up to those that `append` got for `position`.
   [[nodiscard]] AttentionShape shape(AttentionShape s, std::size_t position) const
   {
     s.keys = position + s.queries;
@@ -112,8 +113,8 @@ class KeyValueCache
 
  private:
   std::size_t capacity_;
-  std::size_t sequences_ = 0;  // of all ranks
-  std::size_t length_ = 0;     // tokens of a sequence that the cache has
+  std::size_t sequences_ = 0;  // the number of sequences on all ranks
+  std::size_t length_ = 0;     // how many tokens of a sequence the cache has
   detail::KeyValueRows<T, E> rows_;
 };
 

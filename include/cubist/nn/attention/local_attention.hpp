@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Attention on one rank: O = softmax(scale Q K^T) V for each sequence and head, and its gradients.
-// Scores are computed block by block, so that memory grows with the length of sequences S, never
-// with S^2.
+// Computes attention on one rank: O = softmax(scale Q K^T) V for each sequence and head, and its
+// gradients. Scores are computed block by block, so that memory grows with the length S of
+// sequences, never with S^2.
 //
 //   Q, O (B queries, H dh)    K, V (B key_rows, G dh)    L (1, B H queries), in an engine's memory
 //
 //   forward, for each block of queries, over blocks of keys:
 //     P = exp(scale Q K^T - m), m being the running maximum of each row
 //     O = O exp(m_before - m) + P V;  l = l exp(m_before - m) + row sums of P
-//   and then O / l, and L = m + log l, which backward reads.
+//   and then O = O / l, and L = m + log l, which backward reads.
 //
 //   backward: D = row sums of dO ∘ O, and for each pair of blocks
 //     P = exp(scale Q K^T - L);  dV += P^T dO;  dS = scale P ∘ (dO V^T - D)
@@ -18,11 +18,11 @@
 //
 // With dropout, P is masked and scaled where it multiplies V and dO.
 //
-// If the engine multiplies batches, a block has all sequences and heads; otherwise it has one of
-// each.
+// If the engine multiplies batches, a block has all sequences and key-value heads; otherwise it has
+// one of each.
 //
-// Memory: a block of scores, in backward two, with dropout three, and 4 numbers for each row of a
-// block; L is the caller's.
+// Memory: forward has one block of scores, backward two, or three with dropout. Both have 4 numbers
+// for each row of a block. L is the caller's.
 // Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867; Dao
 // et al., "FlashAttention", arXiv 2205.14135.
 
@@ -49,13 +49,13 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// What attention keeps for one block of scores: matrices of scores, and vectors with one number
-/// for each row of scores.
+/// The workspace for one block of scores: matrices of scores, and vectors with one number for each
+/// row of scores.
 template <RealScalar T, Engine E>
 class AttentionWorkspace
 {
  public:
-  /// Has memory for blocks of this shape, of `matrices` matrices of scores.
+  /// Allocates memory for blocks of this shape, with `matrices` matrices of scores.
   void reserve(const E& engine, Shape shape, std::size_t matrices)
   {
     for (std::size_t m = 0; m < matrices; ++m) enlarge(scores_[m], shape.size());
@@ -73,7 +73,7 @@ class AttentionWorkspace
   {
     return {rows_[number].data(), {1, n}};
   }
-  /// The numbers of the columns, as a matrix of the shape of m.
+  /// The column number of each element, as a matrix of m's shape.
   [[nodiscard]] MatrixView<const ColumnIndex> columns(MatrixView<T> m) const
   {
     return {columns_.data(), m.rows(), m.cols(), 0};
@@ -100,18 +100,18 @@ class LocalAttention
   static constexpr bool batches = detail::MultipliesBatches<E, T>;
 
  public:
-  /// Blocks on a device are larger, because a launch takes as long as many products.
+  /// Blocks on a device are larger, because launching a kernel takes as long as many products.
   static constexpr AttentionBlocks default_blocks{.queries = batches ? 256U : 64U, .keys = 512};
 
-  /// Computes on `engine` by blocks of queries and keys.
+  /// Computes on `engine`, in blocks of queries and keys.
   explicit LocalAttention(const E& engine, const AttentionBlocks& blocks = default_blocks)
       : engine_{engine},
         blocks_{blocks}
   {
   }
 
-  /// O and L
-  /// @param l  one row of a number for each sequence, head and query, in an order of this class
+  /// Computes O and L.
+  /// @param l  one row with a number for each sequence, head and query, in the order of this class
   void forward(const AttentionShape& s, const std::optional<AttentionDropout>& dropout, In q, In k,
                In v, Out o, Out l)
   {
@@ -128,11 +128,11 @@ class LocalAttention
     });
   }
 
-  /// Adds the part of a run of keys to O, which is not divided by the sums of rows yet: `finish`
-  /// does that after all runs. A call for queries and keys of chunks of equal length at multiples
-  /// of it.
-  /// @param max, sum  of each row, as L; before the first run O and the sums are 0, the maxima
-  /// -infinity
+  /// Adds to O the part that a run of keys contributes. O is not divided by the sums of rows yet;
+  /// `finish` does that after the last run. Chunks of queries and keys are equally long, and begin
+  /// at multiples of their length.
+  /// @param max, sum  of each row, in the order of L; before the first run, O and the sums are 0,
+  /// and the maxima -infinity
   /// @pre each query sees the first key, unless `causal` hides the whole run
   void add_run(const AttentionShape& s, const AttentionRun& run,
                const std::optional<AttentionDropout>& dropout, In q, In k, In v, Out o, Out max,
@@ -145,14 +145,14 @@ class LocalAttention
                sum.block(0, b.first_row, rows), false);
     });
   }
-  /// O times the numbers of its rows, in the order of `max`.
+  /// Multiplies each row of O by its factor. The factors are in the order of L.
   void scale(const AttentionShape& s, Out o, Out factors)
   {
     for_each_block(s, whole(s), {}, 0, [&](const Block& b) {
       scale_rows<false>(s, b, o, factors.block(0, b.first_row, {1, b.size()}));
     });
   }
-  /// O after the last run, and L, which may be `max`.
+  /// Completes O after the last run, and computes L, which may be `max`.
   void finish(const AttentionShape& s, Out o, Out max, Out sum, Out l)
   {
     for_each_block(s, whole(s), {}, 0, [&](const Block& b) {
@@ -164,9 +164,9 @@ class LocalAttention
     });
   }
 
-  /// dQ, dK and dV.
+  /// Computes dQ, dK and dV.
   /// @param run  a run of keys, whose parts are added to dQ, dK and dV; null for all keys
-  /// @pre forward, or `finish`, computed O and L, with the same shape and masks
+  /// @pre `forward` or `finish` computed O and L with the same shape and masks
   void backward(const AttentionShape& s, const std::optional<AttentionDropout>& dropout, In q, In k,
                 In v, In o, In l, In d_o, Out dq, Out dk, Out dv, const AttentionRun* run = nullptr)
   {
@@ -213,7 +213,7 @@ class LocalAttention
  private:
   using Block = detail::QueryBlock;
 
-  /// The run of all queries and keys.
+  /// The run that has all queries and keys.
   [[nodiscard]] static AttentionRun whole(const AttentionShape& s)
   {
     return {s.keys > s.queries ? s.keys - s.queries : 0, 0, s.keys};
@@ -221,7 +221,7 @@ class LocalAttention
 
   /// Computes O = O exp(m_before - m) + P V for the block's queries and all its keys, and the
   /// maxima and sums of its rows.
-  /// @param is_first  O has no value yet
+  /// @param is_first  whether O has no value yet
   void add_keys(const AttentionShape& s, const AttentionRun& run, const Block& b, In q, In k, In v,
                 Out o, Out max, Out sum, bool is_first)
   {
@@ -246,8 +246,8 @@ class LocalAttention
     }
   }
 
-  /// f(block) for all blocks of queries, of which the last ones, which read all keys, come first.
-  /// f is a lambda of its own, whose time depends only on the block's sizes.
+  /// Calls f(block) for all blocks of queries. The last block of a unit, which reads all keys,
+  /// comes first. Each caller has its own type F, whose time depends only on the block's sizes.
   template <class F>
   void for_each_block(const AttentionShape& s, const AttentionRun& run,
                       const std::optional<AttentionDropout>& dropout, std::size_t matrices, F f)
@@ -284,7 +284,7 @@ class LocalAttention
     });
   }
 
-  /// scores = scale Q K^T, and -infinity for keys after the query
+  /// Computes scores = scale Q K^T, and sets those of keys after the query to -infinity.
   void multiply_scores(const AttentionShape& s, const Block& b, In q, In k, std::size_t key,
                        Out scores)
   {
@@ -298,7 +298,7 @@ class LocalAttention
                      columns(behind));
   }
 
-  /// The block's rows of O, times the numbers of `factors`, or divided by them
+  /// Multiplies the block's rows of O by `factors`, or divides them.
   template <bool divides>
   void scale_rows(const AttentionShape& s, const Block& b, Out o, Out factors)
   {
@@ -317,7 +317,7 @@ class LocalAttention
     }
   }
 
-  /// sums = row sums of A ∘ B, in the block's rows
+  /// Computes the row sums of A ∘ B for the block's rows.
   void fold_products(const AttentionShape& s, const Block& b, In a_all, In b_all, Out sums)
   {
     if constexpr (batches)
@@ -330,7 +330,7 @@ class LocalAttention
                        b.queries(s, s.o, a_all)(0), b.queries(s, s.o, b_all)(0));
   }
 
-  /// C = alpha A B + beta C for each unit
+  /// Computes C = alpha A B + beta C for each unit.
   template <class A, class Bs, class C>
   void multiply(const Block& b, T alpha, A a, Bs bs, T beta, C c)
   {
@@ -345,7 +345,7 @@ class LocalAttention
                        Operand<T>{c(0)});
   }
 
-  /// (u) the transpose of the matrix of unit u.
+  /// A function of u that returns the transpose of m(u).
   template <class M>
   [[nodiscard]] static auto transposed(M m)
   {
@@ -374,8 +374,8 @@ class LocalAttention
 namespace detail
 {
 
-// The functions of LocalAttention that layers call. They are not inline, so that the compiled
-// library can have them, and have no constraints, so that it can name engines that a program does
+// These functions are how layers call LocalAttention. They are not inline, so that the compiled
+// library can have them. They have no constraints, so that it can name engines that a program does
 // not include.
 
 template <RealScalar T, class E>
@@ -399,7 +399,7 @@ void finish_runs(LocalAttention<T, E>& attention, const AttentionShape& s, Matri
 {
   attention.finish(s, o, max, sum, l);
 }
-/// @param run  the run whose parts are added to the gradients; null for those of all keys
+/// @param run  a run of keys, whose parts are added to the gradients; null for all keys
 template <RealScalar T, class E>
 void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const AttentionRun* run,
                  const std::optional<AttentionDropout>& dropout, MatrixView<const T> q,
@@ -412,10 +412,10 @@ void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const
 
 }  // namespace detail
 
-/// The instances of the compiled library (cubist/core/instances.hpp).
+/// Lists the instances in the compiled library (cubist/core/instances.hpp).
 #define CUBIST_ATTENTION_INSTANCES(prefix, B, T)                                                   \
   CUBIST_ATTENTION_ON_ENGINE(prefix, detail::Named<B>::Engine, T)
-/// The instances for one engine.
+/// Lists the instances for one engine.
 #define CUBIST_ATTENTION_ON_ENGINE(prefix, E, T)                                                   \
   prefix void detail::attend<T, E>(LocalAttention<T, E>&, const AttentionShape&,                   \
                                    const std::optional<AttentionDropout>&, MatrixView<const T>,    \

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Attention of ranks that share sequences (matrix/sequence_cut.hpp). The keys and values of the c
-// members go around in a ring.
+// Attention for ranks that share sequences (matrix/sequence_cut.hpp). The keys and values of the c
+// ranks that share a sequence, its members, go around in a ring.
 //
 //   Q, K, V: rows of this rank's chunks, as MergedLinear has them    O (m, H dh) Heads
 //   a message: K, then V, (m, g dh) each, m being the rows of a rank, and g the heads of a round
 //
-// Heads are independent of one another, so the G key-value heads of a rank go around in rounds of g
-// heads, the fewest whose message is long (ring_heads in matrix/sequence_cut.hpp).
+// Heads do not depend on one another, so the G key-value heads of a rank go around in rounds of g
+// heads. g is the smallest number that makes messages long (ring_heads in matrix/sequence_cut.hpp).
 //
 //   forward    in step t = 0, …, c - 1, member i has K and V of member i - t. While it adds their
 //              part to O, it sends them to member i + 1, and receives the next ones.
-//   backward   K and V go around in the same way. The part of dK and dV that member i adds in step
-//              t > 0 joins the sum of the members before, which comes from member i - 1, and goes
-//              on to member i + 1. After step c - 1 the sum is at its home.
+//   backward   K and V go around in the same way. In step t > 0, member i adds its part of dK and
+//              dV to the sum that comes from member i - 1, and sends the sum on to member i + 1.
+//              After step c - 1, each sum arrives at the member that its keys belong to.
 //
 // The maxima and sums of the rows of scores are kept from step to step, so O is computed with the
-// softmax over all keys (functions/attention.hpp). If all keys are hidden from a chunk of queries,
-// no product is computed for it.
+// softmax over all keys (local_attention.hpp). If all keys of a chunk are hidden from a chunk of
+// queries, no product is computed for the two.
 //
-// Words a rank: forward (c-1) 2 m G dh, backward (c-1) 4 m G dh (ring_words in
+// Elements that one rank sends: forward (c-1) 2 m G dh, backward (c-1) 4 m G dh (ring_words in
 // matrix/sequence_cut.hpp).
 // Memory: 4 m g dh in forward, 10 m g dh in backward, which all layers of a mesh share.
 // Source: Liu et al., "Ring Attention with Blockwise Transformers", arXiv 2310.01889.
@@ -48,8 +48,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The place of this rank among the blocks of rows of a matrix of layout `L`, and the rank of
-/// another block in the communicator along the axes that cut the rows.
+/// Tells which block of rows of a matrix of layout `L` this rank has, and which rank of the
+/// communicator along the axes that cut rows has another block.
 template <class L, class M>
 class RowNeighbours
 {
@@ -67,7 +67,7 @@ class RowNeighbours
     }(typename L::RowAxes{});
   }
   [[nodiscard]] auto& communicator() const { return along_axes(mesh_, typename L::RowAxes{}); }
-  /// The rank of the block of this number in `communicator()`.
+  /// The rank in `communicator()` that has block number `part`.
   [[nodiscard]] int rank(std::size_t part) const
   {
     return [&]<class... R>(Rows<R...>) {
@@ -83,7 +83,7 @@ class RowNeighbours
         part /= extent;
         cuts[axes[i]] = true;
       }
-      int rank = 0;  // in the order of the mesh
+      int rank = 0;  // counts in the order of the mesh
       for (std::size_t i = 0; i < A::count; ++i)
         if (cuts[i]) rank = rank * mesh_.extents()[i] + at[i];
       return rank;
@@ -96,7 +96,7 @@ class RowNeighbours
 
 }  // namespace detail
 
-/// Attention of the queries of this rank to the keys of all ranks that share its sequences.
+/// Computes attention of this rank's queries to the keys of all ranks that share its sequences.
 /// @tparam T the scalar of Q, K and V  @tparam L the layout of O
 template <RealScalar T, class L, class M>
 class RingAttention
@@ -121,13 +121,13 @@ class RingAttention
         together_{heads_together()},
         message_{2 * cut.rows_of_part(), together_ * shape.head_size}
   {
-    // Ranks without heads send nothing, but take part in the making of the communicator.
+    // Ranks without heads send nothing, but take part when the communicator is made.
     static_cast<void>(neighbours_.communicator());
   }
 
-  /// O and L
-  /// @param qkv, wide  the same, in the scalars of messages and of sums
-  /// @param l, sums  a number for each query and head
+  /// Computes O and L.
+  /// @param qkv, wide  Q, K and V in the scalar of messages, and in that of sums
+  /// @param l, sums  one number for each query and head
   void forward(MatrixView<const T> qkv, In wide, Out o, Out l, Out sums)
   {
     if (whole_.heads == 0) return;
@@ -139,7 +139,7 @@ class RingAttention
     for_each_round([&] { forward_of_round(qkv, wide, o, l, sums); });
   }
 
-  /// dQ, dK and dV, in the columns of `shape`; the others become 0.
+  /// Computes dQ, dK and dV in the columns of `shape`, and sets the other columns to 0.
   /// @pre `forward` computed O and L
   void backward(MatrixView<const T> qkv, In wide, In o, In l, In d_o, Out dqkv)
   {
@@ -192,7 +192,7 @@ class RingAttention
       if (t > 1) receive(received.view());
       if (t + 1 < cut_.parts) keys.pass_on(*this);
       const Out sums = t % 2 == 0 ? even.view() : odd.view();
-      if (t == 0)  // this rank's own part stays where it belongs
+      if (t == 0)  // this rank's own part is already where it belongs
         add_gradients(t, wide, wide, wide, o, l, d_o, dqkv, dqkv, dqkv);
       else
       {
@@ -236,14 +236,14 @@ class RingAttention
       copy(ring.round_.k, ring.keys_of(mine_.view()));
       copy(ring.round_.v, ring.values_of(mine_.view()));
     }
-    /// Begins to send them to the next member, and to receive the next ones.
+    /// Starts to send the keys and values to the next member, and to receive the next ones.
     void pass_on(RingAttention& ring)
     {
       ring.receive(next_.view());
       ring.send(MatrixView<const T>{mine_.view()});
     }
     void take_next() { swap(mine_, next_); }
-    /// The keys and values in the scalar of sums.
+    /// Returns the keys and values in the scalar of sums.
     [[nodiscard]] In wide(const E& engine)
     {
       if constexpr (std::is_same_v<T, A>)
@@ -261,7 +261,7 @@ class RingAttention
     std::optional<Matrix<A>> wide_ = {};
   };
 
-  /// Adds the part of the keys of step t to O.
+  /// Adds to O the part that the keys of step t contribute.
   void add_keys(std::size_t t, In q, In k, In v, Out o, Out l, Out sums)
   {
     for_each_run(t, [&](std::size_t i, std::size_t j, const AttentionShape& s,
@@ -270,7 +270,7 @@ class RingAttention
                             rows_of(v, j), rows_of(o, i), numbers_of(l, i), numbers_of(sums, i));
     });
   }
-  /// Adds the part of the keys of step t to the gradients.
+  /// Adds to the gradients the part that the keys of step t contribute.
   void add_gradients(std::size_t t, In q, In k, In v, In o, In l, In d_o, Out dq, Out dk, Out dv)
   {
     for_each_run(
@@ -287,8 +287,8 @@ class RingAttention
     return (member_ + cut_.parts - t) % cut_.parts;
   }
 
-  /// f(i, j, shape, run) for each chunk i of this rank's queries and chunk j of the keys of step t
-  /// that it sees.
+  /// Calls f(i, j, shape, run) for each chunk i of this rank's queries, and each chunk j of the
+  /// keys of step t that it sees.
   template <class F>
   void for_each_run(std::size_t t, F f) const
   {
@@ -303,7 +303,7 @@ class RingAttention
         f(i, j, shape(t, keys), AttentionRun{query * cut_.chunk, key * cut_.chunk, cut_.length});
       }
   }
-  /// The sizes of attention of a chunk of queries to `keys` keys of a chunk in step t.
+  /// The sizes of attention from one chunk of queries to `keys` keys of a chunk in step t.
   [[nodiscard]] AttentionShape shape(std::size_t t, std::size_t keys) const
   {
     AttentionShape s = round_;
@@ -311,7 +311,7 @@ class RingAttention
     s.queries = cut_.chunk;
     s.keys = keys;
     s.query_rows = s.key_rows = cut_.chunks * cut_.chunk;
-    if (t > 0) s.k = s.v = {};  // in messages, heads are side by side
+    if (t > 0) s.k = s.v = {};  // heads are side by side in a message
     return s;
   }
 
@@ -331,7 +331,7 @@ class RingAttention
   {
     return message.block(cut_.rows_of_part(), 0, {cut_.rows_of_part(), message.cols()});
   }
-  /// The numbers that belong to the queries of chunk i, for the heads of the round.
+  /// The part of `all` that belongs to the queries of chunk i and the heads of the round.
   template <class V>
   [[nodiscard]] MatrixView<V> numbers_of(MatrixView<V> all, std::size_t i) const
   {
@@ -339,7 +339,7 @@ class RingAttention
     return all.block(0, (round_number_ * cut_.chunks + i) * n, {1, n});
   }
 
-  /// The key-value heads of a round: all of them, or some in the same piece of columns.
+  /// The number of key-value heads of a round: all, or some that are in one piece of columns.
   [[nodiscard]] std::size_t heads_together() const
   {
     const std::size_t heads = whole_.heads / whole_.group;
@@ -348,7 +348,7 @@ class RingAttention
     const std::size_t together = ring_heads(cut_, most, whole_.head_size);
     return together < most ? together : heads;
   }
-  /// The columns of `heads` heads of one piece.
+  /// The columns of `heads` heads that are in one piece, from head `first` on.
   [[nodiscard]] HeadColumns columns_of(const HeadColumns& all, std::size_t first,
                                        std::size_t heads) const
   {
@@ -377,7 +377,7 @@ class RingAttention
     }
   }
 
-  /// f(h, the shape of a head) for each key-value head of the round.
+  /// Calls f(h, shape) for each key-value head h of the round, with the shape of a head.
   template <class F>
   void for_each_head(F f) const
   {
@@ -414,7 +414,7 @@ class RingAttention
   LocalAttention<A, E>& local_;
   std::size_t part_;
   std::size_t member_;
-  std::size_t together_;  // key-value heads of a round
+  std::size_t together_;  // the number of key-value heads in a round
   Shape message_;
   std::size_t round_number_ = 0;
   AttentionShape round_ = {};  // the sizes for the heads of a round

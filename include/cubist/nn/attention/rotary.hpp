@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The rotary position embedding: each pair of elements (j, j + n/2) of the first n of a head is
-// rotated by the angle p w_j, p being the token's position and w_j the pair's frequency
-// (rotary_scaling.hpp). In most models n is all of a head; other elements stay as they are. These
-// are the pairs of Llama and of Hugging Face, not the neighbours (2j, 2j + 1) of the paper; a
-// permutation of the columns of W_q and W_k.
+// The rotary position embedding rotates each pair of elements (j, j + n/2) of the first n elements
+// of a head by the angle p w_j, p being the token's position and w_j the pair's frequency
+// (rotary_scaling.hpp). In most models n is the size of a head; the elements after n stay as they
+// are. Llama and Hugging Face use these pairs, the paper uses neighbours (2j, 2j + 1); the two
+// differ by a permutation of the columns of W_q and W_k.
 //
 //   X (B S, H dh), in an engine's memory    row r is at position p0 + r mod S, or where a
 //   SequenceCut says
 //
-// Cosines and sines are tables of n/2 columns and a row for each row of X, computed in double.
+// Cosines and sines are in tables with n/2 columns and a row for each row of X. They are computed
+// in double.
 // Source: Su et al., "RoFormer", arXiv 2104.09864.
 
 #include <cmath>
@@ -73,15 +74,15 @@ struct RotaryOptions
   RotaryScaling scaling = {};  ///< the scaling of the frequencies
 };
 
-/// The tables for the rows of one rank.
+/// Keeps the tables of cosines and sines for the rows of one rank.
 template <RealScalar T, Engine E>
 class RotaryTable
 {
   using A = Accumulator<T>;
 
  public:
-  /// Makes the tables, unless the same ones exist already.
-  /// @param first_row  of the rank, in the order of `cut`
+  /// Makes the tables, unless they exist already.
+  /// @param first_row  the rank's first row, in the order of `cut`
   /// @pre the number of rotated elements is even, and at most head_size
   void prepare(const E& engine, std::size_t rows, std::size_t sequence, std::size_t position,
                std::size_t head_size, const RotaryOptions& options, const SequenceCut& cut = {},
@@ -106,7 +107,7 @@ class RotaryTable
   }
 
   /// Rotates the heads of X in place. With `back` it rotates in the other direction, as the
-  /// gradient needs it.
+  /// gradient requires.
   /// @pre prepare was called for X's rows
   template <bool back = false>
   void rotate(const E& engine, MatrixView<T> x, const HeadColumns& columns, std::size_t heads)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cache of keys and values of sequences that ranks share (matrix/sequence_cut.hpp), and the
-// attention of the tokens that follow to it. Each of the c members keeps the tokens of its chunks
-// of the prompt, and every c-th of the tokens that follow.
+// Caches the keys and values of sequences that ranks share (matrix/sequence_cut.hpp), and computes
+// attention from new tokens to them. Each of the c members that share a sequence keeps the tokens
+// of its chunks of the prompt, and every c-th of the tokens after the prompt.
 //
-//   Q, K, V of n new tokens a sequence: B n rows, cut as rows of layout L    O (B n, H dh)
-//   keys, values of this rank: (together capacity, G dh), `capacity` rows a sequence
+//   Q, K, V of n new tokens per sequence: B n rows, cut as rows of layout L    O (B n, H dh)
+//   keys, values of this rank: (together capacity, G dh), `capacity` rows per sequence
 //
 //   1. the rows of Q, K and V go to all ranks along the axes that cut rows
 //   2. for each new token, the member whose turn it is keeps K and V of its sequences; then each
@@ -14,10 +14,11 @@
 //      that it has
 //   3. m = max m_i;  O = sum of exp(m_i - m) O_i;  l likewise;  O / l
 //
-// Words a token and a rank, for p parts of rows with r rows each, h heads of a rank, and B' >= B
-// sequences with those that pad the last rank's share: those of an all-gather of r (h + 2 G) dh, of
-// an all-reduce of B' h and of one of B' h (dh + 1).
-// Source: the merge of parts: Milakov, Gimelshein, "Online normalizer calculation for softmax",
+// Elements that one rank sends for a token: those of an all-gather of r (h + 2 G) dh, of an
+// all-reduce of B' h, and of one of B' h (dh + 1). r is the number of rows in each of the p parts
+// of rows, h the number of heads on a rank, and B' >= B counts the sequences that pad the last
+// rank's share, too.
+// Source, for merging the parts: Milakov, Gimelshein, "Online normalizer calculation for softmax",
 // arXiv 1805.02867.
 
 #include <cstddef>
@@ -50,8 +51,8 @@ class SharedKeyValueCache
   /// Empties the cache.
   void end() { *this = {}; }
 
-  /// Keeps the keys and values of a prompt, with room for this many tokens in each sequence.
-  /// @param shape  of the columns of Q, K and V on this rank
+  /// Keeps the keys and values of a prompt, with room for `tokens` tokens in each sequence.
+  /// @param shape  tells the columns of Q, K and V on this rank
   void begin(const M& mesh, const SequenceCut& cut, const AttentionShape& shape, std::size_t tokens,
              In qkv)
   {
@@ -74,11 +75,11 @@ class SharedKeyValueCache
       }
   }
 
-  /// O of the next tokens of each sequence.
+  /// Computes O for the next tokens of each sequence.
   /// @param sequences  B
-  /// @param block_rows  rows of a rank's block of the B n rows, with padding
-  /// @throws ArgumentError for tokens that are not the next ones, for more than there is room for,
-  /// and for other sequences than those of the prompt
+  /// @param block_rows  the rows of a rank's block of the B n rows, with padding
+  /// @throws ArgumentError for tokens that are not the next ones, for more tokens than there is
+  /// room for, and for a number of sequences other than the prompt's
   /// @pre the rows of qkv and of O are those of this rank's sequences
   void attend(const M& mesh, const AttentionShape& shape, std::size_t position,
               std::size_t sequences, std::size_t block_rows, In qkv, LocalAttention<A, E>& local,
@@ -94,7 +95,7 @@ class SharedKeyValueCache
     const std::size_t group = neighbours.part() / cut_.parts;
     const std::size_t first = group * cut_.together;
 
-    // 1. the rows of all ranks
+    // 1. gather the rows of all ranks
     Matrix mine{mesh, {block_rows, qkv.cols()}};
     Matrix all{mesh, {cut_.groups * cut_.parts * block_rows, qkv.cols()}};
     engine.copy(qkv, mine.view().block(0, 0, qkv.shape()));
@@ -104,7 +105,7 @@ class SharedKeyValueCache
       return In{all.view()}.block(from * block_rows + row % block_rows, 0, {1, qkv.cols()});
     };
 
-    // 2. the part of O that this rank's keys give
+    // 2. compute the part of O that this rank's keys contribute
     AttentionShape s = shape_of_part(shape);
     Parts parts{mesh, s, tokens, cut_.groups};
     Matrix rows{mesh, {cut_.together, qkv.cols()}};
@@ -121,7 +122,7 @@ class SharedKeyValueCache
                       part.sum);
     }
 
-    // 3. the sum of all parts
+    // 3. sum the parts of all ranks
     parts.add_up(engine, ranks, local, s, group);
     parts.write(engine, local, s, neighbours.part() * block_rows / tokens, o);
   }
@@ -129,17 +130,17 @@ class SharedKeyValueCache
  private:
   using Matrix = detail::BorrowedMatrix<A, M>;
 
-  /// The parts of O that the ranks compute for each token, a row for each token and group of ranks.
-  /// A rank fills the rows of its group, and the sums fill the others.
+  /// The parts of O that the ranks compute, with a row for each token and group of ranks. A rank
+  /// fills the rows of its group, and `add_up` fills the others.
   class Parts
   {
    public:
-    /// Of one token and group: O, and the maxima and sums of its rows of scores.
+    /// O of one token and group, and the maxima and sums of its rows of scores.
     struct Part
     {
       Out o;
-      Out max;  ///< of each row of scores
-      Out sum;  ///< of the powers of each row
+      Out max;  ///< the maximum of each row of scores
+      Out sum;  ///< the sum of exp(score - maximum) of each row
     };
 
     Parts(const M& mesh, const AttentionShape& s, std::size_t tokens, std::size_t groups)
@@ -163,7 +164,7 @@ class SharedKeyValueCache
               maxima_.view().block(row, 0, numbers_),
               sums_.view().block(row, outputs_.size(), numbers_)};
     }
-    /// Every rank gets the maxima and sums over all ranks, and the sum of O for these maxima.
+    /// Gives every rank the maxima and sums over all ranks, and the sum of O for these maxima.
     template <class C>
     void add_up(const E& engine, C& ranks, LocalAttention<A, E>& local, const AttentionShape& s,
                 std::size_t group)
@@ -188,7 +189,7 @@ class SharedKeyValueCache
       const Shape row{1, outputs_.cols};
       for (std::size_t t = 0; t < tokens_; ++t)
       {
-        std::size_t finished = groups_;  // the last group
+        std::size_t finished = groups_;  // the last group that was finished
         for (std::size_t r = 0; r < o.rows() / tokens_; ++r)
         {
           const std::size_t group = (first + r) / s.sequences;
@@ -217,13 +218,13 @@ class SharedKeyValueCache
     require<ArgumentError>(
         sequences == cut_.sequences && position == length_ && position + tokens <= tokens_, "got ",
         tokens, " tokens at position ", position, " of ", sequences,
-        " sequences for a cache that ranks share, which has ", length_, " of ", tokens_,
-        " tokens of ", cut_.sequences,
-        ", so they are not the next ones; give the tokens that follow, with a cache that is large "
-        "enough, or make a model with `.context_parallel = 1`");
+        " sequences, but the cache that ranks share has ", length_, " of ", tokens_, " tokens of ",
+        cut_.sequences,
+        " sequences, so they are not the next ones, or do not fit; give the tokens that follow to "
+        "a cache that is large enough, or make a model with `.context_parallel = 1`");
   }
 
-  /// Keeps the keys and values of a token of each sequence.
+  /// Keeps the keys and values of one token of each sequence.
   void keep(const E& engine, const AttentionShape& shape, In rows)
   {
     for (std::size_t b = 0; b < cut_.together; ++b)
@@ -231,7 +232,7 @@ class SharedKeyValueCache
     ++kept_;
   }
 
-  /// The sizes of attention of a new token to the keys of this rank.
+  /// The sizes of attention from one new token to this rank's keys.
   [[nodiscard]] AttentionShape shape_of_part(AttentionShape s) const
   {
     s.sequences = cut_.together;
@@ -244,10 +245,10 @@ class SharedKeyValueCache
 
   SequenceCut cut_;
   std::size_t member_ = 0;
-  std::size_t tokens_ = 0;    // tokens of a sequence that fit
-  std::size_t length_ = 0;    // tokens of a sequence that all members have together
-  std::size_t kept_ = 0;      // tokens of a sequence that this rank keeps
-  std::size_t capacity_ = 0;  // tokens of a sequence that fit on this rank
+  std::size_t tokens_ = 0;    // how many tokens of a sequence fit
+  std::size_t length_ = 0;    // how many tokens of a sequence all members have together
+  std::size_t kept_ = 0;      // how many tokens of a sequence this rank keeps
+  std::size_t capacity_ = 0;  // how many tokens of a sequence fit on this rank
   detail::KeyValueRows<A, E> rows_;
 };
 
