@@ -347,7 +347,8 @@ TEST_CASE("an embedding refuses a token that its vocabulary does not have")
     {
       const std::vector<int> ids{0, id};
       const auto message = message_of<ArgumentError>([&] { Passes{layer}.forward(ids, {}); });
-      found.check(mentions(message, "for token 1", "vocabulary of 4", "use 0 to 3"), message);
+      found.check(mentions(message, "for token 1", "vocabulary has 4 tokens", "use 0 to 3"),
+                  message);
     }
     return found;
   }));

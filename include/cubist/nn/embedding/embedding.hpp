@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The embedding of tokens, on any scheme: H(i, :) = E(ids[i], :).
+// Embeds tokens, on any scheme: H(i, :) = E(ids[i], :).
 //
 //   ids: M numbers, the same on every rank    E (V, d) Transposed<S::Weight>    H (M, d) S::Input
 //
 // E is stored in the same way as the weight of the logits H E^T, so that both may be the same
 // matrix.
 //
-//   forward    a rank receives the rows of E with the distinct ids of its rows of H, as far as it
-//              does not hold them, and copies them to its rows
-//   backward   each holder of a block of E, replicas included, receives the sums of dH's rows with
-//              each distinct id from each block of dH, and adds them, in the order of the blocks
+//   forward    a rank receives the rows of E for the distinct ids of its rows of H, unless it holds
+//              them itself, and copies them to its rows
+//   backward   each block of dH sums its rows by distinct id; each rank that holds a block of E,
+//              replicas included, receives these sums, and adds them in the order of the blocks
 //
-// Words: forward, for each block of H and each block of E on other ranks, the distinct ids of the
-// first that are in the second, times the columns that both have; so at most min(V, M') d' to a
-// rank with M' rows and d' columns. Backward as many to each holder of a block of E, from each
-// block of dH. Nothing is sent for ids that do not occur, and replicas of E need no all_reduce.
+// Elements sent in forward: each block of H receives, from each block of E on another rank, a row
+// for each of its distinct ids in that block, over the columns that both have. That is at most
+// min(V, M') d' for a rank with M' rows and d' columns. In backward, each block of dH sends as many
+// to each rank that holds the block of E. Nothing is sent for ids that do not occur, and replicas
+// of E need no all_reduce.
 
 #include <algorithm>
 #include <cstddef>
@@ -48,10 +49,11 @@ struct EmbeddingOptions
   /// The layer's number, below 2^16.
   std::size_t index = 0;
   Initial initial = Normal{};  ///< the initial values of the table
-  bool gradients = true;       ///< whether there is memory for gradients, and a backward
+  bool gradients = true;       ///< whether there is memory for gradients, and so a backward pass
 };
 
-/// @throws from every call: ArgumentError for an id that the vocabulary does not have
+/// A layer that embeds tokens; see above. Each call throws ArgumentError for an id that the
+/// vocabulary does not have.
 template <SchemeType S, class B, RealScalar T>
 class Embedding
 {
@@ -62,7 +64,7 @@ class Embedding
   using Table = DistMatrix<T, Transposed<typename S::Weight>, Mesh>;
   using Output = DistMatrix<T, typename S::Input, Mesh>;
 
-  /// @throws ShapeError for no tokens or no features
+  /// @throws ShapeError without tokens or features
   Embedding(const Mesh& mesh, std::size_t vocabulary, std::size_t features,
             const EmbeddingOptions& options = {})
       : mesh_{mesh},
@@ -78,20 +80,20 @@ class Embedding
 
   /// The table (vocabulary, width).
   [[nodiscard]] Table& table() { return e_; }
-  /// Its gradient.
+  /// The gradient of the table.
   [[nodiscard]] Table& table_gradient() { return de_; }
   /// Whether the table is frozen: it has no gradient.
   [[nodiscard]] bool is_frozen() const { return is_frozen_; }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     std::optional<Output> h;
     std::optional<detail::RowLookup<T, Mesh>> exchange;
   };
 
-  /// H, in `kept`. Its rows are padded to whole sequences, unless ranks share sequences: then `ids`
-  /// has one for each row.
+  /// Returns H, which is in `kept`. Each rank's rows are padded to whole sequences, unless ranks
+  /// share sequences; `ids` then has one id for each row.
   Output& forward(std::span<const int> ids, const Pass& pass, Kept& kept) const
   {
     check(ids);
@@ -109,9 +111,9 @@ class Embedding
     return *kept.h;
   }
 
-  /// Computes the gradient of the table from the gradient of H. It overwrites the old one or, with
-  /// `accumulate`, is added to it. It is complete on every replica.
-  /// @pre the ids are the same as in the forward of `kept`
+  /// Computes the gradient of the table from the gradient of H. Overwrites the old gradient or,
+  /// with `accumulate`, adds to it. The result is complete on every replica.
+  /// @pre the ids are those with which `forward` filled `kept`
   void backward(std::span<const int> ids, const Output& dh, const BackwardPass<T, Mesh>& pass,
                 Kept& kept, bool accumulate = false)
   {
@@ -120,8 +122,8 @@ class Embedding
     const auto& h = kept.h;
     require<ShapeError>(h && dh.shape() == h->shape() && dh.quanta() == h->quanta(),
                         "got a gradient of ", dh.shape(),
-                        " that is not like the last output, so its rows have no ids; make it like "
-                        "that output");
+                        " that is not shaped and padded like the last output, so its rows have no "
+                        "ids; make it like that output");
     if (is_frozen_) return;
     detail::require_gradient(de_);
     if (!accumulate) mesh_.engine().fill(de_.valid(), T{});
@@ -145,8 +147,8 @@ class Embedding
   {
     for (std::size_t i = 0; i < ids.size(); ++i)
       require<ArgumentError>(ids[i] >= 0 && static_cast<std::size_t>(ids[i]) < e_.rows(), "got id ",
-                             ids[i], " for token ", i, " of a vocabulary of ", e_.rows(),
-                             ", which has no such token; use 0 to ", e_.rows() - 1);
+                             ids[i], " for token ", i, ", but the vocabulary has ", e_.rows(),
+                             " tokens; use 0 to ", e_.rows() - 1);
   }
 
   Mesh mesh_;

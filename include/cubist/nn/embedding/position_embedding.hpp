@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Learned positions: H(b S + s, :) += P(p0 + s, :), p0 being the position of the first token.
+// Adds learned positions: H(b S + s, :) += P(p0 + s, :), p0 being the position of the first token.
 //
 //   H (M, d) S::Input    P (n, d) cut as H's columns, replicated along the axes that cut rows
 //
-// A sequence has S tokens. A rank may have only a part of a sequence's rows, and in another order
+// A sequence has S tokens. A rank may have only some of a sequence's rows, and in another order
 // (matrix/sequence_cut.hpp).
 //
-// Words: forward none; backward 2(p-1)/p S d', p being the ranks along the axes that cut rows, and
-// d' a rank's columns with their padding.
+// Elements that one rank sends: forward none; backward 2(p-1)/p S d', p being the ranks along the
+// axes that cut rows, and d' a rank's columns with their padding.
 
 #include <algorithm>
 #include <cstddef>
@@ -30,7 +30,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// @throws ArgumentError from every call, for a position that the table does not have
+/// A layer that adds learned positions; see above. Each call throws ArgumentError for a position
+/// that the table does not have.
 template <SchemeType S, class B, RealScalar T>
 class PositionEmbedding
 {
@@ -41,7 +42,7 @@ class PositionEmbedding
   using Table = DistMatrix<T, Layout<Rows<>, typename S::Input::ColAxes>, Mesh>;
   using Output = DistMatrix<T, typename S::Input, Mesh>;
 
-  /// @throws ShapeError for no positions or no features
+  /// @throws ShapeError without positions or features
   PositionEmbedding(const Mesh& mesh, std::size_t positions, std::size_t features,
                     const EmbeddingOptions& options = {})
       : mesh_{mesh},
@@ -63,7 +64,7 @@ class PositionEmbedding
     });
   }
 
-  /// The gradient of the table, zero for positions that no token has.
+  /// Computes the gradient of the table. It is 0 for positions that no token has.
   void backward(const Output& dh, const BackwardPass<T, Mesh>& pass)
   {
     check(pass);
@@ -90,11 +91,11 @@ class PositionEmbedding
   void check(const Pass& pass) const
   {
     require<ArgumentError>(pass.position + pass.sequence <= p_.rows(), "got tokens up to position ",
-                           pass.position + pass.sequence, " for a table of ", p_.rows(),
-                           " positions, which has no vectors for them; use shorter sequences");
+                           pass.position + pass.sequence, ", but the table has only ", p_.rows(),
+                           " positions; use shorter sequences");
   }
 
-  /// Calls f(position of the first, rows) for each sequence, or part of one, of this rank.
+  /// Calls f(position of the first row, rows) for each sequence, or part of one, on this rank.
   template <class H, class F>
   static void for_each_run(H& h, const Pass& pass, F f)
   {

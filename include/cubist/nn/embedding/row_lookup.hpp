@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Looks up rows of a table by their numbers, and adds up rows of gradients by them: an embedding,
-// or a selection of rows.
+// Looks up rows of a table by their numbers, and sums rows of gradients by the same numbers, for an
+// embedding or a selection of rows.
 //
 //   table E (V, d), matrix H (M, d): any layouts    ids: M numbers, the same on every rank
 //
 //   look_up    H(i, :) = E(ids[i], :)
 //   add_sums   E(v, :) += the sum of H(i, :) over all i with ids[i] = v
 //
-// Rows go from the blocks of one matrix to the blocks of the other along routes, in one message a
+// Rows go from the blocks of one matrix to the blocks of the other along routes, in one message per
 // route. A receiver gets each distinct id of a block once, from one of the ranks that hold the
-// block. It reads a block that it holds itself; the replicas of a block share the other receivers
+// block. It reads a block that it holds itself. The replicas of a block share the other receivers
 // evenly, in the order of the ranks.
 //
-// Every rank knows all ids, and so it knows what each message holds: a row for each distinct id of
-// the route, in the order in which the ids first occur. The sender packs the message (it copies
-// rows of E, or adds up the rows of H with the same id). The receiver unpacks it (it copies a row
-// to all rows of H with its id, or adds it to a row of E). A rank that holds both blocks does both
-// at once, without a message. Each of these is one call of the engine's sum_rows, with lists that
-// say which rows are added up.
+// Every rank knows all ids, so it knows what each message holds: a row for each distinct id of the
+// route, in the order in which the ids first occur. The sender packs the message: it copies rows of
+// E, or sums the rows of H with the same id. The receiver unpacks it: it copies a row to all rows
+// of H with its id, or adds it to a row of E. A rank that holds both blocks packs and unpacks at
+// once, without a message. Each of these is one call of the engine's sum_rows, with lists that say
+// which rows are summed.
 //
 // The replicas of a block of E stay equal bit by bit, because each adds the same sums in the order
-// of the blocks of H. The rows of an id in a block of H are therefore summed and rounded first,
-// even where this rank holds them itself. They also take the same time: a rank packs its own sums
-// as it packs those for others, and adds when all messages have arrived.
+// of the blocks of H. To this end, the rows of an id in a block of H are summed and rounded first,
+// even on a rank that holds them itself. The replicas also take the same time: a rank packs its own
+// sums like those for others, and adds when all messages have arrived.
 
 #include <algorithm>
 #include <cstddef>
@@ -44,8 +44,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A route of rows from the holder of one block to the holder of another, in the columns that both
-/// have.
+/// A route along which the holder of one block sends rows to the holder of another, in the columns
+/// that both blocks have.
 struct LookupRoute
 {
   int from = 0;
@@ -53,13 +53,12 @@ struct LookupRoute
   Range rows;                ///< the rows of H in its block
   Range vocab;               ///< the rows of E in its block
   std::size_t cols = 0;      ///< the number of common columns
-  std::size_t from_col = 0;  ///< the first of them in the sender's block
-  std::size_t to_col = 0;    ///< and in the receiver's
+  std::size_t from_col = 0;  ///< the first common column in the sender's block
+  std::size_t to_col = 0;    ///< the first common column in the receiver's block
 
   /// Whether one rank holds both blocks, so that nothing is sent.
   [[nodiscard]] bool is_local() const { return from == to; }
-  /// The most elements that a message on this route can have, which is the case if each id occurs
-  /// once.
+  /// The most elements that a message on this route can have, which it has if each id occurs once.
   [[nodiscard]] std::size_t most_elements() const
   {
     return is_local() ? 0 : std::min(rows.valid, vocab.valid) * cols;
@@ -70,11 +69,11 @@ struct LookupRoute
 struct LookupRoutes
 {
   std::vector<LookupRoute> sends;     // to other ranks; no two ranks send in the same order
-  std::vector<LookupRoute> receives;  // from others and itself, in the order of the senders' blocks
+  std::vector<LookupRoute> receives;  // from others and itself, in the order of the sent blocks
 };
 
-/// Calls visit(sender, receiver) for each receiver of a block. Its holders share the receivers
-/// evenly.
+/// Calls visit(sender, receiver) for each receiver of a block. The block's holders share the
+/// receivers evenly.
 /// @param holders the ranks that hold the block, in ascending order
 template <class F>
 void for_each_message(const std::vector<int>& holders, const std::vector<int>& receivers, F visit)
@@ -85,7 +84,8 @@ void for_each_message(const std::vector<int>& holders, const std::vector<int>& r
       visit(receiver, receiver);
     else
       others.push_back(receiver);
-  // Those after consecutive holders come first, so that equal networks side by side do the same.
+  // If holders are consecutive, receivers after them come first, so that equal networks side by
+  // side do the same.
   if (holders.back() - holders.front() + 1 == static_cast<int>(holders.size()))
     std::rotate(others.begin(), std::upper_bound(others.begin(), others.end(), holders.back()),
                 others.end());
@@ -93,8 +93,9 @@ void for_each_message(const std::vector<int>& holders, const std::vector<int>& r
     visit(holders[k * holders.size() / others.size()], others[k]);
 }
 
-/// The routes of a rank from blocks of one matrix to those of the other.
-/// @param from, to (rank) its block  @param to_h whether `to` is H, and `from` E
+/// Finds the routes of a rank from blocks of one matrix to blocks of the other.
+/// @param from, to  from(r) and to(r) return the blocks of rank r
+/// @param to_h  whether `to` is H and `from` is E
 template <class From, class To>
 [[nodiscard]] LookupRoutes lookup_routes(int ranks, int rank, From from, To to, bool to_h)
 {
@@ -134,8 +135,8 @@ template <class From, class To>
   return mine;
 }
 
-/// The distinct ids of some rows within a range of the vocabulary, numbered in the order of their
-/// first rows.
+/// Finds the distinct ids of some rows in a range of the vocabulary, and numbers them in the order
+/// in which they first occur.
 class DistinctIds
 {
  public:
@@ -168,9 +169,9 @@ class DistinctIds
   }
 
   [[nodiscard]] std::size_t size() const { return list_.size(); }
-  /// The id with a number.
+  /// The id that has this number.
   [[nodiscard]] std::size_t operator[](std::size_t number) const { return list_[number]; }
-  /// The number of an id; empty if the id is not among them.
+  /// The number of an id; empty if the id was not found.
   [[nodiscard]] std::optional<std::size_t> number(int id) const
   {
     const auto i = static_cast<std::size_t>(id);
@@ -185,7 +186,7 @@ class DistinctIds
   unsigned stamp_ = 0;
 };
 
-/// Lists of rows, made on the host one after the other, and uploaded all at once.
+/// Builds lists of rows on the host, one after the other, and uploads all at once.
 class HostRowLists
 {
  public:
@@ -212,13 +213,13 @@ class HostRowLists
     starts_.push_back(static_cast<int>(rows_.size()));
   }
 
-  /// Adds `count` lists. Row i goes to list number(i), unless number(i) is empty, for i in [0, n)
-  /// in this order; list l is for row target(l).
+  /// Adds `count` lists. Each row i in [0, n) goes to list number(i), unless number(i) is empty;
+  /// rows are in ascending order in each list. List l is for row target(l).
   template <class Number, class Target>
   void add_grouped(std::size_t count, std::size_t n, Number number, Target target)
   {
-    // A counting sort: next[l + 1] counts the rows of list l; then next[l] is where its next row
-    // goes, and in the end where it ends.
+    // A counting sort: next[l + 1] first counts the rows of list l; then next[l] is where its next
+    // row goes, and at last where the list ends.
     starts_.resize(starts_.size() + count + 1, 0);
     int* const next = &starts_[size() + 1];
     for (std::size_t i = 0; i < n; ++i)
@@ -233,7 +234,7 @@ class HostRowLists
     for (std::size_t l = 0; l < count; ++l) targets_.push_back(static_cast<int>(target(l)));
   }
 
-  /// Lists [first, first + count) of those that `upload` has copied to `memory`.
+  /// Returns the lists [first, first + count) that `upload` has copied to `memory`.
   [[nodiscard]] RowLists part(std::size_t first, std::size_t count, const int* memory) const
   {
     const int* const targets = memory + starts_.size();
@@ -261,7 +262,8 @@ class HostRowLists
   std::vector<int> rows_;
 };
 
-/// The matrices must have the blocks of the last `plan`. Calls for other ids allocate nothing.
+/// Looks up and sums rows of matrices that have the blocks of the last `plan`. Calls with other ids
+/// allocate nothing.
 /// @pre the ids are rows of E
 template <RealScalar T, class M>
 class RowLookup
@@ -287,7 +289,7 @@ class RowLookup
     reserve(to_e_, most_elements(to_e_.receives));
   }
 
-  /// H(i, :) = E(ids[i], :) on this rank's blocks.
+  /// Computes H(i, :) = E(ids[i], :) on this rank's blocks.
   void look_up(std::span<const int> ids, MatrixView<const T> e, MatrixView<T> h)
   {
     list_steps(to_h_, ids, [&](const LookupRoute& route, bool packs) {
@@ -301,7 +303,7 @@ class RowLookup
     exchange(e, h, false);
   }
 
-  /// E(v, :) += the sum of H(i, :) over all i with ids[i] = v, on this rank's blocks.
+  /// Adds to E(v, :) the sum of H(i, :) over all i with ids[i] = v, on this rank's blocks.
   void add_sums(std::span<const int> ids, MatrixView<const T> h, MatrixView<T> e)
   {
     const bool packs_own = !to_e_.sends.empty() && to_e_.sends.back().is_local();
@@ -323,8 +325,8 @@ class RowLookup
   using Buffer = typename M::Engine::template Buffer<V>;
   using Request = decltype(std::declval<typename M::Communicator&>().async_barrier());
 
-  /// A step for one route: its message, which is empty if this rank receives from itself, and its
-  /// lists.
+  /// The message and the lists of one route. The message is empty if this rank receives from
+  /// itself.
   struct Step
   {
     const LookupRoute* route;
@@ -339,7 +341,7 @@ class RowLookup
     for (const auto& route : routes) n += route.most_elements();
     return n;
   }
-  /// The elements of what a rank packs, its own sums included.
+  /// The most elements that a rank packs, its own sums included.
   [[nodiscard]] static std::size_t most_packed(const std::vector<LookupRoute>& sends)
   {
     if (sends.empty() || !sends.back().is_local()) return most_elements(sends);
@@ -363,15 +365,15 @@ class RowLookup
     requests_.reserve(routes.sends.size() + routes.receives.size());
   }
 
-  /// The row with distinct id `number` in the block of E of a route.
+  /// The row of distinct id `number` in the route's block of E.
   [[nodiscard]] std::size_t entry(const LookupRoute& route, std::size_t number) const
   {
     return distinct_[number] - route.vocab.offset;
   }
 
-  /// The steps for the routes on which there are ids.
-  /// @param add_lists (route, packs) adds the lists of a route's distinct ids, which pack its
-  /// message or read it
+  /// Lists the steps for the routes that have ids.
+  /// @param add_lists  add_lists(route, packs) adds the lists of a route's distinct ids, which pack
+  /// its message or unpack it
   template <class F>
   void list_steps(const LookupRoutes& routes, std::span<const int> ids, F add_lists)
   {
@@ -396,7 +398,7 @@ class RowLookup
     lists_.upload(mesh_.engine(), index_.data());
   }
 
-  /// Executes the steps: from this rank's block of one matrix to its block of the other.
+  /// Executes the steps, from this rank's block of one matrix to its block of the other.
   void exchange(MatrixView<const T> from, MatrixView<T> to, bool adds)
   {
     requests_.clear();  // an earlier call may have failed
@@ -429,12 +431,12 @@ class RowLookup
     requests_.clear();
   }
 
-  /// The columns of a step in this rank's block of the matrix that rows are read from.
+  /// A step's columns in this rank's block of the matrix that rows are read from.
   [[nodiscard]] static MatrixView<const T> source(const Step& step, MatrixView<const T> m)
   {
     return m.block(0, step.route->from_col, {m.rows(), step.route->cols});
   }
-  /// The columns of a step in this rank's block of the matrix that rows are written to.
+  /// A step's columns in this rank's block of the matrix that rows are written to.
   [[nodiscard]] static MatrixView<T> target(const Step& step, MatrixView<T> m)
   {
     return m.block(0, step.route->to_col, {m.rows(), step.route->cols});
