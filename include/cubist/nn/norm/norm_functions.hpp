@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions that norms of rows apply to elements; nn/norm/row_norm.hpp has the formulas.
+// The functions that norms of rows apply to elements. nn/norm/row_norm.hpp has the formulas.
 
 #include <cmath>
 #include <cstddef>
@@ -38,7 +38,7 @@ struct DoubleOf
   }
 };
 
-/// The square of an element's difference from its row's mean, rounded to the element's type.
+/// Squares an element's difference from its row's mean, which is rounded to the element's type.
 struct CentredSquareOf
 {
   const double* mean;
@@ -51,7 +51,7 @@ struct CentredSquareOf
   }
 };
 
-/// The mean of a row from its sum.
+/// Computes the mean of a row from its sum.
 struct MeanOf
 {
   double columns;
@@ -59,10 +59,10 @@ struct MeanOf
   CUBIST_HOST_DEVICE double operator()(const double& sum) const { return sum / columns; }
 };
 
-/// rstd from a row's sum of squares of T and its mean. It is a NaN if squares exceed the range of
-/// double, because rstd would be 0 and turn the row into finite numbers. The differences are from
-/// the mean as rounded to T, so the sum of squares contains the square of its rounding error, which
-/// is subtracted.
+/// Computes rstd of a row of T from its sum of squares and its mean. The result is a NaN if squares
+/// exceed the range of double, because rstd would be 0 and turn the row into finite numbers. The
+/// differences are taken from the mean rounded to T, so the sum contains the square of the rounding
+/// error, which is subtracted.
 template <RealScalar T>
 struct ReciprocalRootOf
 {
@@ -78,7 +78,7 @@ struct ReciprocalRootOf
   }
 };
 
-/// A row's numbers, as arguments of its elements' functions.
+/// The numbers of a row that the functions of its elements take.
 template <RealScalar T>
 struct NormRow
 {
@@ -90,7 +90,7 @@ struct NormRow
   [[gnu::always_inline]] CUBIST_HOST_DEVICE T xhat(T x) const { return (x - mean) * rstd; }
 };
 
-/// xhat w + b
+/// Computes xhat w + b.
 template <RealScalar T>
 struct Normalize
 {
@@ -114,7 +114,7 @@ struct Normalize
   }
 };
 
-/// dy xhat
+/// Computes dy xhat.
 template <RealScalar T>
 struct TimesNormalized
 {
@@ -134,7 +134,7 @@ struct TimesNormalized
   }
 };
 
-/// a w, of dY or of dY xhat
+/// Computes a w in double, a being an element of dY or of dY xhat.
 struct Weighted
 {
   template <class T>
@@ -144,7 +144,7 @@ struct Weighted
   }
 };
 
-/// rstd (dy w - mean(G) - xhat mean(G xhat))
+/// Computes rstd (dy w - mean(G) - xhat mean(G xhat)).
 template <RealScalar T>
 struct NormSlope
 {
@@ -168,7 +168,7 @@ struct NormSlope
   }
 };
 
-/// The square of an element's difference from its row's mean, for a sum in double.
+/// Squares an element's difference from its row's mean in double.
 template <RealScalar T>
 struct CentredSquare
 {
@@ -181,7 +181,7 @@ struct CentredSquare
   }
 };
 
-/// The forward pass of a norm for one row, on engines that pass over rows (PassesRows).
+/// Computes the forward pass of a norm for one row, on engines that pass over rows (PassesRows).
 /// @tparam T  the type of elements, which are computed in type A
 template <class T, RealScalar A, bool centred>
 struct NormForward
@@ -213,7 +213,7 @@ struct NormForward
   }
 };
 
-/// The sums over a row that the gradient of a norm's input has.
+/// The sums over a row that the gradient of a norm's input needs.
 struct SlopeSums
 {
   double g;
@@ -227,7 +227,7 @@ struct SlopeSums
   }
 };
 
-/// An element's terms of SlopeSums.
+/// Computes an element's terms of SlopeSums.
 template <RealScalar T>
 struct SlopeTerms
 {
@@ -240,7 +240,8 @@ struct SlopeTerms
   }
 };
 
-/// The gradient of a norm's input for one row, on engines that pass over rows (PassesRows).
+/// Computes the gradient of a norm's input for one row, on engines that pass over rows
+/// (PassesRows).
 template <class T, RealScalar A, bool centred>
 struct NormBackward
 {

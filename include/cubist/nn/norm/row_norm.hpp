@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// LayerNorm and RmsNorm. Each row of X is scaled, after it has been centred in LayerNorm; then
-// columns are weighted.
+// LayerNorm and RmsNorm. LayerNorm centres each row of X. Both scale each row, and then weight the
+// columns.
 //
 //   X, Y (M, d) S::Input    w, b (1, d) cut as X's columns, at first 1 and 0
 //
 //   xhat = (X - mean) rstd    Y = xhat w + b    rstd = 1 / sqrt(mean of squares + epsilon)
 //
-//   G = dY w    dX = rstd (G - mean(G) - xhat mean(G xhat))    dw = sums of dY xhat    db = of dY
+//   G = dY w    dX = rstd (G - mean(G) - xhat mean(G xhat))
+//   dw = column sums of dY xhat    db = column sums of dY
 //
 // If rows are not centred, mean and mean(G) are 0, and there is no b. Sums over a row are computed
 // in double. The mean is summed over all ranks before the differences from it are squared, because
 // mean(X^2) - mean(X)^2 would lose the variance of a row whose mean is much larger.
 //
-// A NaN or an infinity makes its whole row NaN, and so do elements whose squares double cannot
-// hold.
+// A NaN or an infinity makes its whole row NaN, and so do elements whose squares exceed the range
+// of double.
 //
 // Where replicas of X share memory, each computes a part of the rows, and a part of the columns of
 // dw and db (nn/replica_split.hpp).
 //
-// An engine that passes over rows (PassesRows) computes a rank's whole rows by one kernel in
-// forward and one for dX in backward.
+// If a rank has whole rows, an engine that passes over rows (PassesRows) needs one kernel in
+// forward, and one for dX in backward.
 //
-// Words: forward and backward send 2(p-1)/p times 2 doubles a row, or 1 if rows are not centred,
-// with p ranks along the axes that cut columns. Backward sends them in one message, and forward in
-// one for each double. dw and db add 2(p-1)/p d' each, with p ranks along the axes that cut rows,
-// and d' columns on a rank.
+// Elements that one rank sends: forward and backward each send 2(p-1)/p times 2 doubles per row, or
+// 1 if rows are not centred, with p ranks along the axes that cut columns. Forward sends a message
+// for each double, backward one for both. dw and db add 2(p-1)/p d' each, with p ranks along the
+// axes that cut rows, and d' columns on a rank.
 // Source: Ba, Kiros, Hinton, "Layer Normalization", arXiv 1607.06450; Zhang, Sennrich, "Root Mean
 // Square Layer Normalization", arXiv 1910.07467.
 
@@ -53,11 +54,11 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The options of a norm: what is added to the variance, and the weights.
+/// The options of a norm: what is added to the variance, and whether it is trained.
 struct NormOptions
 {
   double epsilon = 1e-5;
-  bool gradients = true;  ///< whether there is memory for gradients, and a backward
+  bool gradients = true;  ///< whether there is memory for gradients, and so a backward pass
 };
 
 namespace detail
@@ -79,8 +80,8 @@ class RowNorm
   using Output = Input;
   using Weight = DistMatrix<T, RowVector<L>, Mesh>;
 
-  /// A norm of rows of `features` elements.
-  /// @throws ShapeError for rows of other features, ArgumentError for an epsilon out of range
+  /// Makes a norm for rows of `features` elements.
+  /// @throws ShapeError without features, ArgumentError for an epsilon out of range
   RowNorm(const Mesh& mesh, std::size_t features,
           const NormOptions& options = {.epsilon = centred ? 1e-5 : 1e-6})
       : mesh_{mesh},
@@ -98,19 +99,19 @@ class RowNorm
     mesh.engine().fill(w_.valid(), T{1});
   }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     std::size_t rows = 0;           // the number of rows that this rank computes
-    bool is_shared = false;         // whether replicas compute others
+    bool is_shared = false;         // whether replicas compute the other rows
     Buffer statistics = Buffer(0);  // 1 / sqrt(variance + epsilon) of each row, and its mean
     Buffer sums = Buffer(0);
     std::optional<Output> y;
     std::optional<Input> dx;
-    std::shared_ptr<T> column_sums;  // where work is shared, dw and db
+    std::shared_ptr<T> column_sums;  // dw and db, if work is shared
   };
 
-  /// Y, in `kept`.
+  /// Returns Y, which is in `kept`.
   const Output& forward(const Input& x, const Pass&, Kept& kept) const
   {
     const auto& engine = mesh_.engine();
@@ -145,7 +146,7 @@ class RowNorm
     return y;
   }
 
-  /// dX, in `kept`, or null if it is not wanted.
+  /// Returns dX, which is in `kept`, or null if it is not wanted.
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
@@ -163,7 +164,7 @@ class RowNorm
         pass_over_rows(in, slopes, dx.valid(), pass, kept, wants_dx);
         return wants_dx ? &dx : nullptr;
       }
-    // dX has dY xhat until its columns and rows are summed.
+    // dX holds dY xhat until its columns and rows are summed.
     const MatrixView<T> product = shared.mine(dx.valid());
     engine.map_rows(product, times_normalized(kept), slopes, in);
     shared.complete();
@@ -193,11 +194,11 @@ class RowNorm
   {
     require<ShapeError>(m.cols() == w_.cols() && m.mesh() == mesh_, "got ", what, " of ", m.shape(),
                         " for a norm of ", w_.cols(),
-                        " features, or on another mesh, so they have no weights; give it as many "
-                        "columns, on the norm's mesh");
+                        " features, or one on another mesh, so its columns have no weights; give "
+                        "it as many columns, on the norm's mesh");
   }
 
-  /// The mean of each row and 1 / sqrt(variance + epsilon), from sums over all columns.
+  /// Computes the mean of each row and 1 / sqrt(variance + epsilon) from sums over all columns.
   void compute_statistics(MatrixView<const T> in, Kept& kept) const
   {
     const auto& engine = mesh_.engine();
@@ -218,7 +219,8 @@ class RowNorm
     engine.map(rstd, ReciprocalRootOf<A>{columns(), options_.epsilon}, sums(kept, 0), mean);
   }
 
-  /// The whole backward on an engine that passes over rows, for rows that this rank alone has.
+  /// Computes the whole backward pass on an engine that passes over rows, for rows that this rank
+  /// computes alone.
   void pass_over_rows(MatrixView<const T> in, MatrixView<const T> slopes, MatrixView<T> dx,
                       const BackwardPass<T, Mesh>& pass, Kept& kept,
                       bool wants_dx) requires(PassesRows<Engine>)
@@ -234,8 +236,8 @@ class RowNorm
                                                     statistic(kept, 1).data(), columns()});
   }
 
-  /// dw and db of this rank's rows: the sums of the columns of `product`, dY xhat, and of dY. Where
-  /// replicas share the work, each sums its columns over the rows of all.
+  /// Computes dw and db of this rank's rows: the column sums of `product`, which is dY xhat, and of
+  /// dY. If replicas share the work, each sums some columns over the rows of all.
   void compute_weight_gradients(ReplicaSplit<T, L, Mesh>& shared, const Input& product,
                                 const Output& dy, Kept& kept)
   {
@@ -252,7 +254,7 @@ class RowNorm
     if (has_db) engine.copy(MatrixView<const T>{db}, db_.valid());
   }
 
-  /// dX, in place of `product`, dY xhat, from the sums of the rows of g xhat and of g, g = w dY.
+  /// Replaces `product`, which is dY xhat, by dX, with the row sums of g xhat and of g = w dY.
   void write_input_gradient(MatrixView<const T> in, MatrixView<const T> slopes,
                             MatrixView<T> product, Kept& kept) const
   {
@@ -289,8 +291,8 @@ class RowNorm
     if (centred && !bias_is_frozen_) pass.gradients.sum(mesh_, Pending{}, db_.padded());
   }
 
-  /// dX, and the memory of dw and db where work is shared. Statistics are of the rows that forward
-  /// shared out, so backward cannot have others.
+  /// Returns dX, and allocates dw and db if work is shared. Statistics exist only for the rows that
+  /// `forward` gave this rank, so `backward` must share out the same rows.
   Input& fit_gradients(ReplicaSplit<T, L, Mesh>& shared, const Input& x, Kept& kept) const
   {
     Input& dx = shared.fit(kept.dx, x);
@@ -299,7 +301,7 @@ class RowNorm
     if (!shared.is_shared() || !kept.column_sums) throw std::bad_alloc{};
     return dx;
   }
-  /// dw or db before it is copied.
+  /// dw (0) or db (1) in memory that replicas share, before it is copied.
   [[nodiscard]] MatrixView<T> column_sums(const Kept& kept, std::size_t i) const
   {
     const std::size_t cols = w_.valid().cols();
@@ -312,23 +314,23 @@ class RowNorm
     return w.valid().repeated(kept.rows);
   }
 
-  /// dY xhat for elements of dY and X.
+  /// Returns the function that computes dY xhat from elements of dY and X.
   [[nodiscard]] static TimesNormalized<A> times_normalized(Kept& kept)
   {
     return {statistic(kept, 0).data(), statistic(kept, 1).data()};
   }
-  /// A number for each row: rstd or mean.
+  /// rstd (0) or the mean (1) of each row.
   [[nodiscard]] static MatrixView<double> statistic(Kept& kept, std::size_t i)
   {
     return {kept.statistics.data() + i * kept.rows, {1, kept.rows}};
   }
-  /// A number for each row: a sum of `sum_rows`.
+  /// The sums, first or second, that `sum_rows` computed for each row.
   [[nodiscard]] static MatrixView<double> sums(Kept& kept, std::size_t i)
   {
     return {kept.sums.data() + i * kept.rows, {1, kept.rows}};
   }
-  /// One or two numbers a row. f(first) or f(first, second) sums them over this rank's columns; one
-  /// message sums them over all columns.
+  /// Sums one or two numbers per row. f(first) or f(first, second) sums them over this rank's
+  /// columns; one message sums them over all columns.
   template <std::size_t numbers, class F>
   void sum_rows(Kept& kept, F f) const
   {
@@ -343,7 +345,7 @@ class RowNorm
     else
       f(column(0), column(1));
     auto& ranks = along_axes(mesh_, typename L::ColAxes{});
-    if (ranks.size() > 1)  // a row of a few elements takes as long as a call
+    if (ranks.size() > 1)  // a call takes as long as a row of a few elements
       ranks.all_reduce(MatrixView<double>{kept.sums.data(), {1, numbers * rows}}.elements());
   }
 
@@ -359,11 +361,11 @@ class RowNorm
 
 }  // namespace detail
 
-/// The norm of each row by its mean and variance: Y = (X - mean) / sqrt(variance + epsilon) w + b.
+/// Normalizes each row by its mean and variance: Y = (X - mean) / sqrt(variance + epsilon) w + b.
 template <SchemeType S, class B, RealScalar T>
 using LayerNorm = detail::RowNorm<S, B, T, true>;
 
-/// The norm of each row by its root mean square: Y = X / sqrt(mean of X^2 + epsilon) w.
+/// Normalizes each row by its root mean square: Y = X / sqrt(mean of X^2 + epsilon) w.
 template <SchemeType S, class B, RealScalar T>
 using RmsNorm = detail::RowNorm<S, B, T, false>;
 
