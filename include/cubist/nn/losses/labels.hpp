@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The labels of a distributed output: the class number of each row, which every rank has for all
-// rows. A row with the label -100 counts neither in a mean nor in a gradient. As every rank has all
-// labels, it knows how many rows count, wherever they are.
+// The labels of a distributed output: the class number of each row. Every rank has the labels of
+// all rows, so it knows how many rows count, wherever they are. A row with the label -100 counts
+// neither in a mean nor in a gradient.
 //
 // The message that sums a loss over the ranks also checks that all ranks have the same labels. It
-// contains the sums of h and of h^2, where h < 2^18 is a checksum of a rank's labels. P sum h^2 =
-// (sum h)^2 if and only if all P ranks have the same h, by Cauchy and Schwarz. Labels that differ
-// have different checksums with a probability of 1 - 2^-18.
+// contains the sums of h and of h^2, where h < 2^18 is a checksum of a rank's labels. By the
+// inequality of Cauchy and Schwarz, P sum h^2 = (sum h)^2 if and only if all P ranks have the same
+// h. Labels that differ have different checksums with a probability of 1 - 2^-18.
 //
-// Words: 6 (P-1)/P doubles a rank, P being the ranks of the mesh.
+// Elements that one rank sends: 6 (P-1)/P doubles, P being the ranks of the mesh.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,14 +27,14 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The label of a row that a loss ignores, as `ignore_index` of PyTorch: padding, or a token that
-/// was given.
+/// The label of a row that a loss ignores, such as padding or a token that was given. PyTorch calls
+/// it `ignore_index`.
 inline constexpr int ignored_label = -100;
 
 namespace detail
 {
 
-/// @throws ShapeError unless there is one label a row
+/// @throws ShapeError unless there is one label per row
 inline void check_label_count(std::span<const int> labels, Shape y)
 {
   require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
@@ -46,14 +46,13 @@ inline void check_label_count(std::span<const int> labels, Shape y)
 /// @throws ArgumentError for a label that is neither a column nor `ignored_label`
 inline void check_label(int label, std::size_t row, Shape y)
 {
-  require<ArgumentError>(label == ignored_label ||
-                             (label >= 0 && static_cast<std::size_t>(label) < y.cols),
-                         "got label ", label, " for row ", row, " of an output with ", y.cols,
-                         " classes, which has no such class; use 0 to ", y.cols - 1, ", or ",
-                         ignored_label, " for a row that the loss ignores");
+  require<ArgumentError>(
+      label == ignored_label || (label >= 0 && static_cast<std::size_t>(label) < y.cols),
+      "got label ", label, " for row ", row, ", but the output has ", y.cols, " classes; use 0 to ",
+      y.cols - 1, ", or ", ignored_label, " for a row that the loss ignores");
 }
 
-/// @throws as the two functions above
+/// @throws what the two functions above throw
 inline void check_labels(std::span<const int> labels, Shape y)
 {
   check_label_count(labels, y);
@@ -67,7 +66,8 @@ inline void check_labels(std::span<const int> labels, Shape y)
       std::count_if(labels.begin(), labels.end(), [](int label) { return label >= 0; }));
 }
 
-/// A checksum below 2^18. The sums of it and of its square are exact in double on 2^17 ranks.
+/// Returns a checksum below 2^18. The sums of checksums and of their squares over up to 2^17 ranks
+/// are exact in double.
 [[nodiscard]] inline std::uint64_t label_checksum(std::span<const int> labels)
 {
   std::uint64_t sum = labels.size();
@@ -80,8 +80,8 @@ inline void check_labels(std::span<const int> labels, Shape y)
   return sum >> 46;
 }
 
-/// sum / count. The mean over no number is a NaN, as in PyTorch, or 0 where matrices have no
-/// elements, as all losses are there.
+/// Returns sum / count. The mean of no numbers is a NaN, as in PyTorch. It is 0 if matrices have no
+/// elements, as every loss is then.
 template <class E>
 [[nodiscard]] double mean_of(double sum, double count)
 {
@@ -89,10 +89,10 @@ template <class E>
   return has_elements<E> ? std::numeric_limits<double>::quiet_NaN() : 0;
 }
 
-/// The sum of the first number of each block of layout L by `count`, the number of rows that have a
-/// label, the same on every rank; replicas count once. The mean over no row is that of mean_of(),
-/// or 0 for an output without rows.
-/// @throws ArgumentError on every rank if labels differ between ranks: where the value is read
+/// Sums the first number of each block of layout L, and divides by `count`, the number of rows that
+/// have a label. The result is the same on every rank; replicas count once. The mean of no rows is
+/// that of mean_of(), or 0 for an output without rows.
+/// @throws ArgumentError on every rank, when the value is read, if labels differ between ranks
 template <class L, class M>
 LossValue mean_over_labels(const M& mesh, LossSums<typename M::Engine, 3> sums,
                            std::span<const int> labels, std::size_t count)

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Losses of a distributed output, which is not gathered: one or two numbers a row are all-reduced
-// along the axes that cut the columns.
+// Losses of a distributed output, which is not gathered. Along the axes that cut the columns, one
+// or two numbers per row are all-reduced.
 //
 //   Y (M, N), dY (M, N): any layout    labels: M class numbers, the same on every rank
 //
-// Rows whose label is -100 are ignored: a mean is one over the other rows.
+// Rows whose label is -100 are ignored: a mean is over the other rows.
 //
-// An engine that passes over rows (PassesRows) computes the cross-entropy of a rank's whole rows by
-// one kernel, which reads logits twice: maxima and sums of powers follow from one pass.
+// If a rank has whole rows, an engine that passes over rows (PassesRows) computes their
+// cross-entropy by one kernel. It reads logits twice: one pass gives the maxima and the sums of
+// exponentials.
 // Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867,
 // section 3.
 //
-// Words: softmax_cross_entropy and accuracy all-reduce 2 values a row along those axes, as floats
-// for matrices of 16 bits, and 3 doubles over all ranks (nn/losses/labels.hpp); mean_squared_error
-// 1 double along the axes that cut Y.
+// Elements sent: softmax_cross_entropy and accuracy all-reduce 2 values per row along those axes,
+// as floats for matrices of 16 bits, and 3 doubles over all ranks (nn/losses/labels.hpp).
+// mean_squared_error all-reduces 1 double along the axes that cut Y.
 
 #include <algorithm>
 #include <cmath>
@@ -53,10 +54,11 @@ void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, LOther, M>& 
   require<ShapeError>(y.shape() == other.shape() && y.quanta() == other.quanta() &&
                           y.mesh() == other.mesh(),
                       "got an output of ", y.shape(), " and a ", what, " of ", other.shape(),
-                      ", which must agree in shape, padding and mesh; make the one like the other");
+                      ", but they must agree in shape, padding and mesh; make the one like the "
+                      "other");
 }
 
-/// The loss of a row, if the column of its label is on this rank; else 0.
+/// Computes the loss of a row, if this rank has the column of its label; otherwise 0.
 template <RealScalar T, RealScalar V>
 struct CrossEntropy
 {
@@ -73,7 +75,7 @@ struct CrossEntropy
   }
 };
 
-/// The derivative of the mean loss with respect to the logits of a row that are not its label's; 0
+/// Computes the derivative of the mean loss with respect to each logit of a row but its label's; 0
 /// in rows without a label.
 template <RealScalar T>
 struct LogitSlope
@@ -102,7 +104,8 @@ struct LogitSlopes
   }
 };
 
-/// The derivative with respect to the logit of a row's label, if this rank has its column; else 0.
+/// Computes the derivative with respect to the logit of a row's label, if this rank has its column;
+/// otherwise 0.
 template <RealScalar T, RealScalar V>
 struct LabelSlope
 {
@@ -136,40 +139,40 @@ struct StoreAtLabel
   }
 };
 
-/// The largest of some logits, and the sum of their powers relative to it, e^(x - max).
+/// The largest of some logits, and the sum of e^(x - max) over them.
 template <RealScalar T>
 struct MaximumAndPowers
 {
   T max = -std::numeric_limits<T>::infinity();
   T sum = T{};
 
-  /// Of both sets of logits. If one is a NaN, the sum is.
+  /// Merges two partial softmax sums. A NaN among the logits makes the sum NaN.
   CUBIST_HOST_DEVICE MaximumAndPowers& operator+=(const MaximumAndPowers& other)
   {
     const bool is_larger = is_less(max, other.max);
     const T least = pick(is_larger, max, other.max);
     const T sum_of_least = pick(is_larger, sum, other.sum), rest = pick(is_larger, other.sum, sum);
     max = pick(is_larger, other.max, max);
-    // Two equal maxima may be infinite, and their difference would be no number.
+    // Two equal maxima may be infinite, and their difference would be a NaN.
     sum = rest + sum_of_least * pick(least == max, T{1}, exp_of_negative(least - max));
     return *this;
   }
 };
 
-/// A logit as a set of one.
+/// Turns one logit into a partial softmax sum.
 template <RealScalar T>
 struct MaximumAndPowerOf
 {
   CUBIST_HOST_DEVICE MaximumAndPowers<T> operator()(T x) const { return {x, T{1}}; }
 };
 
-/// A row's loss, and its gradient, for a rank that has whole rows (PassesRows).
-/// @tparam V  the type of logits, with which T is computed
+/// Computes a row's loss and its gradient, for a rank that has whole rows (PassesRows).
+/// @tparam V  the type of logits; computations are in T
 template <RealScalar T, RealScalar V>
 struct CrossEntropyOfRow
 {
   MatrixView<const V> logits;
-  MatrixView<V> gradient;  // may be logits; without data if it is not wanted
+  MatrixView<V> gradient;  // may be `logits`; has no data if it is not wanted
   const int* label;
   T mean;
   double* loss;
@@ -178,13 +181,13 @@ struct CrossEntropyOfRow
   CUBIST_HOST_DEVICE void operator()(const Row& row) const
   {
     const auto all = row.sum(MaximumAndPowerOf<T>{}, logits);
-    // A largest logit that is infinite makes the row a NaN.
+    // If the largest logit is infinite, the row becomes NaN.
     const T sum = pick(is_finite(all.max), all.sum, std::numeric_limits<T>::quiet_NaN());
     const std::size_t i = row.index();
     const bool has_label = label[i] >= 0;
     if (!has_label) row.set(loss, 0.0);
     const LogitSlope<T> slope{all.max, T{1} / sum, mean, has_label};
-    // The thread that writes the gradient of the label's logit reads the logit before that.
+    // The thread that writes the gradient of the label's logit first reads the logit.
     const auto j = static_cast<std::size_t>(has_label ? label[i] : 0);
     const bool owns_label = has_label && row.owns(j, gradient, logits);
     const T x = owns_label ? static_cast<T>(logits(i, j)) : T{};
@@ -196,7 +199,7 @@ struct CrossEntropyOfRow
   }
 };
 
-/// The squared error of an element, and its derivative.
+/// Computes the squared error of an element and its derivative.
 template <RealScalar T>
 struct SquaredErrorAndSlope
 {
@@ -209,7 +212,7 @@ struct SquaredErrorAndSlope
   }
 };
 
-/// The global column of an element that equals the row's maximum, or `none`.
+/// Returns the global column of an element if it equals the row's maximum; otherwise `none`.
 template <RealScalar T, class Index>
 struct ColumnOfMaximum
 {
@@ -234,8 +237,8 @@ struct IsLabel
   }
 };
 
-/// The mean of -log softmax(Y)[label] over the `count` rows with a label, which is not negative.
-/// Its gradient becomes dY, unless that is null; it is 0 in rows without a label.
+/// Returns the mean of -log softmax(Y)[label] over the `count` rows whose label is not negative.
+/// Writes its gradient to dY, unless dY is null; rows without a label get 0.
 /// @param compared numbers that must be the same on every rank: the labels, or what they are made
 /// of
 template <RealScalar T, class L, class M>
@@ -268,13 +271,13 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
   RowReduction<A, L, M> sums{y.mesh(), logits.rows(), A{}};
   const A* sum = sums.combine(ReduceOp::sum, Sum{}, ShiftedPower<A>{max, A{1}}, logits);
 
-  // The rank that has the column of a row's label adds the row's loss. dY, which may be Y, is
-  // written after that.
+  // The rank that has the column of a row's label adds the row's loss. This is before dY, which may
+  // be Y, is written.
   loss.fold(0, CrossEntropy<A, T>{logits, j0, max, sum}, classes.view());
   if (dy)
   {
-    // The logits at labels are read before dY, which may be Y, is written. Without them, a row is
-    // a loop over elements that is vectorised.
+    // The logits of labels, too, are read before dY is written. A loop over a row that leaves them
+    // out is vectorised.
     RowReduction<A, L, M> at_label{y.mesh(), logits.rows(), A{}};
     at_label.map(LabelSlope<A, T>{logits, j0, max, sum, mean}, classes.view());
     engine.map_rows(dy->valid(), LogitSlopes<A>{label, max, sum, mean}, logits);
@@ -285,12 +288,12 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
 
 }  // namespace detail
 
-/// The mean of -log softmax(Y)[label] over the rows whose label is not -100, the same on every
-/// rank; dY, which may be Y, becomes its gradient, 0 in rows that are ignored. If all rows are, the
-/// mean is a NaN, as in PyTorch, and dY is 0. Every rank of the mesh calls this.
-/// @throws ShapeError unless there is one label a row, ArgumentError for another label that is no
-/// class, and on every rank for labels that differ between ranks, on a device when the value is
-/// read
+/// Returns the mean of -log softmax(Y)[label] over the rows whose label is not -100, the same on
+/// every rank. Writes its gradient to dY, which may be Y; rows that are ignored get 0. If all rows
+/// are ignored, the mean is a NaN, as in PyTorch, and dY is 0. Every rank of the mesh calls this.
+/// @throws ShapeError unless there is one label per row, ArgumentError for a label that is neither
+/// a class nor -100, and on every rank for labels that differ between ranks; on a device, the
+/// latter when the value is read
 template <RealScalar T, class L, class M>
 LossValue softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
                                 DistMatrix<T, L, M>& dy)
@@ -301,8 +304,8 @@ LossValue softmax_cross_entropy(const DistMatrix<T, L, M>& y, std::span<const in
   return detail::cross_entropy(y, labels, detail::count_labels(labels), labels, &dy);
 }
 
-/// The mean over all elements of (Y - target)^2, the same on every rank; dY, which may be Y,
-/// becomes its gradient. Every rank of the mesh calls this.
+/// Returns the mean of (Y - target)^2 over all elements, the same on every rank. Writes its
+/// gradient to dY, which may be Y. Every rank of the mesh calls this.
 /// @throws ShapeError unless all three agree in shape and mesh
 template <RealScalar T, class L, class LTarget, class M>
 LossValue mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, LTarget, M>& target,
@@ -322,11 +325,11 @@ LossValue mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L
   return sum.value([n = static_cast<double>(count)](const auto& all) { return all[0] / n; });
 }
 
-/// The fraction of the rows whose label is not -100 that have their label as largest column (the
-/// first of equals), the same on every rank; a row with a NaN has no largest column, and the
-/// fraction of no rows is a NaN. Every rank of the mesh calls this.
-/// @throws ShapeError unless there is one label a row, ArgumentError for another label that is no
-/// class, and on every rank for labels that differ between ranks
+/// Returns the fraction of rows whose largest column, the first of equals, is their label; the
+/// result is the same on every rank. Rows whose label is -100 do not count. A row with a NaN has no
+/// largest column, and the fraction of no rows is a NaN. Every rank of the mesh calls this.
+/// @throws ShapeError unless there is one label per row, ArgumentError for a label that is neither
+/// a class nor -100, and on every rank for labels that differ between ranks
 template <RealScalar T, class L, class M>
 double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
 {
@@ -352,8 +355,8 @@ double accuracy(const DistMatrix<T, L, M>& y, std::span<const int> labels)
                                           detail::count_labels(labels));
 }
 
-/// dY *= factor, on this rank's block: that of a DistMatrix, or of a network's output. A loss scale
-/// (training/loss_scale.hpp) is such a factor.
+/// Multiplies this rank's block of dY by a factor, such as a loss scale (training/loss_scale.hpp).
+/// dY is a DistMatrix, or the gradient of a network's output.
 template <class Gradient>
 void scale_gradient(Gradient& dy, double factor)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The value of a loss, which the host reads only when it is asked for. On a device the sums of
-// which it is made, and their sums over ranks, stay in the engine's memory until then.
+// The value of a loss, which the host reads only when a program asks for it. On a device, the sums
+// that it is computed from, and their sums over ranks, stay in the engine's memory until then.
 
 #include <array>
 #include <cstddef>
@@ -20,19 +20,21 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A number that converts to double. On a device the conversion waits for the work that computes
-/// it, and sends nothing; after a step is replayed (training/step.hpp) it gives the new value.
-/// @pre it is read by the rank that computed it, inside the launch
+/// A number that converts to double. On a device, the conversion waits for the work that computes
+/// the number, and sends nothing. After a step is replayed (training/step.hpp), it gives the new
+/// value.
+/// @pre the rank that computed it reads it, inside the launch
 class LossValue
 {
  public:
   LossValue() = default;
-  /// A value that is known.
+  /// Holds a value that is known.
   explicit LossValue(double value)
       : value_{value}
   {
   }
-  /// @param read gives the value, and may wait
+  /// Holds a value that is read later.
+  /// @param read returns the value, and may wait
   explicit LossValue(std::function<double()> read)
       : read_{std::move(read)}
   {
@@ -48,7 +50,7 @@ class LossValue
 namespace detail
 {
 
-/// n numbers of a rank that are summed over ranks, and from which a loss is computed.
+/// n numbers of a rank, which are summed over ranks, and from which a loss is computed.
 template <Engine E, std::size_t n>
 class LossSums
 {
@@ -58,7 +60,7 @@ class LossSums
   explicit LossSums(const E& engine)
       : engine_{engine}
   {
-    // A loss that is freed outside of a captured step leaves the step valid.
+    // Freeing the loss outside of a captured step then leaves the step valid.
     if constexpr (on_device && Captures<E>)
       device_ = std::make_shared<Buffer>(Buffer::apart_from_captures(n));
     else if constexpr (on_device)
@@ -74,8 +76,8 @@ class LossSums
     else
       host_[k] = engine_.fold(0.0, Sum{}, f, in...);
   }
-  /// f(i, j, in(i, j), …) returns values and terms (ValueAndTerm). Sets out(i, j) to the value, and
-  /// number k to the sum of the terms.
+  /// Sets out(i, j) to the value, and number k to the sum of the terms, that f(i, j, in(i, j), …)
+  /// returns (ValueAndTerm).
   template <class T, class F, class... In>
   void map_fold(std::size_t k, MatrixView<T> out, F f, MatrixView<In>... in)
   {
@@ -92,7 +94,7 @@ class LossSums
     else
       host_[k] = x;
   }
-  /// Every rank gets the sums.
+  /// Sums the numbers over ranks; every rank gets the sums.
   template <class Communicator>
   void all_reduce(Communicator& ranks)
   {
@@ -102,7 +104,7 @@ class LossSums
       with_staging_buffer(engine_, std::span<double>{host_},
                           [&](auto numbers) { ranks.all_reduce(numbers); });
   }
-  /// f(numbers), at once on a host.
+  /// Returns f(numbers): computed at once on a host, and when it is read on a device.
   template <class F>
   [[nodiscard]] LossValue value(F f) const
   {

@@ -6,17 +6,17 @@
 //
 //   logits, their gradient (B S, V): any layout    ids, labels: B S numbers, the same on every rank
 //
-// The labels are the ids or, as for Hugging Face's models, numbers beside the ids, which are -100
-// for tokens that the loss ignores because they are padding or were given. The mean is over the
-// tokens that are left. The last token of each sequence predicts nothing, and the label of the
-// first is not used, so it may be any number. Attention is causal, so tokens after the last label
-// of a sequence change nothing.
+// The labels are the ids or, as for Hugging Face's models, separate numbers, one for each id. A
+// label of -100 marks a token that the loss ignores because it is padding or was given. The mean is
+// over the tokens that are left. The last token of each sequence predicts nothing, and the label of
+// the first is not used, so it may be any number. Attention is causal, so tokens after the last
+// label of a sequence change nothing.
 //
 // If ranks share sequences, the rows of the logits are in the order of a SequenceCut
-// (matrix/sequence_cut.hpp), and rows of padding have no label. The value is the same, except for
-// the order of its sums.
+// (matrix/sequence_cut.hpp), and rows of padding have no label. The value is the same, except that
+// its terms are summed in another order.
 //
-// Words: those of softmax_cross_entropy (nn/losses/loss.hpp).
+// Elements that one rank sends: those of softmax_cross_entropy (nn/losses/loss.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -37,8 +37,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// For each token the label of the next one, or `ignored_label` for the last token of a sequence.
-/// The memory of a rank is used again.
+/// Returns the label of the next token for each token, and `ignored_label` for the last token of a
+/// sequence. The next call on the same rank overwrites the result.
 [[nodiscard]] inline std::span<const int> next_labels(std::span<const int> labels,
                                                       std::size_t sequence)
 {
@@ -49,7 +49,7 @@ namespace detail
   return next;
 }
 
-/// The tokens of a sequence up to its last label; 0 without a label that is used.
+/// The number of tokens of a sequence up to its last label; 0 without a label that is used.
 [[nodiscard]] inline std::size_t tokens_up_to_label(std::span<const int> labels)
 {
   std::size_t n = labels.size();
@@ -57,7 +57,7 @@ namespace detail
   return n > 1 ? n : 0;
 }
 
-/// The tokens of each sequence up to the last label of all sequences; at least two.
+/// The number of tokens of each sequence up to the last label of any sequence; at least two.
 [[nodiscard]] inline std::size_t tokens_up_to_labels(std::span<const int> labels,
                                                      std::size_t sequence)
 {
@@ -67,8 +67,9 @@ namespace detail
   return needed;
 }
 
-/// The numbers that must be the same on every rank: the labels, and the ids, because these change
-/// the logits. The memory of a rank is used again.
+/// Returns the numbers that must be the same on every rank: the length of sequences, the labels,
+/// and the ids, because these change the logits. The next call on the same rank overwrites the
+/// result.
 [[nodiscard]] inline std::span<const int>
 ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std::size_t sequence)
 {
@@ -79,9 +80,9 @@ ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std
   return all;
 }
 
-/// What next_labels returns, for labels that fit.
+/// Checks the labels, and returns what next_labels() returns.
 /// @param logits the shape of the logits of all tokens
-/// @throws as next_token_loss()
+/// @throws what next_token_loss() throws
 [[nodiscard]] inline std::span<const int> checked_next_labels(std::span<const int> ids,
                                                               std::span<const int> labels,
                                                               std::size_t sequence, Shape logits)
@@ -89,20 +90,20 @@ ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std
   require<ShapeError>(
       sequence > 1 && ids.size() % sequence == 0, "got ", ids.size(), " tokens in sequences of ",
       sequence,
-      ", so a sequence is incomplete, or its tokens have no next one; give whole sequences of at "
-      "least two tokens");
+      ", so a sequence is incomplete, or has no next token; give whole sequences of at least two "
+      "tokens");
   require<ShapeError>(labels.size() == ids.size(), "got ", labels.size(), " labels for ",
                       ids.size(),
-                      " tokens, so they do not correspond; give one label beside each token, ",
-                      ignored_label, " where it is ignored");
+                      " tokens, so they do not correspond; give one label beside each token, and ",
+                      ignored_label, " for a token that the loss ignores");
   check_label_count(labels, logits);
   for (std::size_t i = 0; i < labels.size(); ++i)
     if (i % sequence != 0) check_label(labels[i], i, logits);
   return next_labels(labels, sequence);
 }
 
-/// `labels` of all tokens in the order of the rows, `ignored_label` for padding. The memory of a
-/// rank is used again.
+/// Returns the labels of all tokens in the order of the rows, with `ignored_label` for padding. The
+/// next call on the same rank overwrites the result.
 [[nodiscard]] inline std::span<const int> labels_of_rows(std::span<const int> labels,
                                                          const SequenceCut& cut)
 {
@@ -111,7 +112,8 @@ ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std
   return by_row;
 }
 
-/// The loss of logits in the order of the cut or, without a cut, in the order of the tokens.
+/// Computes the loss of logits in the order of the cut or, without a cut, in the order of the
+/// tokens.
 template <RealScalar T, class L, class M>
 LossValue cut_next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                               std::span<const int> labels, std::size_t sequence,
@@ -127,17 +129,17 @@ LossValue cut_next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const
 
 }  // namespace detail
 
-/// The number of tokens that count in the loss of the next token, because the token after them has
-/// a label; `labels` are those of whole sequences. Weight the losses of batches by it if you want
-/// the mean over all tokens.
+/// The number of tokens that count in next_token_loss(), because the token after them has a label.
+/// Give it the labels of whole sequences. For the mean over the tokens of several batches, weight
+/// the loss of each batch by this number.
 [[nodiscard]] inline std::size_t count_predicted(std::span<const int> labels, std::size_t sequence)
 {
   return detail::count_labels(detail::next_labels(labels, sequence));
 }
 
-/// The mean over the B (S - 1) tokens that have a next one, the same on every rank; `gradient`,
-/// which may be `logits`, becomes its gradient. Every rank of the mesh calls this.
-/// @throws ShapeError unless there is one id a row, in whole sequences of at least two,
+/// Returns the mean loss over the B (S - 1) tokens that have a next one, the same on every rank.
+/// Writes its gradient to `gradient`, which may be `logits`. Every rank of the mesh calls this.
+/// @throws ShapeError unless there is one id per row, in whole sequences of at least two tokens,
 /// ArgumentError for an id that is no column, and on every rank for ids that differ between ranks
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
@@ -153,15 +155,15 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
   return next_token_loss(logits, ids, ids, sequence);
 }
 
-/// The mean over the tokens whose next one has a label other than -100, the same on every rank;
-/// `gradient`, which may be `logits`, becomes its gradient. If no token is left, the mean is a NaN,
-/// as in PyTorch, and the gradient is 0. Every rank of the mesh calls this.
-/// @param ids what the logits are of
-/// @param labels one beside each id, not shifted: usually the id or -100; the first of each
-/// sequence is not used
-/// @throws ShapeError unless there are one id and one label a row, in whole sequences of at least
-/// two, ArgumentError for a label that is used and is no column, and on every rank for ids, or
-/// labels that are used, that differ between ranks
+/// Returns the mean loss over the tokens whose next one has a label other than -100, the same on
+/// every rank. Writes its gradient to `gradient`, which may be `logits`. If no token is left, the
+/// mean is a NaN, as in PyTorch, and the gradient is 0. Every rank of the mesh calls this.
+/// @param ids the tokens that the logits were computed from
+/// @param labels one for each id, not shifted: usually the id or -100; the first of each sequence
+/// is not used
+/// @throws ShapeError unless there are one id and one label per row, in whole sequences of at least
+/// two tokens, ArgumentError for a label that is used and is no column, and on every rank for ids,
+/// or used labels, that differ between ranks
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::span<const int> labels, std::size_t sequence,
@@ -170,7 +172,7 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
   detail::check_target(logits, gradient, "gradient");
   return detail::cut_next_token_loss(logits, ids, labels, sequence, {}, &gradient);
 }
-/// Computes the loss of labels without its gradient.
+/// Computes the loss for these labels without its gradient.
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::span<const int> labels, std::size_t sequence)

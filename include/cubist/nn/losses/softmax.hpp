@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The softmax of each row of a distributed matrix, without gathering rows.
+// Computes the softmax of each row of a distributed matrix without gathering rows.
 //
 //   X (M, N), Y (M, N): any layout
 //
 //   Y(i, j) = exp(s X(i, j) - max_k s X(i, k)) / sum_k exp(s X(i, k) - max)
 //
-// Words: 4 (p-1)/p a row, p being the ranks along the axes that cut the columns.
+// Elements that one rank sends: 4 (p-1)/p per row, p being the ranks along the axes that cut the
+// columns.
 
 #include <cstddef>
 #include <limits>
@@ -27,7 +28,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// exp(scale x - the row's maximum)
+/// Returns exp(scale x - max) with the row's maximum.
 template <RealScalar T>
 struct ShiftedPower
 {
@@ -36,13 +37,13 @@ struct ShiftedPower
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t, T x) const
   {
-    // A product that is not rounded before the difference may exceed the maximum.
+    // A product that is not rounded before the subtraction may exceed the maximum.
     const T negative = scale * x - max[i];
     return exp_of_negative(pick(is_less(T{}, negative), T{}, negative));
   }
 };
 
-/// x / the row's sum
+/// Divides x by the row's sum.
 template <RealScalar T>
 struct DivideByRowSum
 {
@@ -53,17 +54,16 @@ struct DivideByRowSum
 
 }  // namespace detail
 
-/// Y = softmax(scale X), row by row; Y may be X. Every rank of the mesh calls this.
-/// @throws ShapeError unless both agree in shape and mesh, ArgumentError for a scale that is not
+/// Computes Y = softmax(scale X), row by row; Y may be X. Every rank of the mesh calls this.
+/// @throws ShapeError unless X and Y agree in shape and mesh, ArgumentError for a scale that is not
 /// finite
 template <RealScalar T, class L, class M>
 void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
              Accumulator<T> scale = Accumulator<T>{1})
 {
   require<ShapeError>(x.shape() == y.shape() && x.mesh() == y.mesh(), "got a matrix of ", x.shape(),
-                      " and one of ", y.shape(),
-                      " for its softmax, which must agree in shape and mesh; make the one like "
-                      "the other");
+                      " and a result of softmax of ", y.shape(),
+                      ", but they must agree in shape and mesh; make the one like the other");
   require<ArgumentError>(is_finite(scale), "got a scale of ", scale,
                          " for a softmax, so its results would be NaN; use a finite scale");
   const auto& engine = x.mesh().engine();
