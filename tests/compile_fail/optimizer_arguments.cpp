@@ -1,4 +1,4 @@
-// expect: a mesh with a scheme.*no options of the optimizer.*no options of the optimizer
+// expect: a mesh with a scheme.*not options of the optimizer.*not options of the optimizer
 // SPDX-License-Identifier: BSD-3-Clause
 // An optimizer takes the mesh of the parameters, and options by cubist's names.
 #include "cubist/backend/threads.hpp"

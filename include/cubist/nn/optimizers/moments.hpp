@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The state of optimizers for each element of each parameter: means of gradients, and for weights
-// of 16 bits master copies in float. The means of 16-bit weights are in float as well.
+// The state that optimizers keep for each element of each parameter: means of gradients, and master
+// copies in float of 16-bit weights. The means of 16-bit weights are in float, too.
 
 #include <cstddef>
 #include <functional>
@@ -27,15 +27,15 @@ namespace cubist::CUBIST_ABI::detail
 template <class T, class M>
 struct Moments;
 
-// The functions of optimizers that take long to compile are none of their members, so that the
-// compiled library can have them.
+// The functions of optimizers that take long to compile are not members, so that the compiled
+// library can have them.
 
-/// Adds moments of these parameters.
+/// Adds moments for these parameters.
 template <class T, class M>
 void append_moments(Moments<T, M>& moments, const Parameters<T, M>& parameters,
                     const std::string& name);
 
-/// One value for each element of each parameter that is not frozen, zero at first.
+/// One value for each element of each parameter that is not frozen; all are 0 at first.
 template <class T, class M>
 struct Moments
 {
@@ -72,7 +72,7 @@ void append_moments(Moments<T, M>& moments, const Parameters<T, M>& parameters,
     const auto& v = p.value;
     require<ArgumentError>(v.padded.size() == 0 || p.gradient.padded.data() != nullptr,
                            "got an optimizer for ", p.name,
-                           ", which has no gradient, since its model was made for inference; make "
+                           ", but its model was made for inference, so it has no gradient; make "
                            "the model without `.inference = true`");
     moments.names_and_cuts.push_back(
         {name + "." + p.name, v.with(MatrixView<Accumulator<T>>{nullptr, v.padded.shape()})});
@@ -93,7 +93,7 @@ void append_moments_to_state(Moments<T, M>& moments, State<T, M>& state, const s
   }
 }
 
-/// @throws ShapeError unless the moments are of these parameters
+/// @throws ShapeError unless the moments belong to these parameters
 template <class T, class M>
 void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& state)
 {
@@ -111,8 +111,8 @@ void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& s
       "to them; make a new optimizer for them");
 }
 
-/// update(master, x…), then rounds the master to the weight. A weight that is not the rounded
-/// master, because the user set it or this is the first update, first becomes the master.
+/// Calls update(master, x…), and rounds the master to the weight. A weight that is not the rounded
+/// master, because the user set it or this is the first update, is first copied to the master.
 template <class T, class Update>
 struct UpdateMaster
 {
@@ -127,16 +127,15 @@ struct UpdateMaster
   }
 };
 
-/// The weights that an optimizer updates. One call of the engine updates the weights of a set.
-/// Weights of 16 bits have masters in float, which accumulate updates that are too small for 16
-/// bits.
+/// The weights that an optimizer updates. One call of the engine updates all weights of a set.
+/// 16-bit weights have masters in float, which accumulate updates that are too small for 16 bits.
 template <class T, class M>
 struct Weights
 {
   static_assert(
       !requires { typename M::Scheme; },
       "this optimizer has a mesh with a scheme, cubist::Mesh<S, B>, but the parameters of "
-      "networks have one without; name the network's, decltype(mlp)::Mesh, which is "
+      "networks have one without; name the network's mesh, decltype(mlp)::Mesh, which is "
       "cubist::AxisMesh<S::Axes, B>, or let it be deduced: cubist::Adam "
       "optimizer{mlp.parameters()}");
 
@@ -152,13 +151,13 @@ struct Weights
     if constexpr (ShortReal<T>) append_moments_to_state(masters, state, prefix);
   }
 
-  Moments<T, M> masters = {};  // empty unless T has 16 bits
+  Moments<T, M> masters = {};  // is empty unless T has 16 bits
   ParameterSets sets;
   std::vector<MatrixGroup> groups = {};
   std::vector<MatrixGroups<typename M::Engine>> kept;  // the groups of each set
 };
 
-/// The update of the weights of a set.
+/// Returns the update for the weights of a set.
 template <class Update>
 using MakeUpdate = std::function<Update(std::size_t set)>;
 
@@ -195,10 +194,10 @@ void update_set(Weights<T, M>& weights, std::size_t set, const Parameters<T, M>&
                                make, all, name);
 }
 
-/// update(w, g, m…) for all elements of all parameters, g of their gradients, m of the moments.
-/// `update` is make_update(set), which is called for each set in turn, and again by each replay of
-/// a captured step.
-/// @throws ShapeError unless the moments are of these parameters
+/// Calls update(w, g, m…) for each element w of all parameters, with its gradient g and its moments
+/// m. make_update(set) returns `update` for each set in turn, and again in each replay of a
+/// captured step.
+/// @throws ShapeError unless the moments belong to these parameters
 template <class T, class M, class Update, class First, class... Rest>
 void update_weights(Weights<T, M>& weights, const Parameters<T, M>& parameters,
                     const MakeUpdate<Update>& make_update, First& first, Rest&... rest)
@@ -208,7 +207,7 @@ void update_weights(Weights<T, M>& weights, const Parameters<T, M>& parameters,
     update_set(weights, set, parameters, make_update, first, rest...);
 }
 
-/// The instances of the compiled library (cubist/core/instances.hpp).
+/// Lists the instances in the compiled library (cubist/core/instances.hpp).
 #define CUBIST_MOMENTS_INSTANCES(prefix, M, T)                                                     \
   prefix void detail::append_moments<T, M>(detail::Moments<T, M>&, const Parameters<T, M>&,        \
                                            const std::string&);                                    \

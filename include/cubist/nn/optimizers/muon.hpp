@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Muon: the momentum of each matrix is orthogonalized before it is added.
+// Muon orthogonalizes the momentum of each matrix before adding it to the weight.
 //
 //   m = momentum m + (1 - momentum) g
 //   u = momentum m + (1 - momentum) g, or m without Nesterov's momentum
 //   u = orthogonalized u (newton_schulz.hpp)
 //   w = (1 - rate decay) w - rate scale u
 //
-// The scale depends on the shape. In PyTorch's orientation (out, in), of which w (in, out) is the
-// transpose, it is sqrt(max(1, out / in)), or 0.2 sqrt(max(out, in)), with which an update has the
-// size of AdamW's. The orthogonal factor of the transpose is the transpose of the factor.
+// The scale depends on the shape: it is sqrt(max(1, out / in)), or 0.2 sqrt(max(out, in)), which
+// makes updates as large as AdamW's. w is (in, out), the transpose of PyTorch's (out, in); the
+// orthogonal factor of a transpose is the transpose of the factor.
 //
-// Muon is for the matrices of layers, LoRA's A and B among them. It gives embeddings, positions,
-// logits, norms and biases to an AdamW, and other parameters by `.groups`:
+// Muon is for the matrices of layers, including LoRA's A and B. It gives embeddings, positions,
+// logits, norms and biases to an AdamW, and other parameters if `.groups` say so:
 //
 //   Muon optimizer{model.parameters(), {.learning_rate = 0.02,
 //                                       .adamw = {.learning_rate = 1e-3},
 //                                       .groups = {{.names = {"layers.3.*"}, .muon = false}}}};
 //
-// Momentum lies as the weight does, and so does a checkpoint's. u is copied to the grid of ranks
-// that orthogonalizes it, and back (plan/muon_cost.hpp says which, and how many elements that
-// sends). Replicas get copies of the same elements, so they stay equal. A `replicated` matrix is
-// computed by each of its ranks in the same way.
+// Momentum is cut as the weight is, also in a checkpoint. u is copied to the grid of ranks that
+// orthogonalizes it, and back; plan/muon_cost.hpp says which grid, and how many elements this
+// sends. Replicas get copies of the same elements, so they stay equal. Each rank of a `replicated`
+// matrix computes it in the same way.
 //
 // Source: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; Liu et
 // al., "Muon is Scalable for LLM Training", arXiv 2502.16982; torch.optim.Muon.
@@ -61,7 +61,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How the learning rate of a matrix follows from its shape; in and out are its rows and columns.
+/// How the learning rate of a matrix depends on its shape; in and out are its rows and columns.
 enum class MuonScale : std::uint8_t
 {
   original,        ///< sqrt(max(1, out / in))
@@ -73,20 +73,20 @@ struct MuonOptions
 {
   double learning_rate = 1e-3;
   double momentum = 0.95;                  ///< the part of the momentum that is kept
-  bool nesterov = true;                    ///< whether the gradient is added once more
-  double weight_decay = 0.1;               ///< decoupled, as AdamW's
+  bool nesterov = true;                    ///< whether u adds the gradient once more
+  double weight_decay = 0.1;               ///< decoupled, like AdamW's
   NewtonSchulzOptions newton_schulz = {};  ///< how momentum is orthogonalized
   MuonScale scale = MuonScale::original;   ///< how the rate depends on the shape
-  /// Whether the matrices of one product, as query, key and value, or gate and up, are
-  /// orthogonalized as one matrix. By default each is by itself.
+  /// Whether the matrices of one product, such as query, key and value, or gate and up, are
+  /// orthogonalized as one matrix. By default, each is orthogonalized by itself.
   bool merged = false;
-  /// Where a matrix is orthogonalized. It is read when the optimizer is made.
+  /// Where a matrix is orthogonalized. The optimizer reads this option when it is made.
   MuonWay way = MuonWay::automatic;
-  /// The options of the parameters that AdamW updates. A schedule multiplies their rate by the same
-  /// factor as Muon's.
+  /// The options for the parameters that AdamW updates. A schedule multiplies their rate by the
+  /// same factor as Muon's.
   AdamOptions adamw = {};
   /// Parameters with their own learning rate or weight decay; `.muon` says which optimizer
-  /// they have.
+  /// updates them.
   std::vector<ParameterGroup> groups = {};
 
   /// @throws ArgumentError for a value out of its range
@@ -114,7 +114,7 @@ struct MuonOptions
 namespace detail
 {
 
-/// Whether a parameter's name and shape say that it is a vector: a bias, or the weight of a norm.
+/// Whether a parameter is a vector, by its name and shape: a bias, or the weight of a norm.
 [[nodiscard]] inline bool is_vector(std::string_view name, Shape shape)
 {
   return shape.rows == 1 && (!name.ends_with("weight") || name.ends_with("norm.weight"));
@@ -129,7 +129,7 @@ namespace detail
   return is_matrix && shape.size() > 0 && !is_vector(name, shape);
 }
 
-/// Whether Muon updates a parameter, and not AdamW.
+/// Whether Muon updates a parameter; otherwise AdamW does.
 /// @throws ArgumentError for a vector in a group of Muon's
 [[nodiscard]] inline bool is_muon(std::string_view name, Shape shape,
                                   const std::vector<ParameterGroup>& groups)
@@ -140,14 +140,15 @@ namespace detail
       {
         if (!group.muon) return is_muon_by_default(name, shape);
         require<ArgumentError>(!*group.muon || !is_vector(name, shape), "got ", name,
-                               " in a group of Muon's, which is a vector and not a matrix that can "
+                               ", which is a vector, in a group of Muon's, but only a matrix can "
                                "be orthogonalized; leave it to AdamW, with .muon = false");
         return *group.muon;
       }
   return is_muon_by_default(name, shape);
 }
 
-/// The parameters of Muon, or those of AdamW; the others are marked as frozen.
+/// Returns all parameters, and marks as frozen those that are not Muon's or, without `muon`, not
+/// AdamW's.
 template <class T, class M>
 [[nodiscard]] Parameters<T, M> parameters_of(bool muon, Parameters<T, M> all,
                                              const std::vector<ParameterGroup>& groups)
@@ -156,8 +157,8 @@ template <class T, class M>
   return all;
 }
 
-/// What merged parameters have in common: "layers.0.attention." of "layers.0.attention.key.weight",
-/// or the name.
+/// The common part of the names of merged parameters, such as "layers.0.attention." for
+/// "layers.0.attention.key.weight"; the name itself for other parameters.
 [[nodiscard]] inline std::string name_of_merged(const std::string& name)
 {
   for (const std::string_view each :
@@ -166,7 +167,7 @@ template <class T, class M>
   return name;
 }
 
-/// m and u from a gradient.
+/// Updates m and computes u from a gradient.
 template <class T>
 struct MuonMomentum
 {
@@ -193,7 +194,7 @@ struct MuonUpdate
   }
 };
 
-/// A matrix of which each rank holds one given block, or none.
+/// Maps each rank to a given block of a matrix, or to none.
 template <class M>
 class GivenBlocks final : public BlockMap<M>
 {
@@ -243,17 +244,17 @@ class Orthogonalizer
   using View = DistView<V, M>;
 
  public:
-  /// A matrix, and its parameters by their numbers in the list.
+  /// A matrix, and the numbers of its parameters in the list.
   struct Matrix
   {
     std::string name = {};
     MuonMatrix w = {};
     std::vector<std::size_t> parameters = {};
-    double scale = 1;    // what the orthogonal factor is multiplied by
-    MuonGrid grid = {};  // which the constructor chooses
+    double scale = 1;    // the factor that multiplies the orthogonal factor
+    MuonGrid grid = {};  // is chosen by the constructor
   };
 
-  /// @param mesh  of all parameters; every rank of it makes one
+  /// @param mesh  the mesh of all parameters; every rank of it makes an Orthogonalizer
   Orthogonalizer(const M& mesh, std::vector<Matrix> matrices, MuonWay way,
                  const NewtonSchulzOptions& options)
       : mesh_{mesh},
@@ -282,7 +283,7 @@ class Orthogonalizer
 
   [[nodiscard]] const std::vector<Matrix>& matrices() const { return matrices_; }
 
-  /// The elements that all ranks send in a step.
+  /// The number of elements that all ranks together send in a step.
   [[nodiscard]] std::uint64_t elements(int steps) const
   {
     std::uint64_t all = 0;
@@ -292,12 +293,12 @@ class Orthogonalizer
   }
 
   /// Orthogonalizes the matrices. Every rank of the mesh calls it.
-  /// @param view_of (i)  the view of parameter i of the list
+  /// @param view_of  view_of(i) returns the view of parameter i of the list
   template <class ViewOf>
   void run(const NewtonSchulzOptions& options, ViewOf view_of)
   {
     if (!mesh_.active()) return;
-    // All homes have their matrices before the first one computes, so that they compute at once.
+    // All homes get their matrices before the first one computes, so that they compute at once.
     const auto at_home = [](const Matrix& m) { return m.grid.way == MuonWay::home; };
     for_each_of(at_home,
                 [&](const Matrix& m, Work& work) { fetch(m, work, work.view(), view_of); });
@@ -320,7 +321,7 @@ class Orthogonalizer
     std::shared_ptr<Plan> plan;  // null on ranks that are not on the grid
     Shape shape;
     Buffer memory = Buffer(0);
-    std::vector<std::size_t> first;  // the first column of each part in this rank's cell
+    std::vector<std::size_t> first;  // where the columns of each part begin in this rank's cell
     std::vector<std::shared_ptr<const BlockMap<M>>> cells;
 
     [[nodiscard]] MatrixView<V> view() { return {memory.data(), shape}; }
@@ -333,7 +334,7 @@ class Orthogonalizer
       if (condition(matrices_[i])) f(matrices_[i], work_[i]);
   }
 
-  /// Part i of a matrix on the grid.
+  /// The view of part i of a matrix on the grid.
   [[nodiscard]] View part(const Work& work, MatrixView<V> cell, std::size_t i,
                           const View& like) const
   {
@@ -366,7 +367,7 @@ class Orthogonalizer
     work.plan->orthogonalize(cell, !m.w.is_wide(), options, m.scale);
   }
 
-  /// Chooses the grid of each matrix, once for all that have one shape and lie alike.
+  /// Chooses the grid of each matrix, once for all matrices of the same shape and cut.
   void choose(MuonWay way, const NewtonSchulzOptions& options)
   {
     const auto alike = [](const Matrix& a, const Matrix& b) {
@@ -405,14 +406,14 @@ class Orthogonalizer
     for (std::size_t i = 0; i < homes.size(); ++i) at_home[i]->grid.ranks = {homes[i]};
   }
 
-  /// The plan of a matrix, which those of its size on the same grid share.
+  /// Returns the plan of a matrix. Matrices of the same size on the same grid share one.
   [[nodiscard]] std::shared_ptr<Plan> plan_of(const Matrix& m)
   {
     const MuonGrid& on = m.grid;
     const bool is_on_it =
         std::find(on.ranks.begin(), on.ranks.end(), mesh_.rank()) != on.ranks.end();
     const bool is_one = on.is_one();
-    // All ranks make a grid together; those of one rank are made at once.
+    // All ranks make a grid together; all grids of one rank are made by one call.
     const auto [place, is_new] =
         grids_.try_emplace({is_one ? std::vector<int>{} : on.ranks, on.rows, on.cols});
     auto& grid = place->second;
@@ -432,13 +433,14 @@ class Orthogonalizer
   M mesh_;
   std::vector<Matrix> matrices_;
   std::vector<Work> work_;
-  std::map<GridKey, std::shared_ptr<Grid>> grids_;  // null on ranks that are not on one
+  std::map<GridKey, std::shared_ptr<Grid>> grids_;  // null on ranks that are not on the grid
   std::map<std::tuple<const Grid*, std::size_t, std::size_t>, std::shared_ptr<Plan>> plans_;
 };
 
 }  // namespace detail
 
-/// @throws ArgumentError from the constructor and from `step`, for options out of range
+/// The optimizer Muon; see above. The constructor and `step` throw ArgumentError for options out of
+/// range.
 template <RealScalar T, class M>
 class Muon : public detail::OptimizerBase<T, M, MuonOptions>
 {
@@ -446,7 +448,8 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
   using A = Accumulator<T>;
 
  public:
-  /// An optimizer for these parameters, whose values it updates. Every rank of the mesh makes one.
+  /// Makes an optimizer that updates the values of these parameters. Every rank of the mesh makes
+  /// one.
   explicit Muon(const Parameters<T, M>& parameters, const MuonOptions& options = {})
       : Base{detail::parameters_of(true, parameters, options.groups), options, "muon", false},
         list_{detail::parameters_of(true, parameters, options.groups)},
@@ -460,7 +463,7 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
       orthogonalizer_.emplace(list_.front().value.mesh, matrices(), options.way,
                               options.newton_schulz);
   }
-  /// Does not compile: these are no options.
+  /// Does not compile, because these are not options of the optimizer.
   template <class Other = detail::OptionsOfPyTorch>
   requires(!std::convertible_to<const Other&, MuonOptions>)
       Muon(const Parameters<T, M>& parameters, const Other&)
@@ -471,7 +474,7 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
 
   /// Updates the parameters from their gradients, multiplied by `factor`, such as the factor of
   /// clipping or of a loss scale. Every rank of the mesh calls it.
-  /// @throws ShapeError unless they are the parameters of the constructor
+  /// @throws ShapeError unless the constructor got the same parameters
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     const auto& o = this->options_;
@@ -507,15 +510,16 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
     adamw_.step(list_, factor);
   }
 
-  /// Sets the learning rate of the next steps, and times rate / base those of groups and of AdamW.
-  /// @throws ArgumentError for rates below 0, or not finite
+  /// Sets the learning rate of the next steps, and multiplies the rates of groups and of AdamW by
+  /// rate / base.
+  /// @throws ArgumentError for rates that are negative or not finite
   void set_learning_rate(double rate, double base)
   {
     Base::set_learning_rate(rate, base);
     factor_ = rate / base;
   }
 
-  /// The ways in which matrices are orthogonalized, by name.
+  /// The way in which each matrix is orthogonalized, by its name.
   [[nodiscard]] std::vector<std::pair<std::string, MuonWay>> ways() const
   {
     std::vector<std::pair<std::string, MuonWay>> all;
@@ -524,13 +528,14 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
     return all;
   }
 
-  /// The elements that all ranks of the mesh together send in a step, by the cost formulas.
+  /// The number of elements that all ranks of the mesh together send in a step, by the cost
+  /// formulas.
   [[nodiscard]] std::uint64_t elements_of_step() const
   {
     return orthogonalizer_ ? orthogonalizer_->elements(this->options_.newton_schulz.steps) : 0;
   }
 
-  /// The momentum, `muon.momentum.layers.0.weight` and so on, the masters of weights of 16 bits,
+  /// Lists the momentum, `muon.momentum.layers.0.weight` and so on, the masters of 16-bit weights,
   /// `muon.master.layers.0.weight` and so on, and the state of AdamW, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
@@ -549,7 +554,7 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
     for (ParameterGroup& group : of_adamw.groups) group.muon.reset();
     return of_adamw;
   }
-  /// What the program may have changed, and a schedule.
+  /// Gives AdamW the options that the program or a schedule may have changed.
   void set_adamw_options()
   {
     const AdamOptions& from = this->options_.adamw;
@@ -572,7 +577,7 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
       list_[i].frozen = is_frozen_[i] || is_muon_[i] != muon;
   }
 
-  /// The matrices of the list; its parameters count that are not frozen.
+  /// Returns the matrices of the list. Only parameters that are not frozen count.
   [[nodiscard]] std::vector<Matrix> matrices() const
   {
     std::vector<Matrix> all;
@@ -599,13 +604,13 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
     return all;
   }
 
-  Parameters<T, M> list_;  // Muon's, or AdamW's
+  Parameters<T, M> list_;  // all parameters; those of the other optimizer are marked as frozen
   std::vector<bool> is_muon_;
   std::vector<bool> is_frozen_;
   detail::Moments<T, M> momentum_;
-  detail::Moments<T, M> update_;  // u, and what becomes of it
+  detail::Moments<T, M> update_;  // u, and then the orthogonalized u
   AdamW<T, M> adamw_;
-  double factor_ = 1;  // of a schedule
+  double factor_ = 1;  // the schedule's factor
   std::optional<detail::Orthogonalizer<A, M>> orthogonalizer_;
 };
 

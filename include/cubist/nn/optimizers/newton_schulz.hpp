@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Orthogonalizes a matrix by Newton-Schulz, on a grid of ranks: its singular values become about 1.
+// Orthogonalizes a matrix by Newton-Schulz on a grid of ranks: its singular values become about 1.
 //
 //   X (n, k) rows [row] cols [col]    A, B (n, n) rows [row] cols []    (scheme/gram_grid.hpp)
 //
 //   X <- X / max(|X|, epsilon)
 //   in each step: A = X X^T, B = b A + c A^2, X <- a X + B X
 //
-// The first two products are those of a matrix with its transpose, and cost half (DistGram). No
-// rank computes what another one computes; with one rank nothing is sent.
+// The first two products multiply a matrix by its transpose, which costs half (DistGram). No rank
+// computes what another one computes. A single rank sends nothing.
 //
-// Words: GramGrid::elements_of_iteration for each step, and an all_reduce of one number.
+// Elements sent: GramGrid::elements_of_iteration for each step, and an all_reduce of one number.
 // Source: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024.
 
 #include <array>
@@ -36,10 +36,10 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The iteration of Newton-Schulz.
+/// Options of the Newton-Schulz iteration.
 struct NewtonSchulzOptions
 {
-  int steps = 5;                                                ///< iterations
+  int steps = 5;                                                ///< the number of iterations
   std::array<double, 3> coefficients{3.4445, -4.7750, 2.0315};  ///< a, b and c
   double epsilon = 1e-7;  ///< the least number by which the matrix is divided
 };
@@ -67,8 +67,8 @@ class NewtonSchulz
   }
 
   /// Replaces a matrix by `scale` times its orthogonal factor. Every rank of the grid calls it.
-  /// @param block  this rank's of X, or of X^T
-  /// @param is_transposed  whether it is of X^T
+  /// @param block  this rank's block of X, or of X^T
+  /// @param is_transposed  whether it is a block of X^T
   void orthogonalize(MatrixView<V> block, bool is_transposed, const NewtonSchulzOptions& options,
                      double scale)
   {
@@ -99,7 +99,7 @@ class NewtonSchulz
   {
     double norm = this->norm();
     if constexpr (std::same_as<V, double>)
-      if (is_infinite(norm))  // squares may exceed the range of double where elements do not
+      if (is_infinite(norm))  // squares may exceed the range of double though no element does
       {
         multiply(0x1p-600);
         norm = this->norm();

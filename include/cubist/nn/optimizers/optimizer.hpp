@@ -7,10 +7,10 @@
 //
 //   Sgd     v = momentum v + g;  w -= rate v
 //   Adam    m, v: running means of g and g^2;  w -= rate m' / (sqrt(v') + epsilon)
-//   AdamW   Adam, and w -= rate decay w, apart from the means
+//   AdamW   Adam, plus w -= rate decay w, which does not enter the means
 //
-// Groups of parameters may have a rate and a decay of their own (parameter_groups.hpp). AdamW does
-// not decay the biases and norms of a transformer, unless its options say so.
+// Groups of parameters may have their own rate and decay (parameter_groups.hpp). AdamW does not
+// decay the biases and norms of a transformer, unless its options say so.
 //
 // Source: Kingma, Ba, "Adam", arXiv 1412.6980; Loshchilov, Hutter, "Decoupled Weight Decay
 // Regularization", arXiv 1711.05101.
@@ -49,7 +49,7 @@ inline void check_option(const char* name, double value,
                          ", for which the update is not defined; use one in [0, ", end, ")");
 }
 
-/// The names of PyTorch's options, so that {.lr = 1e-3} is an error in words.
+/// PyTorch's names of options, so that {.lr = 1e-3} gives a compile error that says what to write.
 struct OptionsOfPyTorch
 {
   double lr = 0;
@@ -59,19 +59,19 @@ struct OptionsOfPyTorch
   double weight_decay = 0;
 };
 
-/// Stops the compiler.
+/// Stops the compiler unless the optimizer takes these options.
 template <class Given, class Options>
 constexpr void require_options()
 {
   static_assert(
       std::convertible_to<const Given&, Options>,
-      "these are no options of the optimizer, so its learning rate is unknown; name them "
+      "these are not options of the optimizer, so its learning rate is unknown; name them "
       "in braces, {.learning_rate = 1e-3}: cubist has learning_rate where PyTorch has lr, "
       "beta1 and beta2 for betas, and epsilon for eps");
 }
 
-/// @throws ArgumentError for a rate or a decay that no update has
-/// @param of_muon  whether the groups are those of Muon
+/// @throws ArgumentError for a rate or a decay that no update can have
+/// @param of_muon  whether the groups are Muon's
 inline void check_groups(const std::vector<ParameterGroup>& groups, bool of_muon = false)
 {
   for (const ParameterGroup& group : groups)
@@ -84,18 +84,19 @@ inline void check_groups(const std::vector<ParameterGroup>& groups, bool of_muon
   }
 }
 
-/// The learning rates of an optimizer's groups. A group's rate is its base, which a schedule
-/// multiplies by the factor by which the optimizer's rate differs from its base.
+/// The learning rates of an optimizer's groups. A group's rate is a base. A schedule multiplies it
+/// by the same factor as the base of the optimizer's rate.
 class GroupRates
 {
  public:
-  /// @param rate the optimizer's
+  /// @param rate the optimizer's rate
   explicit GroupRates(double rate)
       : rate_{rate}
   {
   }
 
-  /// @throws ArgumentError for rates below 0, or not finite
+  /// Sets the optimizer's rate and its base.
+  /// @throws ArgumentError for rates that are negative or not finite
   void set(double rate, double base)
   {
     check_option("a learning rate", rate);
@@ -104,6 +105,7 @@ class GroupRates
     factor_ = rate / base;
   }
 
+  /// Returns the rate of a group.
   /// @param group null for parameters in no group
   /// @param now the rate in the optimizer's options
   /// @throws ArgumentError for a group with a rate, if the factor for it is unknown
@@ -112,12 +114,11 @@ class GroupRates
     if (group == nullptr || !group->learning_rate) return now;
     require<ArgumentError>(
         now == rate_, "got a learning rate of ", now, " in the options of an optimizer whose rate ",
-        "was ", rate_, " and that has a group with its own, so it is unknown by which factor the ",
-        "group's changes; call set_learning_rate(rate, base), or set_next(optimizer) of a "
-        "LearningRate");
+        "was ", rate_, " and which has a group with its own, so the factor for the group's rate ",
+        "is unknown; call set_learning_rate(rate, base), or set_next(optimizer) of a LearningRate");
     require<ArgumentError>(is_finite(factor_), "got a learning rate of ", rate_,
                            " whose base is too small, so the rates of groups would not be finite; "
-                           "give the rate to which theirs belong as its base");
+                           "give the rate that theirs are relative to as its base");
     return *group->learning_rate * factor_;
   }
 
@@ -126,7 +127,7 @@ class GroupRates
   double factor_ = 1;
 };
 
-/// What optimizers have in common: options, the weights that they update, and their rates.
+/// The base of all optimizers: their options, the weights that they update, and their rates.
 /// @tparam O  the options
 template <RealScalar T, class M, class O>
 class OptimizerBase
@@ -137,9 +138,9 @@ class OptimizerBase
   using Options = O;
 
   [[nodiscard]] Options& options() { return options_; }
-  /// Sets the learning rate of the next steps. Groups with a rate take it times rate / base, so
-  /// that the base is the rate to which theirs belong.
-  /// @throws ArgumentError for rates below 0, or not finite
+  /// Sets the learning rate of the next steps. The rates of groups are relative to `base`: each is
+  /// multiplied by rate / base.
+  /// @throws ArgumentError for rates that are negative or not finite
   void set_learning_rate(double rate, double base)
   {
     rates_.set(rate, base);
@@ -147,8 +148,8 @@ class OptimizerBase
   }
 
  protected:
-  /// @param name  of the masters in a checkpoint
-  /// @param separate  whether parameters that decay are apart from those that do not
+  /// @param name  the prefix of the masters' names in a checkpoint
+  /// @param separate  whether parameters that decay and those that do not are in different sets
   OptimizerBase(const Parameters<T, M>& parameters, const Options& options, const std::string& name,
                 bool separate)
       : options_{options},
@@ -188,8 +189,8 @@ struct SgdUpdate
   }
 };
 
-/// `rate` and `correction` include the corrections of the means' bias. The shares of a new gradient
-/// are 1 - beta, rounded once: in float, 1 - 0.999F differs from 0.001F by 5e-5 of it.
+/// `rate` and `correction` correct the bias of the means. The shares of a new gradient are 1 -
+/// beta, rounded once: in float, 1 - 0.999F is less than 0.001F by 1.3e-5 of it.
 template <class T>
 struct AdamUpdate
 {
@@ -214,7 +215,7 @@ struct SgdOptions
 {
   double learning_rate = 0.1;
   double momentum = 0;  ///< the part of the last update that is repeated
-  /// Parameters with a learning rate of their own; Sgd has no weight decay.
+  /// Parameters with their own learning rate; Sgd has no weight decay.
   std::vector<ParameterGroup> groups = {};
 
   /// @throws ArgumentError for a value out of its range
@@ -231,18 +232,19 @@ struct SgdOptions
   }
 };
 
-/// @throws ArgumentError from the constructor and from `step`, for options out of range
+/// Gradient descent with momentum. The constructor and `step` throw ArgumentError for options out
+/// of range.
 template <RealScalar T, class M>
 class Sgd : public detail::OptimizerBase<T, M, SgdOptions>
 {
  public:
-  /// An optimizer for these parameters, whose values it updates.
+  /// Makes an optimizer that updates the values of these parameters.
   explicit Sgd(const Parameters<T, M>& parameters, const SgdOptions& options = {})
       : Base{parameters, options, "sgd", false},
         velocity_{parameters, "sgd.velocity"}
   {
   }
-  /// Does not compile: these are no options.
+  /// Does not compile, because these are not options of the optimizer.
   template <class Other = detail::OptionsOfPyTorch>
   requires(!std::convertible_to<const Other&, SgdOptions>)
       Sgd(const Parameters<T, M>& parameters, const Other&)
@@ -253,7 +255,7 @@ class Sgd : public detail::OptimizerBase<T, M, SgdOptions>
 
   /// Updates the parameters from their gradients, multiplied by `factor`, such as the factor of
   /// clipping or of a loss scale.
-  /// @throws ShapeError unless they are the parameters of the constructor
+  /// @throws ShapeError unless the constructor got the same parameters
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     const detail::MakeUpdate<Update> make_update = [this, factor](std::size_t set) {
@@ -262,8 +264,8 @@ class Sgd : public detail::OptimizerBase<T, M, SgdOptions>
     detail::update_weights(this->weights_, parameters, make_update, velocity_);
   }
 
-  /// The velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of weights of 16
-  /// bits, `sgd.master.layers.0.weight` and so on, but not the options.
+  /// Lists the velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of 16-bit
+  /// weights, `sgd.master.layers.0.weight` and so on, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     detail::append_moments_to_state(velocity_, state, prefix);
@@ -294,11 +296,11 @@ struct AdamOptions
   double epsilon = 1e-8;
   /// Only AdamW decays weights.
   double weight_decay = 0.01;
-  /// Whether the biases and norms of a transformer decay, too: PyTorch's AdamW decays all that it
-  /// is given, and most recipes give it these apart, with a decay of 0. It is read when the
-  /// optimizer is made.
+  /// Whether the biases and norms of a transformer decay, too. PyTorch's AdamW decays all that it
+  /// is given, and most recipes put these in a group with a decay of 0. The optimizer reads this
+  /// option when it is made.
   bool decay_biases_and_norms = false;
-  /// Parameters with a learning rate or a weight decay of their own.
+  /// Parameters with their own learning rate or weight decay.
   std::vector<ParameterGroup> groups = {};
 
   /// @throws ArgumentError for a value out of its range
@@ -313,17 +315,17 @@ struct AdamOptions
   }
 };
 
-/// @throws ArgumentError from the constructor and from `step`, for options out of range
+/// Adam. The constructor and `step` throw ArgumentError for options out of range.
 template <RealScalar T, class M>
 class Adam : public detail::OptimizerBase<T, M, AdamOptions>
 {
  public:
-  /// An optimizer for these parameters, whose values it updates.
+  /// Makes an optimizer that updates the values of these parameters.
   explicit Adam(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam{parameters, options, false}
   {
   }
-  /// Does not compile: these are no options.
+  /// Does not compile, because these are not options of the optimizer.
   template <class Other = detail::OptionsOfPyTorch>
   requires(!std::convertible_to<const Other&, AdamOptions>)
       Adam(const Parameters<T, M>& parameters, const Other&)
@@ -334,7 +336,7 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
 
   /// Updates the parameters from their gradients, multiplied by `factor`, such as the factor of
   /// clipping or of a loss scale.
-  /// @throws ShapeError unless they are the parameters of the constructor
+  /// @throws ShapeError unless the constructor got the same parameters
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
     const detail::MakeUpdate<Update> make_update = [this, factor](std::size_t set) {
@@ -343,7 +345,7 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
     detail::update_weights(this->weights_, parameters, make_update, mean_, square_);
   }
 
-  /// The means, `adam.mean.layers.0.weight` and so on, the masters of weights of 16 bits,
+  /// Lists the means, `adam.mean.layers.0.weight` and so on, the masters of 16-bit weights,
   /// `adam.master.layers.0.weight` and so on, and the number of steps, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
@@ -354,7 +356,7 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
   }
 
  protected:
-  /// @param decays  whether weight decay is in the update, not in the gradient
+  /// @param decays  whether weights decay, in the update and not through the gradient
   Adam(const Parameters<T, M>& parameters, const AdamOptions& options, bool decays)
       : Base{parameters, options, "adam", decays && !options.decay_biases_and_norms},
         decays_{decays},
@@ -367,7 +369,7 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
   using Base = detail::OptimizerBase<T, M, AdamOptions>;
   using Update = detail::AdamUpdate<Accumulator<T>>;
 
-  /// The update of the next step for a set of parameters, of which the first begins the step.
+  /// Returns the next step's update for a set of parameters. Set 0 begins the step.
   [[nodiscard]] Update next_update(double factor, std::size_t set)
   {
     const auto& o = this->options_;
@@ -396,17 +398,17 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
   detail::Moments<T, M> square_;
 };
 
-/// Adam whose weight decay is not in the gradient, but in the update.
+/// Adam with weight decay that is in the update, not in the gradient.
 template <RealScalar T, class M>
 class AdamW : public Adam<T, M>
 {
  public:
-  /// An optimizer for these parameters, whose values it updates.
+  /// Makes an optimizer that updates the values of these parameters.
   explicit AdamW(const Parameters<T, M>& parameters, const AdamOptions& options = {})
       : Adam<T, M>{parameters, options, true}
   {
   }
-  /// Does not compile: these are no options.
+  /// Does not compile, because these are not options of the optimizer.
   template <class Other = detail::OptionsOfPyTorch>
   requires(!std::convertible_to<const Other&, AdamOptions>)
       AdamW(const Parameters<T, M>& parameters, const Other&)
@@ -416,7 +418,7 @@ class AdamW : public Adam<T, M>
   }
 };
 
-/// The instances of the compiled library (cubist/core/instances.hpp).
+/// Lists the instances in the compiled library (cubist/core/instances.hpp).
 #define CUBIST_OPTIMIZER_INSTANCES(prefix, M, T)                                                   \
   prefix void detail::update_weights<T, M, detail::SgdUpdate<T>, detail::Moments<T, M>>(           \
       detail::Weights<T, M>&, const Parameters<T, M>&,                                             \

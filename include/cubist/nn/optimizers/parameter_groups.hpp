@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Groups of parameters that an optimizer updates with a learning rate and a weight decay of their
-// own, like PyTorch's parameter groups. A group lists its parameters by name:
+// Groups of parameters that an optimizer updates with their own learning rate and weight decay,
+// like PyTorch's parameter groups. A group lists its parameters by name:
 //
 //   AdamW optimizer{model.parameters(),
 //                   {.learning_rate = 1e-4,
@@ -10,8 +10,8 @@
 //                               {.names = {"embedding.weight"}, .weight_decay = 0}}}};
 //
 // A * stands for any characters. A parameter is in the first group that has its name, or in none.
-// A group may have frozen parameters only, but a group that changes nothing whatever is frozen is
-// an error.
+// All parameters of a group may be frozen, but a group that would change nothing even if none were
+// is an error.
 
 #include <cstddef>
 #include <optional>
@@ -29,26 +29,26 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Some parameters, and how they are updated.
+/// Some parameters, and how an optimizer updates them.
 struct ParameterGroup
 {
-  /// The names of its parameters, with * for any characters.
+  /// The names of the group's parameters, with * for any characters.
   std::vector<std::string> names = {};
-  /// Their learning rate; by default the optimizer's. As in PyTorch it is a base, which a schedule
-  /// multiplies by the factor by which it multiplies its own rate.
+  /// Their learning rate; by default the optimizer's. As in PyTorch, it is a base, which a schedule
+  /// multiplies by the same factor as its own rate.
   std::optional<double> learning_rate = {};
   /// Their weight decay; by default the optimizer's, or 0 for the biases and norms of a
   /// transformer.
   std::optional<double> weight_decay = {};
-  /// For Muon alone: whether it orthogonalizes their momentum, or leaves them to its AdamW; by
-  /// default the matrices of layers are Muon's.
+  /// For Muon only: whether it orthogonalizes their momentum, or leaves them to its AdamW; by
+  /// default it takes the matrices of layers.
   std::optional<bool> muon = {};
 };
 
 namespace detail
 {
 
-/// What decides how an optimizer updates a parameter.
+/// The properties of a parameter that decide how an optimizer updates it.
 struct GroupedParameter
 {
   std::string_view name;
@@ -56,13 +56,13 @@ struct GroupedParameter
   bool frozen = false;
 };
 
-/// Which parameters an optimizer updates in the same way. Set 0 has those that are in no group and
-/// decay; it may be empty.
+/// Sets of parameters that an optimizer updates in the same way. Set 0 has those that are in no
+/// group and decay; it may be empty.
 class ParameterSets
 {
  public:
-  /// @param separate whether parameters that decay are apart from those that do not
-  /// @throws ArgumentError for names of no parameter, and for a group that can have none
+  /// @param separate whether parameters that decay and those that do not are in different sets
+  /// @throws ArgumentError for a name that matches no parameter, and for a group that gets none
   ParameterSets(std::span<const GroupedParameter> parameters,
                 const std::vector<ParameterGroup>& groups, bool separate)
       : groups_{groups.size()},
@@ -75,8 +75,8 @@ class ParameterSets
   /// The set of the i-th parameter that is not frozen.
   [[nodiscard]] std::size_t set_of(std::size_t i) const { return set_of_[i]; }
 
-  /// The group of a set, or null for the parameters that are in none.
-  /// @param groups those of the constructor, whose rates may have changed
+  /// The group of a set, or null for parameters in no group.
+  /// @param groups the constructor's groups, whose rates may have changed
   /// @throws ArgumentError for another number of groups
   [[nodiscard]] const ParameterGroup* group(std::size_t set,
                                             const std::vector<ParameterGroup>& groups) const
@@ -87,7 +87,7 @@ class ParameterSets
         ", so it is unknown which group a parameter is in; make a new optimizer");
     return sets_[set].group ? &groups[*sets_[set].group] : nullptr;
   }
-  /// Whether the optimizer's weight decay applies where the group has none of its own.
+  /// Whether the optimizer's weight decay applies to a set whose group has none.
   [[nodiscard]] bool decays(std::size_t set) const { return sets_[set].decays; }
 
  private:
@@ -107,6 +107,7 @@ class ParameterSets
   std::vector<std::size_t> set_of_;
 };
 
+/// Sorts parameters into sets.
 /// @throws what the constructor of ParameterSets throws
 template <class T, class M>
 ParameterSets sets_of(const Parameters<T, M>& parameters, const std::vector<ParameterGroup>& groups,
@@ -120,7 +121,7 @@ ParameterSets sets_of(const Parameters<T, M>& parameters, const std::vector<Para
 
 }  // namespace detail
 
-/// The instances of the compiled library (cubist/core/instances.hpp).
+/// Lists the instances in the compiled library (cubist/core/instances.hpp).
 #define CUBIST_GROUPS_INSTANCES(prefix, M, T)                                                      \
   prefix detail::ParameterSets detail::sets_of<T, M>(const Parameters<T, M>&,                      \
                                                      const std::vector<ParameterGroup>&, bool);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of parameter_groups.hpp that the compiled library has.
+// The functions of parameter_groups.hpp that are in the compiled library.
 
 #include "cubist/nn/optimizers/parameter_groups.hpp"
 
@@ -21,10 +21,10 @@ CUBIST_INLINE void ParameterSets::sort(std::span<const GroupedParameter> paramet
       bool found = false;
       for (const auto& p : parameters) found = found || matches_name(pattern, p.name);
       require<ArgumentError>(
-          found, "got \"", pattern, "\" among the names of a group of parameters, which ",
+          found, "got \"", pattern, "\" among the names of a group of parameters, but ",
           parameters.empty()
-              ? "has none to choose from"
-              : "none of them has: the first one is " + std::string{parameters.front().name},
+              ? "there are no parameters"
+              : "none matches it: the first one is " + std::string{parameters.front().name},
           ", so the group would change nothing; use names of parameters(), with * for any "
           "characters");
     }
