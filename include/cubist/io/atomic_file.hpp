@@ -2,8 +2,8 @@
 #pragma once
 
 // A file that the ranks of a mesh write together. It has a temporary name, ending in ".part", until
-// all of it is on the disk. So a reader finds a complete file, the previous one, or none, whenever
-// the job is killed.
+// all of it is on the disk. So a reader finds the complete file, the previous one, or none,
+// whenever the job is killed.
 
 #include <cstdint>
 #include <filesystem>
@@ -33,7 +33,7 @@ class AtomicFile
 {
  public:
   /// Creates a file of `bytes` bytes that starts with `header`. Every rank of the mesh calls it.
-  /// @throws DataError where the system refuses
+  /// @throws DataError if the system refuses
   AtomicFile(M mesh, std::filesystem::path path, std::string_view header, std::uint64_t bytes)
       : mesh_{std::move(mesh)},
         path_{std::move(path)},
@@ -59,14 +59,14 @@ class AtomicFile
   /// The file, under its temporary name.
   [[nodiscard]] File& file() { return *file_; }
 
-  /// Rank 0 overwrites the first bytes.
+  /// Overwrites the first bytes of the file on rank 0; does nothing on other ranks.
   void write_header(std::string_view header)
   {
     if (is_root()) file_->write(0, std::as_bytes(std::span{header}));
   }
 
   /// Renames the file to its final name. Every rank of the mesh calls it after its last write.
-  /// @throws DataError where the system refuses
+  /// @throws DataError if the system refuses
   void publish()
   {
     file_->sync();

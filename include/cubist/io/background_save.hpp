@@ -7,15 +7,15 @@
 //
 // The thread of a rank
 //   1. writes the rank's part, and syncs it;
-//   2. unless it is rank 0, writes its mark, and syncs that: the part's terms of the fingerprints,
-//      and a seal that depends on them and on the number of the save.
+//   2. unless it is rank 0, writes its mark, and syncs it. A mark is the part's terms of the
+//      fingerprints, and a seal that depends on them and on the number of the save.
 // Rank 0's thread then
 //   3. waits for the marks of all ranks;
 //   4. writes the header with the sums of all terms, syncs, and renames the file.
 //
-// So a file with its final name has been synced by every rank that wrote to it, as one of
-// AtomicFile has. A rank whose thread fails writes no mark. The ranks tell each other of errors by
-// a collective call of the program (checkpoints.hpp), never from their threads.
+// So every rank that wrote to a file has synced it before it gets its final name, as with
+// AtomicFile. A rank whose thread fails writes no mark. Ranks tell each other about errors in a
+// collective call of the program (checkpoints.hpp), never from their threads.
 // docs/decisions/0052-saving-beside-the-training.md has the reasons.
 
 #include <chrono>
@@ -45,7 +45,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Memory of a rank that is kept from one save to the next.
+/// A rank's memory for the copy, which is kept from one save to the next.
 class KeptCopy
 {
  public:
@@ -54,7 +54,7 @@ class KeptCopy
   KeptCopy& operator=(const KeptCopy&) = delete;
   ~KeptCopy() { release(); }
 
-  /// Memory for this many bytes; what it holds is lost.
+  /// Returns memory for this many bytes. The earlier contents are lost.
   [[nodiscard]] std::byte* get(std::size_t bytes)
   {
     if (bytes <= bytes_) return data_;
@@ -77,7 +77,7 @@ class KeptCopy
   std::size_t bytes_ = 0;
 };
 
-/// What one rank knows of a file that is saved in the background.
+/// What one rank knows about a file that is saved in the background.
 struct BackgroundFile
 {
   /// Writes a matrix, and returns its term of the fingerprint.
@@ -85,17 +85,17 @@ struct BackgroundFile
 
   std::filesystem::path path;  ///< the final name
   SafetensorsHeader header;    ///< without fingerprints
-  std::uint64_t bytes = 0;     ///< of the complete file
-  std::uint64_t number = 0;    ///< of the save: all ranks have the same, and other saves others
+  std::uint64_t bytes = 0;     ///< the size of the complete file
+  std::uint64_t number = 0;    ///< identifies the save; the same on all ranks
   int rank = 0;
   int ranks = 1;
-  /// For each matrix of the header; empty where another rank writes it.
+  /// Writes each matrix of the header; empty for a matrix that another rank writes.
   std::vector<Write> writes = {};
-  /// Rank 0's thread calls it when the file has its name.
+  /// What rank 0's thread calls when the file has its name.
   std::function<void()> published = {};
 };
 
-/// One rank's save in the background, at most one at a time. Calls are those of the rank's thread.
+/// One rank's save in the background, at most one at a time. Only the rank's thread may call it.
 class BackgroundSave
 {
  public:
@@ -107,38 +107,39 @@ class BackgroundSave
   }
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
-  /// Finishes the save that is in flight, and prints its error. A rank that has failed is not
-  /// waited for.
+  /// Finishes the save that is in flight, and prints its error. Does not wait for a rank that has
+  /// failed.
   ~BackgroundSave();
 
   /// The memory that saves copy the state to.
   [[nodiscard]] KeptCopy& copy() { return copy_; }
 
-  /// Keeps other runs from saving to a folder, which exists, as long as this object exists.
+  /// Keeps other runs from saving to a folder as long as this object exists.
+  /// @pre the folder exists
   /// @throws DataError if another run saves to it
   void lock(const std::filesystem::path& folder) { lock_ = FolderLock::of(folder); }
 
-  /// Rank 0 creates the file under its temporary name, and that of the marks, before any rank
-  /// starts its thread.
-  /// @throws DataError where the system refuses
+  /// Creates the file under its temporary name, and the file of marks. Rank 0 calls it before any
+  /// rank starts its thread.
+  /// @throws DataError if the system refuses
   void create(BackgroundFile file);
   /// Starts the thread.
-  /// @param writes_first  whether to write this rank's part before it returns, and only sync it in
-  /// the thread
+  /// @param writes_first  whether this call writes the rank's part before it returns, so that the
+  /// thread only syncs it
   /// @pre !is_in_flight()
   void start(BackgroundFile file, bool writes_first);
 
-  /// When the disk has written the last save, for an engine that WritesInTime; such saves have no
+  /// When the disk has written the last save, on an engine that WritesInTime. Such saves have no
   /// thread.
   double simulated_end = 0;
 
-  /// Whether a save was started, and its end is not known: the same on all ranks.
+  /// Whether a save was started and not yet finished; the same on all ranks.
   [[nodiscard]] bool is_in_flight() const { return thread_.joinable(); }
   /// What this rank's thread does.
   enum class Phase
   {
     done,
-    writes,  ///< or waits for other ranks
+    writes,  ///< writes, or waits for other ranks
     failed
   };
   [[nodiscard]] Phase phase() const;
@@ -154,17 +155,17 @@ class BackgroundSave
   void run(const std::stop_token& stop, bool writes_first);
   void write_part();
   void write_mark() const;
-  /// Whether the mark of a rank is in the file; then adds its terms to `sums`.
+  /// Adds the terms of a rank's mark to `sums`, if the mark is in the file. Returns whether it is.
   [[nodiscard]] bool read_mark(int rank, std::vector<std::uint64_t>& sums) const;
   void publish(const std::stop_token& stop);
-  /// Whether the file is under its temporary name no more.
+  /// Whether the file no longer has its temporary name.
   [[nodiscard]] bool is_renamed() const { return !file_ || !file_->has_its_name(); }
   /// Calls f(), and keeps the text of its error.
   template <class F>
   void keep_error(F f);
 
   [[nodiscard]] std::string marks() const { return part_of(plan_.path).string() + ".marks"; }
-  /// Where the mark of a rank begins in that file.
+  /// Where the mark of a rank begins in the file of marks.
   [[nodiscard]] std::uint64_t mark_begin(int rank) const;
 
   std::chrono::milliseconds patience_;
@@ -177,8 +178,8 @@ class BackgroundSave
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::string error_;      // under the mutex, as those below
-  bool has_part_ = false;  // on the disk, or failed
+  std::string error_;      // the mutex guards it and the next two
+  bool has_part_ = false;  // this rank's part is on the disk, or has failed
   bool is_done_ = false;
   std::jthread thread_;  // ends before the other members
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of background_save.hpp that the compiled library has.
+// The functions of background_save.hpp that are in the compiled library.
 
 #include <algorithm>
 #include <cstdio>
@@ -18,10 +18,10 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Marks are apart, because hosts that share a file system may write whole pages.
+/// Each mark begins a page, because hosts that share a file system may write whole pages.
 inline constexpr std::uint64_t mark_page = 4096;
 
-/// What the last word of a mark must be.
+/// Returns what the last word of a mark must be.
 [[nodiscard]] inline std::uint64_t seal_of(std::span<const std::uint64_t> sums,
                                            std::uint64_t number)
 {
@@ -63,7 +63,7 @@ CUBIST_INLINE void BackgroundSave::create(BackgroundFile file)
   plan_ = std::move(file);
   file_ = std::make_unique<File>(part_of(plan_.path).string(), File::Mode::create);
   file_->resize(plan_.bytes);
-  // It is complete from the start: a reader finds zeros, which are no mark.
+  // The file of marks has its full size from the start: a reader finds zeros, which are no mark.
   if (plan_.ranks > 1) File{marks(), File::Mode::create}.resize(mark_begin(plan_.ranks));
 }
 
@@ -106,7 +106,7 @@ CUBIST_INLINE BackgroundSave::~BackgroundSave()
   std::string error = wait_for_part();
   const auto limit = Clock::now() + (Clock::now() - began_) + patience_;
   std::unique_lock lock{mutex_};
-  // Other ranks wait for the rename, too: the program may end with this one.
+  // Other ranks wait for the rename, too, because the program may end when this rank does.
   while (error_.empty() && Clock::now() < limit && !(is_done_ && is_renamed()))
     changed_.wait_for(lock, std::chrono::milliseconds{10});
   lock.unlock();
@@ -139,7 +139,7 @@ CUBIST_INLINE void BackgroundSave::write_mark() const
 CUBIST_INLINE bool BackgroundSave::read_mark(int rank, std::vector<std::uint64_t>& sums) const
 {
   std::vector<std::uint64_t> mark(sums.size() + 1);
-  // A file that is opened anew shows what other hosts have synced.
+  // Only a file that is opened anew shows what other hosts have synced.
   const File file{marks(), File::Mode::read};
   file.read(mark_begin(rank), std::as_writable_bytes(std::span{mark}));
   const auto terms = std::span<const std::uint64_t>{mark}.first(sums.size());
@@ -180,8 +180,8 @@ CUBIST_INLINE void BackgroundSave::publish(const std::stop_token& stop)
 
 CUBIST_INLINE void BackgroundSave::run(const std::stop_token& stop, bool writes_first)
 {
-  // The thread takes cores that are free. On Linux the niceness is that of a thread, not of the
-  // process; the system limits it to 19.
+  // The thread takes only cores that are free. On Linux, each thread has its own niceness; the
+  // system limits it to 19.
   const auto thread = static_cast<id_t>(::gettid());
   (void)::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + 10);
   const auto is_well = [this] {

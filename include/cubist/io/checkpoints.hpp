@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The checkpoints of a training run: a folder of safetensors files, one for each saved step,
-// `step-000000000050.safetensors`. They do not depend on scheme or mesh, so a run may continue on
-// another one. Files are written atomically (atomic_file.hpp): a job may be killed at any time.
+// Saves and loads the checkpoints of a training run: a folder of safetensors files, one for each
+// saved step, such as `step-000000000050.safetensors`. They do not depend on scheme or mesh, so a
+// run may continue on another one. Files are written atomically (atomic_file.hpp): a job may be
+// killed at any time.
 //
 //   Checkpoints checkpoints{mesh, "run1", {.keep = 3}};
 //   const auto state = state_of(mlp, adam);
@@ -18,8 +19,8 @@
 // program goes on (background_save.hpp). The next call on the same checkpoints, and their
 // destructor, finish what is in flight.
 //
-// Words: those of safetensors.hpp; `save_in_background` all-reduces 2 numbers, and `wait` 2 twice
-// if a save is in flight.
+// Elements that one rank sends: those of safetensors.hpp. `save_in_background` also all-reduces 2
+// numbers, and `wait` 2 numbers twice if a save is in flight.
 
 #include <algorithm>
 #include <cstddef>
@@ -59,17 +60,17 @@ namespace cubist::CUBIST_ABI
 /// What a save in the background does while an earlier one is in flight.
 enum class SaveInFlight : bool
 {
-  wait,  ///< it waits until the earlier one is on the disk
-  skip   ///< it saves nothing, and says so
+  wait,  ///< waits until the earlier one is on the disk
+  skip   ///< saves nothing, and returns false
 };
 
 /// The options of checkpoints.
 struct CheckpointOptions
 {
-  /// The number of checkpoints that are kept; the oldest are removed first. 0 keeps all.
+  /// How many checkpoints are kept; the oldest are removed first. 0 keeps all.
   std::size_t keep = 0;
-  /// The copies of a rank's part of the state that `save_in_background` may keep, 0 or 1. With 0 it
-  /// needs no memory for them: it writes the state itself before it returns, matrix by matrix, and
+  /// How many copies of a rank's part of the state `save_in_background` may keep, 0 or 1. With 0,
+  /// it needs no memory for a copy: it writes the state before it returns, matrix by matrix, and
   /// only waits for the disk in the background.
   std::size_t copies = 1;
   /// What `save_in_background` does while an earlier save is in flight.
@@ -79,30 +80,30 @@ struct CheckpointOptions
 namespace detail
 {
 
-/// The file of the checkpoint of a step.
+/// The file of a step's checkpoint.
 [[nodiscard]] std::filesystem::path checkpoint_file(const std::filesystem::path& folder,
                                                     std::uint64_t step);
 /// The steps that have checkpoints in a folder.
 /// @throws DataError for a folder that cannot be listed
 [[nodiscard]] std::set<std::uint64_t> checkpoint_steps(const std::filesystem::path& folder);
-/// Removes the oldest checkpoints beyond `keep`; 0 keeps all. It keeps checkpoints that are newer
-/// than `just_saved`, as after a run that went back to an older step.
+/// Removes the oldest checkpoints beyond `keep`; 0 keeps all. Keeps checkpoints that are newer than
+/// `just_saved`, which exist if a run went back to an older step.
 void remove_oldest_checkpoints(const std::filesystem::path& folder, std::size_t keep,
                                std::uint64_t just_saved);
-/// What a checkpoint has in addition to its matrices.
-/// @throws ArgumentError for two numbers of one name
+/// Returns what a checkpoint has besides its matrices.
+/// @throws ArgumentError for two numbers of the same name
 [[nodiscard]] Metadata checkpoint_metadata(std::uint64_t step,
                                            const std::vector<NamedNumber>& numbers);
-/// The saved value of a number of the state.
-/// @throws DataError for one that is missing, damaged or of another configuration
+/// Returns the saved value of a number of the state.
+/// @throws DataError for a number that is missing, damaged or of another configuration
 [[nodiscard]] std::uint64_t saved_number(const SafetensorsFile& saved, const NamedNumber& wanted);
-/// A load must not silently drop or convert a saved tensor.
+/// Checks that a load drops and converts no saved tensor.
 /// @param wanted the types of the state's matrices, by name
-/// @throws DataError for a tensor that the state does not have
+/// @throws DataError for a tensor that the state does not have, or has in another type
 void check_saved_tensors(const SafetensorsFile& saved,
                          const std::map<std::string, ElementType>& wanted);
 
-/// Which rank, if any, throws its error on all ranks.
+/// Finds the first rank with an error, if any, and throws that error on all ranks.
 template <class M>
 class FirstFailure
 {
@@ -125,14 +126,14 @@ class FirstFailure
 
   /// Whether any rank has an error.
   [[nodiscard]] bool exists() const { return exists_; }
-  /// The largest number of all ranks.
+  /// The largest number that a rank gave.
   [[nodiscard]] std::uint64_t largest() const { return largest_; }
-  /// Every rank of the mesh calls it.
-  /// @throws DataError, the lowest rank's error, if one exists
+  /// Throws the error of the lowest rank that has one. Every rank of the mesh calls it.
+  /// @throws DataError if any rank has an error
   void raise() const
   {
     if (!exists_) return;
-    std::string text(1024, '\0');  // as much of an error as is told
+    std::string text(1024, '\0');  // the part of the error that is sent
     std::copy_n(error_.begin(), std::min(error_.size(), text.size() - 1), text.begin());
     std::vector<std::uint64_t> words(text.size() / sizeof(std::uint64_t));
     std::memcpy(words.data(), text.data(), text.size());
@@ -165,7 +166,7 @@ void finish_save(const M& mesh, BackgroundSave& background)
   if (!background.is_in_flight()) return;
   const std::string error = background.wait_for_part();
   const FirstFailure of_parts{mesh, error};
-  // Rank 0's thread waits for the parts of all ranks: if one has failed, it would wait for ever.
+  // Rank 0's thread waits for the parts of all ranks. If a rank has failed, it would wait for ever.
   const std::string end = background.finish(of_parts.exists());
   of_parts.raise();
   FirstFailure{mesh, end}.raise();
@@ -189,7 +190,7 @@ void save_checkpoint(const M& mesh, BackgroundSave& background, const std::strin
   if (mesh.rank() == 0) remove_oldest_checkpoints(folder, keep, step);
 }
 
-/// Copies this rank's parts of a state, and plans how each is written.
+/// Copies this rank's parts of a state, and returns the function that writes each.
 /// @param begin  the first byte of the tensors in the file
 template <Scalar T, class M>
 [[nodiscard]] std::vector<BackgroundFile::Write>
@@ -237,8 +238,8 @@ copy_parts(const M& mesh, const SafetensorsHeader& header, std::uint64_t begin, 
   return writes;
 }
 
-/// Takes the time of a save in the background: a rank copies its part, and the disk writes it.
-/// @returns false if it was skipped
+/// Simulates the time of a save in the background: a rank copies its part, and the disk writes it.
+/// @returns false if the save was skipped
 template <WritesInTime E, Scalar T, class M>
 bool start_simulated(const M& mesh, const E& engine, BackgroundSave& background,
                      const CheckpointOptions& options, const State<T, M>& state)
@@ -262,7 +263,7 @@ bool start_simulated(const M& mesh, const E& engine, BackgroundSave& background,
 }
 
 /// Starts a save in the background. Every rank of the mesh calls it.
-/// @returns false if it was skipped
+/// @returns false if the save was skipped
 template <Scalar T, class M>
 bool start_checkpoint(const M& mesh, BackgroundSave& background, const std::string& folder,
                       const CheckpointOptions& options, std::uint64_t step,
@@ -336,7 +337,8 @@ void load_checkpoint(const std::string& file, const State<T, M>& state)
 
 }  // namespace detail
 
-/// Every rank of the mesh calls its functions, and idle ranks may. All nodes share the folder.
+/// The checkpoints in a folder, which all nodes share. Every rank of the mesh calls its functions,
+/// and idle ranks may.
 template <class A, class B>
 class Checkpoints
 {
@@ -344,8 +346,8 @@ class Checkpoints
   /// The mesh of the state.
   using M = AxisMesh<A, B>;
 
-  /// Checkpoints in a folder, which is created if it does not exist. Every rank of the mesh calls
-  /// it.
+  /// Names the folder, which the first save creates if it does not exist. Every rank of the mesh
+  /// calls it.
   Checkpoints(const AxisMesh<A, B>& mesh, std::filesystem::path folder,
               const CheckpointOptions& options = {})
       : mesh_{mesh},
@@ -356,8 +358,8 @@ class Checkpoints
   }
 
   /// Saves the state after step `step`, and removes the oldest checkpoints beyond `keep`.
-  /// @throws DataError where the system refuses, and if another run saves to the folder; older
-  /// checkpoints stay complete
+  /// @throws DataError if the system refuses, or another run saves to the folder; older checkpoints
+  /// stay complete
   template <Scalar T>
   void save(std::uint64_t step, const State<T, M>& state)
   {
@@ -365,12 +367,12 @@ class Checkpoints
     detail::save_checkpoint(mesh_, *background_, folder_.string(), options_.keep, step, state);
   }
 
-  /// Starts to save the state after step `step`: copies this rank's part, which the program may
-  /// then change, while a thread of each rank writes. The file gets its name once all ranks have
-  /// written. Meanwhile the memory of the copy is kept, and so it is for later saves.
+  /// Starts to save the state after step `step`: copies this rank's part, and a thread of each rank
+  /// writes the copy while the program may change the state. The file gets its name once all ranks
+  /// have written. Later saves use the memory of the copy again.
   /// @returns false if an earlier save is in flight and this one is skipped (`in_flight`)
-  /// @throws DataError, on every rank, if the system refuses, or has refused the save before; older
-  /// checkpoints stay complete
+  /// @throws DataError, on every rank, if the system refuses this save, or has refused the one
+  /// before; older checkpoints stay complete
   template <Scalar T>
   bool save_in_background(std::uint64_t step, const State<T, M>& state)
   {
@@ -378,7 +380,7 @@ class Checkpoints
            detail::start_checkpoint(mesh_, *background_, folder_.string(), options_, step, state);
   }
 
-  /// Returns when the save that is in flight, if there is one, is on the disk under its name.
+  /// Waits until the save that is in flight, if there is one, is on the disk under its name.
   /// @throws DataError, on every rank, if the system refused; older checkpoints stay complete
   void wait()
   {
@@ -404,10 +406,11 @@ class Checkpoints
     return newest[1];
   }
 
-  /// Sets the state from the checkpoint of step `step`. An error leaves the state unchanged, unless
-  /// the elements are damaged, which shows after they were read: then the matrices may have
-  /// changed, the numbers have not.
-  /// @throws DataError for one that is missing, damaged, or of another network or configuration
+  /// Sets the state from the checkpoint of step `step`. An error leaves the state unchanged, with
+  /// one exception: damaged elements show only after they were read, so the matrices may have
+  /// changed by then, but not the numbers.
+  /// @throws DataError for a checkpoint that is missing, damaged, or of another network or
+  /// configuration
   /// @throws ShapeError for matrices of other shapes
   template <Scalar T>
   void load(std::uint64_t step, const State<T, M>& state)
@@ -435,7 +438,7 @@ class Checkpoints
   std::shared_ptr<detail::BackgroundSave> background_;  // copies of this object share it
 };
 
-/// The instances of the compiled library (cubist/core/instances.hpp).
+/// Lists the instances in the compiled library (cubist/core/instances.hpp).
 #define CUBIST_CHECKPOINT_INSTANCES(prefix, M, T)                                                  \
   prefix void detail::save_checkpoint<T, M>(const M&, detail::BackgroundSave&, const std::string&, \
                                             std::size_t, std::uint64_t, const State<T, M>&);       \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of checkpoints.hpp that the compiled library has.
+// The functions of checkpoints.hpp that are in the compiled library.
 
 #include <algorithm>
 #include <charconv>

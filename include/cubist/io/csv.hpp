@@ -8,10 +8,10 @@
 //   4.9, 3.0, 2
 //
 // The text is ASCII, or UTF-8 with or without a byte-order mark. Blank lines at its end are
-// skipped, and the last line may lack its newline. So a file that was cut off inside its last value
-// is not noticed, but one that was cut off earlier in a line is, by the number of values.
+// skipped, and the last line may lack its newline. So it goes unnoticed if a file was cut off
+// inside its last value. If it was cut off earlier in a line, the number of values shows it.
 //
-// A number is read as the nearest double, in every locale, with or without a sign. So 1e-400 is 0.
+// A number, with or without a sign, is read as the nearest double in every locale, so 1e-400 is 0.
 // "nan" and "inf", which usually mark missing values, are refused, and so is 1e400, which NumPy and
 // PyTorch would read as an infinity.
 
@@ -40,11 +40,11 @@ namespace cubist::CUBIST_ABI
 /// How a table is written: the separator of its values, and whether it has a header.
 struct CsvOptions
 {
-  char separator = ',';  ///< between values
-  bool header = false;   ///< the first line names the columns, and is skipped
+  char separator = ',';  ///< the character between values
+  bool header = false;   ///< whether the first line names the columns, so that it is skipped
 };
 
-/// A table of text: rows of equally many values.
+/// A table that was read from text: all rows have the same number of values.
 struct CsvTable
 {
   std::size_t rows = 0;
@@ -55,7 +55,8 @@ struct CsvTable
 namespace detail
 {
 
-/// Removes and returns the text before the first `end`, or all of it, and removes that `end`.
+/// Removes and returns the text before the first `end`, or all text without one; also removes that
+/// `end`.
 [[nodiscard]] inline std::string_view take_until(std::string_view& text, char end)
 {
   const auto size = text.find(end);
@@ -70,7 +71,7 @@ namespace detail
   return first == text.npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
-/// The nearest double to a number that std::from_chars found out of the range of double: an
+/// Returns the nearest double to a number that std::from_chars found to be out of range: an
 /// infinity or 0.
 [[nodiscard]] inline double out_of_range_number(const std::string& text)
 {
@@ -78,7 +79,8 @@ namespace detail
   return ::strtod_l(text.c_str(), nullptr, classic);
 }
 
-/// `text` as the nearest number, which may be an infinity or a NaN; empty if it is not a number.
+/// Parses `text` as the nearest double, which may be an infinity or a NaN. Returns nothing if it is
+/// not a number.
 [[nodiscard]] inline std::optional<double> parse_number(std::string_view text)
 {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
@@ -89,7 +91,7 @@ namespace detail
   return error == std::errc{} ? number : out_of_range_number(std::string{text});
 }
 
-/// Whether `text` is longer than the number that it begins with, as "1;2" and "3rd" are.
+/// Whether `text` begins with a finite number, as "1;2" and "3rd" do.
 [[nodiscard]] inline bool begins_with_number(std::string_view text)
 {
   double number = 0;
@@ -97,23 +99,23 @@ namespace detail
   return error != std::errc::invalid_argument && is_finite(number);
 }
 
-/// A line of a table, without its end.
+/// A line of a table, without its newline.
 struct CsvLine
 {
   std::string_view text;
-  std::size_t number;  // from 1
+  std::size_t number;  // counted from 1
   const std::string& file;
   char separator;
 
-  /// The file and the number of the line, as a message begins.
+  /// The beginning of a message: the file and the number of the line.
   [[nodiscard]] std::string where() const
   {
     return "got " + file + ", whose line " + std::to_string(number);
   }
 
-  /// Calls f(value) for values [first, last), as far as the line has them. Returns the number of
-  /// values before `last`.
-  /// @throws DataError for one that is no finite number
+  /// Calls f(value) for values [first, last), as far as the line has them. Returns how many values
+  /// the line has before `last`.
+  /// @throws DataError for a value that is not a finite number
   template <class F>
   std::size_t parse(std::size_t first, std::size_t last, F f) const
   {
@@ -126,8 +128,8 @@ struct CsvLine
   }
 
  private:
-  /// Calls f(value, its number) for the first `last` values of the line, numbered from 0, as far as
-  /// it has them, and returns their number.
+  /// Calls f(value, index) for the first `last` values of the line, as far as it has them, and
+  /// returns how many it has. Indices begin at 0.
   template <class F>
   std::size_t for_each_value(std::size_t last, F f) const
   {
@@ -159,7 +161,7 @@ struct CsvLine
     return "leave the line out";
   }
 
-  /// Whether no value of the line is a number, not even in quotes, or looks like several.
+  /// Whether the line looks like a header: it has a name, and no value is a number, even in quotes.
   [[nodiscard]] bool is_header() const
   {
     bool has_name = false;
@@ -183,7 +185,7 @@ struct CsvLine
   return line;
 }
 
-/// The text without a byte-order mark and without blank lines at its end.
+/// Returns the text without a byte-order mark and without blank lines at its end.
 [[nodiscard]] inline std::string_view lines_of_table(std::string_view text, const std::string& file)
 {
   require<DataError>(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"), "got ", file,
@@ -193,9 +195,9 @@ struct CsvLine
   return last == text.npos ? "" : text.substr(0, text.find('\n', last));
 }
 
-/// Calls row(offset of its line) and then value(x) for each value of each row of a table, and
-/// returns the table's shape.
-/// @throws DataError as parse_csv
+/// For each row of a table, calls row(offset of its line), and then value(x) for each of its
+/// values. Returns the table's shape.
+/// @throws what parse_csv throws
 template <class Row, class Value>
 Shape parse_csv_rows(std::string_view text, const std::string& file, const CsvOptions& options,
                      Row row, Value value)
@@ -222,10 +224,11 @@ Shape parse_csv_rows(std::string_view text, const std::string& file, const CsvOp
 
 }  // namespace detail
 
+/// Parses the text of a table.
 /// @param text the whole file
-/// @param file its name, for messages
-/// @throws DataError, naming line and value, for a value that is no finite number, and for lines of
-/// different lengths
+/// @param file the file's name, for messages
+/// @throws DataError, naming line and value, for a value that is not a finite number, and for lines
+/// with different numbers of values
 [[nodiscard]] inline CsvTable parse_csv(std::string_view text, const std::string& file,
                                         const CsvOptions& options = {})
 {
@@ -237,6 +240,7 @@ Shape parse_csv_rows(std::string_view text, const std::string& file, const CsvOp
   return table;
 }
 
+/// Reads a table from a file.
 /// @throws DataError for a file that cannot be read, and what `parse_csv` throws
 [[nodiscard]] inline CsvTable read_csv(const std::string& path, const CsvOptions& options = {})
 {

@@ -49,7 +49,7 @@ enum class ElementType : std::uint8_t
   c128          ///< complex of double
 };
 
-/// The element type of a scalar or an integer of a fixed number of bits.
+/// The element type of a scalar, or of an integer with a fixed number of bits.
 template <Element T>
 [[nodiscard]] constexpr ElementType element_type()
 {
@@ -86,8 +86,8 @@ constexpr bool with_one_of(ElementType type, F f)
   return ((type == element_type<From>() && (f(From{}), true)) || ...);
 }
 
-/// Calls f(From{}) for the scalar From of a type that converts to T, real to real and complex to
-/// complex; returns false for another type.
+/// Calls f(From{}) with the scalar From of an element type that converts to T, real to real or
+/// complex to complex. Returns false for other types.
 template <Scalar T, class F>
 constexpr bool with_source(ElementType type, F f)
 {
@@ -97,8 +97,8 @@ constexpr bool with_source(ElementType type, F f)
     return with_one_of<half, bfloat16, float, double>(type, f);
 }
 
-/// Calls f(From{}) for the integer From that has the elements of a type, a Boolean being 0 or 1;
-/// returns false for another type.
+/// Calls f(From{}) with the integer From of an element type; a Boolean is 0 or 1. Returns false for
+/// other types.
 template <class F>
 constexpr bool with_integer(ElementType type, F f)
 {
@@ -109,7 +109,7 @@ constexpr bool with_integer(ElementType type, F f)
 
 }  // namespace detail
 
-/// The size of one element.
+/// The size of one element in bytes.
 [[nodiscard]] constexpr std::size_t bytes_of(ElementType type)
 {
   return detail::element_type_bytes.at(static_cast<std::size_t>(type));
@@ -145,15 +145,16 @@ constexpr bool with_integer(ElementType type, F f)
   return bytes;
 }
 
-/// Whether `decode` converts such elements to T.
+/// Whether `decode` converts elements of this type to T.
 template <Scalar T>
 [[nodiscard]] constexpr bool readable_as(ElementType type)
 {
   return detail::with_source<T>(type, [](auto) {});
 }
 
-/// Converts elements of a file to scalars, rounded if T is narrower. The bytes need no alignment.
-/// @throws DataError for elements that do not convert to T, or more or fewer of them than `out` has
+/// Converts elements of a file to scalars, and rounds them if T is narrower. The bytes need no
+/// alignment.
+/// @throws DataError for elements that do not convert to T, or if `out` has more or fewer of them
 template <Scalar T>
 void decode(ElementType from, std::span<const std::byte> bytes, std::span<T> out)
 {
@@ -164,7 +165,7 @@ void decode(ElementType from, std::span<const std::byte> bytes, std::span<T> out
       bytes.size() / bytes_of(from) == out.size() && bytes.size() % bytes_of(from) == 0, "got ",
       bytes.size(), " bytes for ", out.size(), " elements of ", to_string(from), ", which have ",
       bytes_of(from),
-      " each, so some would be missing or left over; pass as many as belong to them");
+      " each, so some would be missing or left over; pass exactly the bytes of the elements");
   if (from == element_type<T>())
   {
     if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Files that ranks read and write at positions of their own; also folders, names, and a durable
-// rename.
+// Files that each rank reads and writes at its own positions. Also makes folders and names of
+// files, and renames files durably.
 
 #include <algorithm>
 #include <cerrno>
@@ -58,7 +58,7 @@ class File
   File& operator=(const File&) = delete;
   ~File() { ::close(descriptor_); }
 
-  /// Where the file is.
+  /// The path of the file.
   [[nodiscard]] const std::string& path() const { return path_; }
   /// The descriptor, for system calls.
   [[nodiscard]] int descriptor() const { return descriptor_; }
@@ -71,7 +71,7 @@ class File
     return static_cast<std::uint64_t>(about.st_size);
   }
 
-  /// Whether its path is still the name of this file: not after it was removed or replaced.
+  /// Whether the path still names this file, which it does until the file is removed or replaced.
   [[nodiscard]] bool has_its_name() const
   {
     struct stat mine = {};
@@ -115,7 +115,7 @@ class File
           "free space on the disk, or use another");
   }
 
-  /// Returns when all that was written is on the disk.
+  /// Waits until all that was written is on the disk.
   void sync()
   {
     check(::fsync(descriptor_) == 0, "write to", "free space on the disk, or use another");
@@ -148,10 +148,10 @@ class File
 namespace detail
 {
 
-/// Returns when the names of a folder's entries are on the disk: after a rename, a removal or a new
-/// folder.
-/// @throws DataError where the system refuses; a folder without read permission, and a file system
-/// that cannot sync folders, are passed over
+/// Waits until the names of a folder's entries are on the disk. Call it after a rename, a removal,
+/// or making a folder.
+/// @throws DataError if the system refuses, but not for a folder without read permission, or a file
+/// system that cannot sync folders
 inline void sync_folder(const std::filesystem::path& folder)
 {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -171,12 +171,12 @@ inline void sync_folder(const std::filesystem::path& folder)
 
 }  // namespace detail
 
-/// Makes a folder, and the folders that contain it, unless they exist, and returns when all of them
+/// Makes a folder and the folders that contain it, unless they exist, and waits until all of them
 /// are on the disk.
-/// @throws DataError where the system refuses
+/// @throws DataError if the system refuses
 inline void create_folders(const std::filesystem::path& folder)
 {
-  std::vector<std::filesystem::path> changed;  // the folders that get a new one
+  std::vector<std::filesystem::path> changed;  // the folders that get a new folder
   std::error_code error;
   for (auto path = folder; !path.empty() && !std::filesystem::exists(path, error);
        path = path.parent_path())
@@ -187,16 +187,16 @@ inline void create_folders(const std::filesystem::path& folder)
   for (const auto& path : changed) detail::sync_folder(path);
 }
 
-/// A number in the name of a file: with zeros before it, so that the names sort as the numbers do.
+/// Formats a number for a file's name, with leading zeros, so that names sort as the numbers do.
 [[nodiscard]] inline std::string file_number(std::uint64_t number, std::size_t digits)
 {
   const auto text = std::to_string(number);
   return std::string(digits - std::min(digits, text.size()), '0') + text;
 }
 
-/// Renames a file, replacing one of the new name, and returns when the rename is on the disk. A
+/// Renames a file, replacing any file of the new name, and waits until the rename is on the disk. A
 /// reader sees either the old or the new file, complete.
-/// @throws DataError where the system refuses
+/// @throws DataError if the system refuses
 inline void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to)
 {
   std::error_code error;

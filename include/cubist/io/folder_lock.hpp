@@ -2,10 +2,10 @@
 #pragma once
 
 // Keeps two runs from saving to one folder, where each would replace and remove the files of the
-// other. A run locks the file `.lock` of the folder by flock. The system releases the lock when the
+// other. A run locks the file `.lock` in the folder by flock. The system releases the lock when the
 // process ends, however it ends. Objects of one process share the lock.
 //
-// NFS passes the lock on to its server. A file system without locks is not protected.
+// NFS passes the lock on to its server. On a file system without locks, folders are not protected.
 
 #include <cerrno>
 #include <filesystem>
@@ -27,9 +27,9 @@ namespace cubist::CUBIST_ABI::detail
 class FolderLock
 {
  public:
-  /// The lock of a folder, which is kept until the last owner has gone.
+  /// Locks a folder. It stays locked until the last owner of the result is gone.
   /// @pre the folder exists
-  /// @throws DataError if another process has it, or the folder cannot be written to
+  /// @throws DataError if another process has locked the folder, or it cannot be written to
   [[nodiscard]] static std::shared_ptr<FolderLock> of(const std::filesystem::path& folder)
   {
     static std::mutex mutex;
@@ -39,7 +39,7 @@ class FolderLock
     const std::lock_guard lock{mutex};
     auto& known = locks[path];
     auto mine = known.lock();
-    // A folder that was removed, and made again, has no lock.
+    // A folder that was removed and made again is not locked.
     if (!mine || !mine->file_->has_its_name())
       known = mine = std::shared_ptr<FolderLock>{new FolderLock{path}};
     return mine;
@@ -55,7 +55,7 @@ class FolderLock
  private:
   explicit FolderLock(const std::filesystem::path& path)
   {
-    // The owner may remove its file between the two calls.
+    // Another owner may remove its file after this one opens it, and before it locks it.
     do
     {
       file_ = std::make_unique<File>(path.string(), File::Mode::create);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Distributed matrices in NumPy's .npy files: each rank writes and reads its own block. Class
-// labels in .npy files: each rank reads all.
+// Saves and loads distributed matrices in NumPy's .npy files: each rank writes and reads its own
+// block. Reads class labels from .npy files: each rank reads all of them.
 //
-// Words: none; a save has barriers before its first and after its last write.
+// Elements that one rank sends: none; a save has barriers before its first and after its last
+// write.
 // Source: numpy.lib.format, "NEP 1, a simple file format for NumPy arrays".
 
 #include <algorithm>
@@ -30,7 +31,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The matrix of an .npy file, or its transpose; an array of one dimension is a row.
+/// Finds the matrix of an .npy file, or its transpose; an array of one dimension is a row.
 inline StoredMatrix find_npy(const File& file, WeightOrder order = WeightOrder::in_out)
 {
   const std::uint64_t bytes = file.bytes();
@@ -49,7 +50,7 @@ inline StoredMatrix find_npy(const File& file, WeightOrder order = WeightOrder::
 }  // namespace detail
 
 /// Writes a matrix. Every rank of the mesh calls it, and idle ranks may.
-/// @throws DataError where the system refuses
+/// @throws DataError if the system refuses
 template <class T, class M>
 void save_npy(const std::filesystem::path& path, const DistView<T, M>& x)
 {
@@ -69,9 +70,9 @@ void save_npy(const std::filesystem::path& path, const DistMatrix<T, L, M>& x)
 }
 
 /// Sets a matrix from a file in C or Fortran order; f2, f4 and f8 are converted to T. A file does
-/// not say whether it has a weight of PyTorch, (out, in): with WeightOrder::out_in its transpose is
-/// loaded.
-/// @throws DataError for a file that is missing, no .npy file, or not a matrix of such elements
+/// not say whether it has a PyTorch weight, (out, in): WeightOrder::out_in loads the transpose.
+/// @throws DataError for a file that is missing, is not an .npy file, or has no matrix of such
+/// elements
 /// @throws ShapeError for a matrix of another shape
 template <Scalar T, class M>
 void load_npy(const std::filesystem::path& path, const DistView<T, M>& out,
@@ -85,13 +86,14 @@ void load_npy(const std::filesystem::path& path, const DistView<T, M>& out,
       m.shape == out.shape, file.path(), " holds a matrix of ", m.shape,
       order == WeightOrder::out_in ? " when transposed" : "", " for a matrix of ", out.shape,
       ", so elements would be missing or left over; load it into a matrix of its shape, or use "
-      "WeightOrder::out_in for a weight of PyTorch");
+      "WeightOrder::out_in for a PyTorch weight");
   read_block<T>(file, m, out.block(out.mesh.rank()), out.mesh.engine(), out.valid());
 }
 
 /// Loads the matrix of a file, or with WeightOrder::out_in its transpose, with layout `L`. Every
 /// rank of the mesh calls it.
-/// @throws DataError for a file that is missing, no .npy file, or not a matrix of such elements
+/// @throws DataError for a file that is missing, is not an .npy file, or has no matrix of such
+/// elements
 template <class L, Scalar T, class A, class B>
 [[nodiscard]] auto load_npy(const AxisMesh<A, B>& mesh, const std::filesystem::path& path,
                             WeightOrder order = WeightOrder::in_out)
@@ -102,10 +104,10 @@ template <class L, Scalar T, class A, class B>
   return out;
 }
 
-/// Class labels, as the losses take them: the integers of an array of one dimension, or of one row
-/// or column. A rank that calls it reads the whole file.
-/// @throws DataError for a file that is missing, no .npy file, or no such array, and for an integer
-/// that an int cannot represent
+/// Reads class labels, as the losses take them: the integers of an array with one dimension, one
+/// row or one column. A rank that calls it reads the whole file.
+/// @throws DataError for a file that is missing, is not an .npy file, or has no such array, and for
+/// an integer that an int cannot represent
 [[nodiscard]] inline std::vector<int> read_npy_labels(const std::filesystem::path& path)
 {
   const File file{path.string(), File::Mode::read};

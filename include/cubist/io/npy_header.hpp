@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The header of a .npy file: "\x93NUMPY", two bytes of version, the length of the rest in two bytes
-// (version 1) or four (2 and 3), and a dictionary, which is a Python literal padded with spaces and
-// a newline:
+// Reads and writes the header of a .npy file: "\x93NUMPY", two bytes of version, the length of the
+// rest in two bytes (version 1) or four (2 and 3), and a dictionary, which is a Python literal
+// padded with spaces and a newline:
 //
 //   {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }
 //
@@ -29,7 +29,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Longer headers are refused; NumPy's own limit is 10000 bytes.
+/// The longest header that is read, in bytes; NumPy's own limit is 10000.
 inline constexpr std::size_t npy_header_limit = 1 << 16;
 
 struct NpyHeader
@@ -45,12 +45,12 @@ namespace detail
 
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
 
-/// NumPy's names without the byte order, in the order of ElementType; "" for types it lacks.
+/// NumPy's names without the byte order, in the order of ElementType; "" for types that it lacks.
 inline constexpr std::array<std::string_view, 20> npy_names{
     "b1", "u1", "i1", "",   "",   "",   "",   "",   "u2", "i2",
     "f2", "",   "u4", "i4", "f4", "u8", "i8", "f8", "c8", "c16"};
 
-/// Parses the dictionary, and evaluates no Python expressions.
+/// Parses the dictionary without evaluating Python expressions.
 class NpyDictionary
 {
  public:
@@ -192,8 +192,9 @@ class NpyDictionary
 
 }  // namespace detail
 
+/// Parses the header of a file.
 /// @param start the file's first min(file_bytes, npy_header_limit) bytes, or more
-/// @param file its name, for messages
+/// @param file the file's name, for messages
 /// @throws DataError unless the header is valid, has a type that cubist knows, and the elements
 /// fill the rest of the file
 [[nodiscard]] inline NpyHeader parse_npy_header(std::string_view start, std::uint64_t file_bytes,
@@ -236,7 +237,8 @@ class NpyDictionary
   return header;
 }
 
-/// The file up to its elements: version 1.0, a multiple of 64 bytes, row-major.
+/// Returns the start of a file, up to its elements: version 1.0, row-major, in a multiple of 64
+/// bytes.
 /// @throws ArgumentError for a type that NumPy does not have
 [[nodiscard]] inline std::string format_npy_header(ElementType type, Shape shape)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Recognises files of other formats, which users pass by mistake. These are zip archives, which
-// np.savez, torch.save and spreadsheets write, and pointers of Git LFS, which are in place of large
-// files if a repository was cloned without Git LFS:
+// Recognises files of other formats that users pass by mistake: zip archives, which np.savez,
+// torch.save and spreadsheets write, and Git LFS pointers, which stand in for large files if a
+// repository was cloned without Git LFS:
 //
 //   version https://git-lfs.github.com/spec/v1
 //   oid sha256:…
@@ -20,8 +20,9 @@
 namespace cubist::CUBIST_ABI
 {
 
+/// Refuses zip archives.
 /// @param start the file's first 4 bytes, or more
-/// @param file its name, for messages
+/// @param file the file's name, for messages
 /// @param wanted what is read instead, and how to get it: "a matrix; save it with np.save"
 /// @throws DataError for a zip archive
 inline void require_no_zip(std::string_view start, const std::string& file, const char* wanted)
@@ -31,9 +32,10 @@ inline void require_no_zip(std::string_view start, const std::string& file, cons
       ", which is a zip archive, such as np.savez and torch.save write, so it is not ", wanted);
 }
 
+/// Refuses Git LFS pointers.
 /// @param start the file's first 8 bytes, or more
-/// @param file its name, for messages
-/// @throws DataError for a pointer of Git LFS
+/// @param file the file's name, for messages
+/// @throws DataError for a Git LFS pointer
 inline void require_no_lfs_pointer(std::string_view start, const std::string& file)
 {
   constexpr std::string_view pointer = "version https://git-lfs.github.com/spec/";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Excerpts of files in messages.
+// Quotes excerpts of files in messages.
 
 #include <cstddef>
 #include <string>
@@ -12,8 +12,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// At most `limit` bytes of `text` in quotes. Bytes that are not printable ASCII are written as
-/// \xNN.
+/// Returns at most `limit` bytes of `text` in quotes, and writes bytes that are not printable ASCII
+/// as \xNN.
 [[nodiscard]] inline std::string quote(std::string_view text, std::size_t limit = 40)
 {
   constexpr std::string_view digits = "0123456789abcdef";

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Distributed matrices in safetensors files, which other frameworks read: each rank writes and
-// reads its own blocks.
+// Saves and loads distributed matrices in safetensors files, which other frameworks read. Each rank
+// writes and reads its own blocks.
 //
-// The fingerprint of each tensor (core/fingerprint.hpp) is saved as metadata "fingerprint.<name>",
-// and compared by a load. Tensors of other programs have none, and nothing in a file says whether a
-// weight is (in, out), as here, or (out, in), as in PyTorch. So the caller must say it when these
-// are loaded.
+// A save stores the fingerprint of each tensor (core/fingerprint.hpp) as metadata
+// "fingerprint.<name>", and a load compares it. Tensors of other programs have none, and nothing in
+// their files says whether a weight is (in, out), as here, or (out, in), as in PyTorch. So the
+// caller must say it for these.
 //
-// Replicas of a block read a part of it each, so that every element is read once.
+// Replicas of a block each read a part of it, so that every element is read once.
 //
-// Words: an all_reduce of one word for each tensor; a save has barriers, too. A load also sends
-// (P-1)/P of each block that has P replicas.
+// Elements sent: an all_reduce of one number for each tensor; a save has barriers, too. A load
+// also broadcasts the parts of blocks: (P-1)/P of each block that has P replicas.
 // Source: github.com/huggingface/safetensors, "Format".
 
 #include <algorithm>
@@ -39,13 +39,13 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Text by name, beside the tensors of a file.
+/// Texts by name that a file has besides its tensors.
 using Metadata = std::map<std::string, std::string>;
 
 namespace detail
 {
 
-/// The number as 16 digits, so that the length of a header does not depend on it.
+/// Formats a number as 16 digits, so that the length of a header does not depend on it.
 inline std::string hexadecimal(std::uint64_t value)
 {
   std::string digits(16, '0');
@@ -61,7 +61,8 @@ inline std::string fingerprint_key(const std::string& name) { return "fingerprin
 class SafetensorsFile
 {
  public:
-  /// @throws DataError for a file that is missing or no safetensors file
+  /// Opens a file, and reads its header.
+  /// @throws DataError for a file that is missing or is not a safetensors file
   explicit SafetensorsFile(const std::filesystem::path& path)
       : file_{path.string(), File::Mode::read}
   {
@@ -80,17 +81,17 @@ class SafetensorsFile
 
   /// The header of the file, which describes its tensors.
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
-  /// Where the file is.
+  /// The path of the file.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
 
   /// Sets matrices from the tensors of their names; F16, BF16, F32 and F64 are converted to T. A
   /// tensor of one dimension is a row. Every rank of the mesh calls it, and idle ranks may.
   /// @param order how the file stores these matrices, unless cubist saved it: in_out, as they are;
-  /// out_in, transposed, as PyTorch does its weights. Tensors of one row or column need none.
+  /// out_in, transposed, as PyTorch stores its weights. Tensors of one row or column need no order.
   /// @throws DataError for a tensor that is missing, of another type, or damaged
-  /// @throws ShapeError for one of another shape
-  /// @throws ArgumentError for one of another program without an order, or one that cubist saved
-  /// with WeightOrder::out_in
+  /// @throws ShapeError for a tensor of another shape
+  /// @throws ArgumentError without an order for a tensor of another program, and with
+  /// WeightOrder::out_in for a tensor that cubist saved
   template <Scalar T, class M>
   void load(const std::vector<NamedMatrix<T, M>>& matrices,
             std::optional<WeightOrder> order = {}) const
@@ -105,8 +106,8 @@ class SafetensorsFile
     for (std::size_t i = 0; i < matrices.size(); ++i) check<T>(matrices[i].name, sums[i]);
   }
 
-  /// Where matrices are in the file.
-  /// @throws as `load`, except for damaged elements
+  /// Finds where matrices are in the file.
+  /// @throws what `load` throws, except for damaged elements
   template <Scalar T, class M>
   [[nodiscard]] std::vector<StoredMatrix> places(const std::vector<NamedMatrix<T, M>>& matrices,
                                                  std::optional<WeightOrder> order = {}) const
@@ -116,10 +117,10 @@ class SafetensorsFile
     return stored;
   }
 
-  /// Where a tensor of one or two dimensions is in the file, as a matrix; one dimension is a row.
-  /// With `transposed`, the shape is that of the transpose.
-  /// @throws DataError for a tensor that is missing or cannot be read as T, ShapeError for one of
-  /// more dimensions
+  /// Finds where a tensor of one or two dimensions is in the file, as a matrix. One dimension is a
+  /// row. With `transposed`, the shape is that of the transpose.
+  /// @throws DataError for a tensor that is missing or cannot be read as T, ShapeError for another
+  /// number of dimensions
   template <Scalar T>
   [[nodiscard]] StoredMatrix matrix(const std::string& name, bool transposed = false) const
   {
@@ -130,7 +131,7 @@ class SafetensorsFile
     const Shape stored{s.size() == 1 ? 1 : s[0], s.back()};
     return place<T>(tensor, op_shape(transposed, stored), transposed);
   }
-  /// Reads this rank's block of a matrix, which is columns [first, …) of `stored`.
+  /// Reads this rank's block of a matrix, whose columns begin at column `first` of `stored`.
   template <Scalar T, class M>
   void read(const StoredMatrix& stored, std::size_t first, const DistView<T, M>& x) const
   {
@@ -145,9 +146,9 @@ class SafetensorsFile
     read_block<T>(file_, stored, block, engine, to);
   }
 
-  /// Whether two tensors agree in type, shape and every bit of part `part` of `parts` of their
-  /// elements.
-  /// @pre both files have them
+  /// Whether two tensors agree in type, in shape, and in every bit of part `part` of `parts` of
+  /// their elements.
+  /// @pre each file has its tensor
   [[nodiscard]] bool agrees(const std::string& name, const SafetensorsFile& other,
                             const std::string& other_name, std::uint64_t part,
                             std::uint64_t parts) const
@@ -172,7 +173,7 @@ class SafetensorsFile
  private:
   static constexpr std::size_t length_bytes = 8;
 
-  /// Reads this rank's block of a matrix. Its replicas read a part of it each, and send that to the
+  /// Reads this rank's block of a matrix. Each of its replicas reads a part, and sends it to the
   /// others. Returns this rank's term of the fingerprint.
   template <Scalar T, class M>
   [[nodiscard]] std::uint64_t read_shared(const StoredMatrix& stored, const DistView<T, M>& x) const
@@ -264,7 +265,8 @@ class SafetensorsFile
         "out");
   }
 
-  /// Does not check tensors that were converted to T, which have another fingerprint.
+  /// Compares a tensor's fingerprint with the saved one. Tensors that were converted to T are not
+  /// checked, because they have another fingerprint.
   template <Scalar T>
   void check(const std::string& name, std::uint64_t sum) const
   {
@@ -284,7 +286,7 @@ class SafetensorsFile
 namespace detail
 {
 
-/// Calls f(matrix) for each matrix of some lists.
+/// Calls f(matrix) for each matrix of all lists.
 template <class F, class... Lists>
 void for_each_matrix(F f, const Lists&... lists)
 {
@@ -304,9 +306,9 @@ template <class T, class M>
   return matrices.front().matrix.mesh;
 }
 
-/// The header of a file that has the matrices of some lists one after the other. Their fingerprints
-/// are 0.
-/// @throws ArgumentError for two matrices of one name
+/// Makes the header of a file that has the matrices of all lists one after the other. Their
+/// fingerprints are 0.
+/// @throws ArgumentError for two matrices of the same name
 template <class... Lists>
 [[nodiscard]] SafetensorsHeader make_header(Metadata metadata, const Lists&... lists)
 {
@@ -328,7 +330,7 @@ template <class... Lists>
   return header;
 }
 
-/// The start of a file, with the fingerprints of its tensors.
+/// Returns the start of a file, up to its tensors, with their fingerprints.
 [[nodiscard]] inline std::string format_with_fingerprints(SafetensorsHeader header,
                                                           std::span<const std::uint64_t> sums)
 {
@@ -367,7 +369,7 @@ void save_lists(const std::filesystem::path& path, Metadata metadata, const Firs
 }  // namespace detail
 
 /// Saves matrices of one mesh, and metadata. Every rank of the mesh calls it, and idle ranks may.
-/// @throws DataError where the system refuses, ArgumentError for two matrices of one name
+/// @throws DataError if the system refuses, ArgumentError for two matrices of the same name
 template <class T, class M>
 void save_safetensors(const std::filesystem::path& path,
                       const std::vector<NamedMatrix<T, M>>& matrices, Metadata metadata = {})

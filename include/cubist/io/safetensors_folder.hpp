@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The tensors in a folder of a Hugging Face model, from model.safetensors or from the files that
-// model.safetensors.index.json names. Each tensor comes from the file that the index names for it;
-// a copy in another file, which an earlier save may have left, is not read.
+// Reads the tensors in the folder of a Hugging Face model, from model.safetensors or from the files
+// that model.safetensors.index.json names. Each tensor comes from the file that the index names for
+// it. A copy in another file, which an earlier save may have left, is not read.
 //
 //   {"metadata": {"total_size": bytes}, "weight_map": {tensor: file, …}}
 
@@ -24,31 +24,31 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The file of each tensor, by an index: the names of files in its folder.
+/// Reads an index, which names the file of each tensor; all files are in the index's folder.
 /// @param text the whole index
-/// @param file its name, for messages
-/// @throws DataError for a text that is no index, or names what is no file of its folder
+/// @param file the index's name, for messages
+/// @throws DataError for text that is not an index, or that names anything but a file of its folder
 [[nodiscard]] std::map<std::string, std::string> parse_safetensors_index(std::string_view text,
                                                                          const std::string& file);
 
 class SafetensorsFolder
 {
  public:
-  /// The name of a model in one file.
+  /// The file name of a model in one file.
   static constexpr const char* file_name = "model.safetensors";
-  /// The name of the index of a model in several files.
+  /// The file name of the index of a model in several files.
   static constexpr const char* index_name = "model.safetensors.index.json";
 
   /// @param path the folder, or a safetensors file
   /// @throws DataError for files that are missing or damaged, for a folder with both a model in one
-  /// file and an index of others, and for files that do not have what their index says
+  /// file and an index of other files, and for files that do not have what their index says
   explicit SafetensorsFolder(const std::filesystem::path& path)
       : path_{path.string()}
   {
     open(path);
   }
 
-  /// Where the folder is.
+  /// The path of the folder.
   [[nodiscard]] const std::string& path() const { return path_; }
   /// The names of all tensors.
   [[nodiscard]] std::vector<std::string> names() const
@@ -57,13 +57,13 @@ class SafetensorsFolder
     for (const auto& [name, _] : files_of_tensors_) all.push_back(name);
     return all;
   }
-  /// Whether one of its files has the tensor.
+  /// Whether a file of the folder has the tensor.
   [[nodiscard]] bool has(const std::string& tensor) const
   {
     return files_of_tensors_.contains(tensor);
   }
   /// The file that has a tensor.
-  /// @throws DataError if none has it
+  /// @throws DataError if no file has it
   [[nodiscard]] const SafetensorsFile& file_of(const std::string& tensor) const
   {
     const auto found = files_of_tensors_.find(tensor);
@@ -75,7 +75,7 @@ class SafetensorsFolder
  private:
   void open(const std::filesystem::path& path);
 
-  /// Says which other files a folder has instead of weights that can be read.
+  /// Refuses a folder without weights that can be read, and names the other files that it has.
   static void require_weights(const std::filesystem::path& folder, bool has_some);
 
   void add_whole(const std::filesystem::path& file);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of safetensors_folder.hpp that the compiled library has.
+// The functions of safetensors_folder.hpp that are in the compiled library.
 
 #include "cubist/core/json.hpp"
 #include "cubist/io/safetensors_folder.hpp"
@@ -67,13 +67,13 @@ CUBIST_INLINE void SafetensorsFolder::require_weights(const std::filesystem::pat
   for (const char* pickle : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
     require<DataError>(
         !std::filesystem::exists(folder / pickle), "got ", folder.string(),
-        ", whose weights are in ", pickle,
-        " only, and such a file is a Python program, which cubist does not run; save the model "
-        "as safetensors, by save_pretrained of transformers");
+        ", whose weights are only in ", pickle,
+        ", but such a file is a Python program, which cubist does not run; save the model as "
+        "safetensors, by save_pretrained of transformers");
   throw DataError{
       detail::join({"got ", folder.string(), ", which has neither ", file_name, " nor ", index_name,
-                    ", so there are no weights to read; give the folder of a model "
-                    "of Hugging Face"})};
+                    ", so there are no weights to read; give the folder of a Hugging Face "
+                    "model"})};
 }
 
 CUBIST_INLINE void SafetensorsFolder::add_whole(const std::filesystem::path& file)

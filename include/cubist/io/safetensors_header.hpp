@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The header of a safetensors file: the length of the JSON in 8 bytes, and JSON with the position
-// of every tensor. The tensors follow, row-major and little-endian, without gaps.
+// Reads and writes the header of a safetensors file: the length of the JSON in 8 bytes, and the
+// JSON with the position of every tensor. The tensors follow, row-major and little-endian, without
+// gaps.
 //
 //   {"__metadata__": {"note": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets":
 //   [0, 24]}}
 //
-// The parser accepts this structure only: no deeper nesting, no duplicate keys. It checks each
+// The parser accepts only this structure: no deeper nesting, no duplicate keys. It checks each
 // token and converts each entry when it has read it, so its memory is bounded by a small multiple
 // of the text.
 //
@@ -43,7 +44,7 @@ struct TensorInfo
   friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
 };
 
-/// The format's limit of the JSON, in bytes.
+/// The format's limit for the JSON, in bytes.
 inline constexpr std::uint64_t safetensors_header_limit = 100'000'000;
 
 struct SafetensorsHeader
@@ -51,7 +52,7 @@ struct SafetensorsHeader
   std::map<std::string, std::string> metadata;  ///< text by name
   std::vector<TensorInfo> tensors;              ///< in the order of their bytes
 
-  /// The bytes of all tensors.
+  /// The size of all tensors in bytes.
   [[nodiscard]] std::uint64_t bytes() const { return tensors.empty() ? 0 : tensors.back().end; }
   /// The tensor of this name, or null.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const
@@ -61,23 +62,25 @@ struct SafetensorsHeader
   }
 };
 
-/// The length of the JSON, from the file's first 8 bytes.
-/// @throws DataError unless such a header fits in the file and the limit
+/// Reads the length of the JSON from the file's first 8 bytes.
+/// @throws DataError unless a header of this length fits in the file and the limit
 [[nodiscard]] std::uint64_t safetensors_header_bytes(std::span<const std::byte, 8> first,
                                                      std::uint64_t file_bytes,
                                                      const std::string& file);
 
+/// Parses a header.
 /// @param json the header's text
 /// @param data_bytes the size of the file after the header
-/// @param file its name, for messages
+/// @param file the file's name, for messages
 /// @throws DataError unless the header is valid and fits the data
 [[nodiscard]] SafetensorsHeader
 parse_safetensors_header(std::string_view json, std::uint64_t data_bytes, const std::string& file);
 
-/// The file up to its tensors: length, JSON, and spaces up to a multiple of 8 bytes.
+/// Returns the start of a file, up to its tensors: the length, the JSON, and spaces up to a
+/// multiple of 8 bytes.
 /// @pre names differ, and the tensors are in the order of their bytes, without gaps
-/// @throws ArgumentError for a name that is no UTF-8 or reserved by the format, or too long a
-/// header
+/// @throws ArgumentError for a name that is not UTF-8 or that the format reserves, and for a header
+/// that is too long
 [[nodiscard]] std::string format_safetensors_header(const SafetensorsHeader& header);
 
 }  // namespace cubist::CUBIST_ABI

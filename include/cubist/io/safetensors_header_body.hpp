@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of safetensors_header.hpp that the compiled library has.
+// The functions of safetensors_header.hpp that are in the compiled library.
 
 #include <array>
 #include <bit>
@@ -41,11 +41,11 @@ namespace detail
 
 inline constexpr const char* metadata_key = "__metadata__";
 
-/// Limits memory, because a dimension takes two bytes of text, but eight of memory.
+/// Limits memory, because a dimension may take only two bytes of text, but takes eight of memory.
 inline constexpr std::size_t max_dimensions = 64;
 
 /// Parses the JSON; parse_safetensors_header checks the values.
-/// @throws DataError, naming `file`, for text that is no JSON or not of this structure
+/// @throws DataError, naming `file`, for text that is not JSON, or has another structure
 class SafetensorsJson
 {
   using Json = nlohmann::json;
@@ -78,8 +78,9 @@ class SafetensorsJson
   }
 
  private:
-  /// Checks a token. The file's object has depth 0, its entries 1, their fields 2, and lists 3.
-  /// @returns whether the parser keeps the value; an entry is converted, and not kept
+  /// Checks a token. The file's object has depth 0, its entries 1, their fields 2, and elements of
+  /// lists 3.
+  /// @returns whether the parser keeps the value; an entry is converted and not kept
   bool accept(int depth, Event event, const Json& value)
   {
     const bool is_metadata = key_ == metadata_key;
@@ -154,7 +155,7 @@ class SafetensorsJson
     tensors.push_back(std::move(tensor));
   }
 
-  /// The elements of a field, if it is there.
+  /// The numbers in a field's list; empty if the field is missing.
   [[nodiscard]] std::vector<std::uint64_t> numbers(const Json& fields, const char* name,
                                                    const char* wanted) const
   {
@@ -194,7 +195,7 @@ class SafetensorsJson
   std::size_t count_ = 0;          // the number of elements in the current list
 };
 
-/// @throws DataError unless the tensors cover the data without gaps and overlaps
+/// @throws DataError unless the tensors cover the data without gaps or overlaps
 inline void check_offsets(const SafetensorsHeader& header, std::uint64_t data_bytes,
                           const std::string& file)
 {
@@ -267,7 +268,7 @@ try
 catch (const nlohmann::json::exception&)
 {
   throw ArgumentError{
-      "got a tensor's name or metadata that are not UTF-8, which safetensors cannot store; use "
+      "got a tensor's name or metadata that is not UTF-8, which safetensors cannot store; use "
       "another text"};
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A global matrix in a file. Each rank reads and writes its own block, and needs memory for that
-// and for a chunk of rows.
+// Reads and writes blocks of a global matrix in a file. Each rank reads and writes its own block,
+// and needs memory for the block and for a chunk of rows.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,30 +24,30 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How a file stores a weight W of Y = X W. cubist stores (in, out), as X W takes it. PyTorch's
-/// nn.Linear has (out, in), and computes X W^T.
+/// How a file stores a weight W of Y = X W. cubist stores (in, out), as the product takes it.
+/// PyTorch's nn.Linear has (out, in), and computes X W^T.
 enum class WeightOrder
 {
   in_out,  ///< (in, out), as cubist and GPT-2's Conv1D have it
   out_in,  ///< (out, in), as PyTorch's nn.Linear has it
 };
 
-/// The position of a matrix in a file, and its elements.
+/// Where a matrix is in a file, and how it is stored.
 struct StoredMatrix
 {
-  std::uint64_t begin = 0;              // offset in the file, in bytes
+  std::uint64_t begin = 0;              // the offset in the file, in bytes
   ElementType type = ElementType::f64;  ///< the type of the elements
   Shape shape;
-  bool transposed = false;  // column-major, or the transpose
+  bool transposed = false;  // whether the file has it column by column, or its transpose
 };
 
 namespace detail
 {
 
-/// The number of bytes that are read or written at once: a mebibyte, or a row if that is longer.
+/// The number of bytes that are read or written at once: a mebibyte, or one row if that is longer.
 inline constexpr std::size_t chunk_bytes = 1U << 20;
 
-/// Calls f(first row, rows) for chunks of rows of at most `chunk` bytes, or of one row.
+/// Calls f(first row, number of rows) for chunks of at most `chunk` bytes, or of one row.
 template <class F>
 void for_chunks(Shape shape, std::size_t element_bytes, std::size_t chunk, F f)
 {
@@ -99,9 +99,9 @@ std::uint64_t write_rows(File& file, const StoredMatrix& m, const Block& b, std:
 }  // namespace detail
 
 /// Writes block `b` with the elements `local`; returns its term of the matrix's fingerprint.
-/// @param chunk_bytes the bytes that are written at once
+/// @param chunk_bytes how many bytes are written at once
 /// @pre `m` has elements of type T, and is not transposed
-/// @throws DataError where the system refuses
+/// @throws DataError if the system refuses
 template <Scalar T, Engine E>
 std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, const E& engine,
                           MatrixView<const T> local, std::size_t chunk_bytes = detail::chunk_bytes)
@@ -117,9 +117,10 @@ std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, con
   return sum;
 }
 
-/// Writes block `b`, which is in host memory row after row, without another copy.
-/// @pre as for `write_block`
-/// @throws DataError where the system refuses
+/// Writes block `b` from host memory, where it is contiguous, without another copy; returns its
+/// term of the matrix's fingerprint.
+/// @pre `m` has elements of type T, and is not transposed
+/// @throws DataError if the system refuses
 template <Scalar T>
 std::uint64_t write_copy(File& file, const StoredMatrix& m, const Block& b,
                          MatrixView<const T> copy)
@@ -135,14 +136,14 @@ std::uint64_t write_copy(File& file, const StoredMatrix& m, const Block& b,
 
 /// Reads block `b` into `local`, converted to T; returns its term of the fingerprint of the
 /// converted matrix.
-/// @param chunk_bytes the bytes that are read at once
-/// @pre `m` lies inside the file
+/// @param chunk_bytes how many bytes are read at once
+/// @pre `m` is inside the file
 /// @throws DataError for elements that do not convert to T, or a file that was truncated meanwhile
 template <Scalar T, Engine E>
 std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b, const E& engine,
                          MatrixView<T> local, std::size_t chunk_bytes = detail::chunk_bytes)
 {
-  // The matrix as the file stores it.
+  // `stored` and `block` describe the matrix as the file stores it.
   const StoredMatrix stored{m.begin, m.type,
                             m.transposed ? Shape{m.shape.cols, m.shape.rows} : m.shape};
   const Block block = m.transposed ? Block{b.cols, b.rows} : b;
