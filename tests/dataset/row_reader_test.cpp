@@ -152,7 +152,7 @@ TEST_CASE("the last columns are targets, cut as the output that they are compare
     return found;
   }));
   CHECK(mentions(message_of<ArgumentError>([&] { (void)reader.labels_of(some_rows); }),
-                 "got 3 targets a row", "no labels"));
+                 "got 3 targets per row", "no labels"));
 }
 
 TEST_CASE("features are scaled in double and rounded once")

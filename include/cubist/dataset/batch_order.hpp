@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Determines which samples (rows, windows) make up which batch. The samples of epoch 0 in the order
-// of its Shuffle, then those of epoch 1, and so on, are cut into batches of equal size, so a batch
-// may have samples of two epochs. The order depends only on the seed and the number of the batch.
-// So a resumed run gets the batches that it would have had, on every rank of every mesh.
+// Determines which samples, rows or windows, make up which batch. The samples of epoch 0 in the
+// order of its Shuffle, then those of epoch 1, and so on, are cut into batches of equal size, so a
+// batch may have samples of two epochs. The order depends only on the seed and the number of the
+// batch. So a resumed run gets the batches that it would have had, on every rank of every mesh.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,7 @@ class BatchOrder
   /// The epoch, from 0, of the first sample of batch `b`.
   [[nodiscard]] std::uint64_t epoch_of(std::uint64_t b) const { return first(b) / count_; }
 
-  /// The samples of batch `b`, counted from 0 over the whole run.
+  /// Returns the samples of batch `b`. Batches are counted from 0 over the whole run.
   /// @throws ArgumentError for a batch beyond 2^40 epochs
   [[nodiscard]] std::vector<std::uint64_t> operator()(std::uint64_t b) const
   {

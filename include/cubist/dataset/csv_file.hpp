@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A mapped CSV file of which any values can be read. When it is opened, all values are checked and
-// the beginning of each line is noted, 8 bytes a row; the numbers themselves are not kept, so the
-// file may be larger than the memory.
+// A mapped CSV file, of which any values can be read. Opening it checks all values, and notes the
+// beginning of each line in 8 bytes per row. The numbers themselves are not kept, so the file may
+// be larger than the memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +23,11 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Copies share the mapping. Threads may read it at the same time.
+/// A CSV file. Copies share the mapping, and threads may read it at the same time.
 class CsvFile
 {
  public:
+  /// Opens a file, and checks its values.
   /// @throws DataError for a file that cannot be read, and what `parse_csv` throws
   explicit CsvFile(const std::filesystem::path& path, const CsvOptions& options = {})
       : file_{path},
@@ -38,7 +39,7 @@ class CsvFile
     lines_ = std::make_shared<const std::vector<std::uint64_t>>(std::move(lines));
   }
 
-  /// Where the file is.
+  /// The path of the file.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
   [[nodiscard]] std::size_t rows() const { return shape_.rows; }
   [[nodiscard]] std::size_t cols() const { return shape_.cols; }
@@ -48,8 +49,9 @@ class CsvFile
     return row + (options_.header ? 2 : 1);
   }
 
-  /// Sets `out` to values [first, first + out.size()) of a row; values after them are not parsed.
-  /// @throws ShapeError unless the row has them
+  /// Sets `out` to values [first, first + out.size()) of a row, and does not parse values after
+  /// them.
+  /// @throws ShapeError unless the row has these values
   void read(std::uint64_t row, std::size_t first, std::span<double> out) const
   {
     require<ShapeError>(row < rows() && first <= cols() && out.size() <= cols() - first, "got row ",

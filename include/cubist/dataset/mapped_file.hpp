@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A file that is read as memory. The system loads the pages that are read, and the processes of a
+// A file that is read as memory. The system loads pages as they are read, and the processes of a
 // node share them.
 
 #include <cerrno>
@@ -20,8 +20,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Copies share the mapping. Threads may read it at the same time.
-/// @pre the file is not shortened meanwhile: reading beyond its end would be a SIGBUS
+/// A mapped file. Copies share the mapping, and threads may read it at the same time.
+/// @pre nobody shortens the file meanwhile: reading beyond its end would raise SIGBUS
 class MappedFile
 {
  public:
@@ -42,9 +42,9 @@ class MappedFile
     size_ = size;
   }
 
-  /// Where the file is.
+  /// The path of the file.
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// The contents.
+  /// The contents of the file.
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
 
  private:

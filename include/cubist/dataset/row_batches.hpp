@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Batches of rows of a CSV file. A batch is a function of its number and the seed, so it is the
-// same on every mesh and in a run that is resumed. Each epoch visits every training row once, in an
-// order of its own (dataset/batch_order.hpp). The held-out rows are drawn by the seed, or are the
-// last rows of the file.
+// Makes batches of the rows of a CSV file. A batch is a function of its number and the seed, so it
+// is the same on every mesh and in a resumed run. Each epoch visits every training row once, in its
+// own order (dataset/batch_order.hpp). The held-out rows are drawn by the seed, or are the last
+// rows of the file.
 //
 //   const CsvFile file{"digits.csv"};  // one for all threads
 //   const RowBatches data{file, {.batch = 64, .seed = 42, .held_out = 0.2, .normalize = true}};
 //   const auto [x, labels] = data.batch<T, Scheme::Input>(mesh, step);
 //
-// Rows become matrices and labels as dataset/row_reader.hpp says. Words: none.
+// Rows become matrices and labels as dataset/row_reader.hpp says. Nothing is sent.
 
 #include <cmath>
 #include <cstddef>
@@ -33,23 +33,23 @@ namespace cubist::CUBIST_ABI
 /// How rows are divided into batches, and in which order.
 struct RowBatchOptions
 {
-  std::size_t batch = 64;  ///< rows in a batch
+  std::size_t batch = 64;  ///< the number of rows in a batch
   std::uint64_t seed = 0;  ///< the seed of the order and of the held-out rows
-  double held_out = 0;     ///< fraction of the rows, rounded to the nearest whole number of them
-  bool normalize = false;  ///< scale by the mean and deviation of the training rows' features
-  RowOptions rows = {};    ///< the columns, and a scaling of the features if not normalised
+  double held_out = 0;     ///< the fraction of rows that are held out, rounded to whole rows
+  bool normalize = false;  ///< whether to scale by the training features' mean and deviation
+  RowOptions rows = {};    ///< the columns, and the scaling of features without `normalize`
   /// Whether the last rows of the file are held out, in the order of the file, instead of rows that
   /// the seed draws.
   bool held_out_last = false;
 };
 
-/// Reading is const; threads may share an object.
+/// The batches of a CSV file. Reading is const, so threads may share an object.
 class RowBatches
 {
  public:
   /// @throws ArgumentError for a held-out fraction outside [0, 1), and for more rows in a batch
-  /// than there are training rows; DataError for features to be normalised that are all equal; and
-  /// what RowReader throws
+  /// than there are training rows; DataError if features to normalise are all equal; and what
+  /// RowReader throws
   RowBatches(CsvFile file, const RowBatchOptions& options)
       : reader_{std::move(file), options.rows},
         split_{reader_.file().rows(), options.seed, 0, Draw::held_out},
@@ -64,32 +64,33 @@ class RowBatches
     reader_.set_scaling(reader_.measure_features(training));
   }
 
-  /// The number of rows to learn from, and the number of rows that are held out.
+  /// The number of rows to learn from.
   [[nodiscard]] std::uint64_t training_count() const { return order_.count(); }
   /// The number of rows that are held out.
   [[nodiscard]] std::uint64_t held_out_count() const { return held_out_; }
   /// The number of columns of X.
   [[nodiscard]] std::size_t features() const { return reader_.features(); }
   /// The largest label of the file plus one; 0 if the file has targets.
-  /// @throws DataError if there is a smaller number that is no row's label
+  /// @throws DataError if a smaller number is not the label of any row
   [[nodiscard]] std::size_t classes() const { return reader_.classes(); }
 
-  /// Rows of a batch.
+  /// The number of rows in a batch.
   [[nodiscard]] std::size_t batch_size() const { return order_.batch_size(); }
   /// The number of batches after which every training row was visited.
   [[nodiscard]] std::uint64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
   /// The epoch, from 0, of the first row of batch `b`.
   [[nodiscard]] std::uint64_t epoch_of(std::uint64_t b) const { return order_.epoch_of(b); }
 
-  /// Batch `b`, counted from 0 over the whole run, cut by layout `L`. Idle ranks may call it.
-  /// @throws as RowReader::read()
+  /// Reads batch `b`, cut by layout `L`. Batches are counted from 0 over the whole run. Idle ranks
+  /// may call it.
+  /// @throws what RowReader::read() throws
   template <Scalar T, class L, class A, class B>
   [[nodiscard]] LabelledRows<T, L, AxisMesh<A, B>> batch(const AxisMesh<A, B>& mesh,
                                                          std::uint64_t b) const
   {
     return reader_.read<T, L>(mesh, rows_of(b));
   }
-  /// All rows that are held out.
+  /// Reads all rows that are held out.
   /// @throws ArgumentError if there are none
   template <Scalar T, class L, class A, class B>
   [[nodiscard]] LabelledRows<T, L, AxisMesh<A, B>> held_out(const AxisMesh<A, B>& mesh) const
@@ -115,11 +116,11 @@ class RowBatches
     return rows;
   }
 
-  /// Reads any rows, and the targets of rows.
+  /// The reader of the file, which reads any rows and their targets.
   [[nodiscard]] const RowReader& reader() const { return reader_; }
 
  private:
-  /// The row at position `i` of the held-out rows, which the training rows follow.
+  /// The row at position `i` of all rows, in an order in which the held-out rows come first.
   [[nodiscard]] std::uint64_t row_at(std::uint64_t i) const
   {
     if (!held_out_last_) return split_(i);
@@ -137,7 +138,7 @@ class RowBatches
   }
 
   RowReader reader_;
-  Shuffle split_;  // the held-out rows, then the training rows
+  Shuffle split_;  // orders the held-out rows, and then the training rows
   std::uint64_t held_out_;
   bool held_out_last_;
   BatchOrder order_;  // the order of the training rows

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Rows of a CSV file as the input of a network and the labels or targets of its loss.
+// Reads rows of a CSV file as the input of a network and the labels or targets of its loss.
 //
-//   X (rows, features): any layout; each rank reads its rows, and of them its columns
-//   labels: one a row, on every rank, as softmax_cross_entropy takes them
-//   targets (rows, targets): as the output of the network
+//   X (rows, features): any layout; each rank reads its columns of its rows
+//   labels: one per row, on every rank, as softmax_cross_entropy takes them
+//   targets (rows, targets): cut like the output of the network
 //
-// A feature v becomes (v - mean) / deviation, in double; both are the same for all features.
-//
-// Words: none.
+// A feature v becomes (v - mean) / deviation, in double. All features have the same mean and
+// deviation. Nothing is sent.
 
 #include <algorithm>
 #include <cmath>
@@ -35,12 +34,11 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The mean, which is subtracted from a feature, and the deviation, by which the difference is
-/// divided.
+/// A scaling of features: v becomes (v - mean) / deviation.
 struct Scaling
 {
-  double mean = 0;       ///< subtracted from each value
-  double deviation = 1;  ///< the divisor of the difference
+  double mean = 0;       ///< what is subtracted from each value
+  double deviation = 1;  ///< what the difference is divided by
 
   friend bool operator==(const Scaling&, const Scaling&) = default;
 };
@@ -48,26 +46,26 @@ struct Scaling
 /// Which columns are read, and how they are scaled.
 struct RowOptions
 {
-  std::optional<std::size_t> label = {};  ///< column of the labels, from 0; by default the last
-  std::size_t targets = 0;                ///< if not 0, the last columns, and there are no labels
+  std::optional<std::size_t> label = {};  ///< the labels' column, from 0; by default the last
+  std::size_t targets = 0;                ///< how many last columns are targets, instead of labels
   Scaling scaling = {};                   ///< the scaling of every feature
 };
 
-/// Rows as a layer and a loss take them.
+/// Rows in the form that a layer and a loss take.
 template <class T, class L, class M>
 struct LabelledRows
 {
-  DistMatrix<T, L, M> x;  ///< the values, cut as the layout says
+  DistMatrix<T, L, M> x;  ///< the features, cut as the layout says
   std::vector<int>
       labels;  ///< the labels of all rows, on every rank; empty without a column of labels
 };
 
-/// Reading is const; threads may share an object.
+/// Reads rows of a CSV file. Reading is const, so threads may share an object.
 class RowReader
 {
  public:
-  /// @throws DataError for a file without features, and for a label that is no class; ArgumentError
-  /// for a column that the file lacks, and for a deviation that is not positive
+  /// @throws DataError for a file without features, and for a label that is not a class;
+  /// ArgumentError for a column that the file lacks, and for a deviation that is not positive
   RowReader(CsvFile file, const RowOptions& options)
       : file_{std::move(file)},
         options_{options},
@@ -82,7 +80,7 @@ class RowReader
   /// The number of columns of X.
   [[nodiscard]] std::size_t features() const { return file_.cols() - outputs_.size; }
   /// The largest label plus one; 0 if the file has targets.
-  /// @throws DataError if there is a smaller number that is no row's label
+  /// @throws DataError if a smaller number is not the label of any row
   [[nodiscard]] std::size_t classes() const
   {
     if (found_.empty()) return 0;
@@ -103,8 +101,8 @@ class RowReader
   /// The scaling of the features.
   [[nodiscard]] const Scaling& scaling() const { return options_.scaling; }
 
-  /// X and the labels.
-  /// @throws as read_features() and labels_of()
+  /// Reads X and the labels.
+  /// @throws what read_features() and labels_of() throw
   template <Scalar T, class L, class A, class B>
   [[nodiscard]] LabelledRows<T, L, AxisMesh<A, B>> read(const AxisMesh<A, B>& mesh,
                                                         std::span<const std::uint64_t> rows) const
@@ -112,7 +110,7 @@ class RowReader
     return {read_features<T, L>(mesh, rows), labels_of(rows)};
   }
 
-  /// X (rows, features).
+  /// Reads X (rows, features).
   /// @throws ShapeError for a row that the file lacks, DataError for a value that no T can
   /// represent
   template <Scalar T, class L, class A, class B>
@@ -126,10 +124,10 @@ class RowReader
   }
 
   /// The label of each row.
-  /// @throws ShapeError for a row that the file lacks, ArgumentError if it has targets instead
+  /// @throws ShapeError for a row that the file lacks, ArgumentError if rows have targets instead
   [[nodiscard]] std::vector<int> labels_of(std::span<const std::uint64_t> rows) const
   {
-    require<ArgumentError>(options_.targets == 0, "got ", options_.targets, " targets a row of ",
+    require<ArgumentError>(options_.targets == 0, "got ", options_.targets, " targets per row of ",
                            file_.path(),
                            ", so there are no labels; read the targets, or set their number to 0");
     std::vector<int> labels;
@@ -142,7 +140,7 @@ class RowReader
     return labels;
   }
 
-  /// The targets (rows, targets), cut as the output `y` of a network is.
+  /// Reads the targets (rows, targets), cut like the output `y` of a network.
   /// @throws ShapeError unless y has their shape, and for a row that the file lacks; DataError for
   /// a value that no T can represent
   template <Scalar T, class L, class M>
@@ -158,7 +156,7 @@ class RowReader
     set(out, rows, column, Scaling{});
     return out;
   }
-  /// The targets for the output of a network, one of two layouts at run time.
+  /// Reads the targets for the output of a network that has one of two layouts at run time.
   /// @tparam Y NetworkMatrix
   template <class Y>
   requires requires
@@ -171,10 +169,10 @@ class RowReader
     return y.visit([&](const auto& matrix) -> Y { return targets_like(matrix, rows); });
   }
 
-  /// The mean and deviation of the features of those rows whose element of `chosen` is true, by
-  /// Welford's method in the order of the file.
-  /// @throws DataError if their deviation is zero or infinite, ShapeError unless there is an
-  /// element a row
+  /// Computes the mean and deviation of the features of the rows whose element of `chosen` is true,
+  /// by Welford's method in the order of the file.
+  /// @throws DataError if the deviation is zero or infinite, ShapeError unless there is one element
+  /// per row
   [[nodiscard]] Scaling measure_features(const std::vector<bool>& chosen) const
   {
     require<ShapeError>(chosen.size() == file_.rows(), "got ", chosen.size(), " flags for the ",
@@ -200,7 +198,8 @@ class RowReader
     return {mean, deviation};
   }
 
-  /// @throws ArgumentError unless both are finite and the deviation is positive
+  /// Sets the scaling of the features.
+  /// @throws ArgumentError unless mean and deviation are finite and the deviation is positive
   void set_scaling(const Scaling& s)
   {
     require<ArgumentError>(
@@ -256,7 +255,8 @@ class RowReader
                         file_.path(), ", so there is no such row; count rows from 0");
   }
 
-  /// Sets this rank's block: column j from `column(j)` of the file, which increases.
+  /// Sets this rank's block: column j comes from column `column(j)` of the file, which increases
+  /// with j.
   template <class T, class L, class M, class Column>
   void set(DistMatrix<T, L, M>& out, std::span<const std::uint64_t> rows, Column column,
            const Scaling& scaling) const

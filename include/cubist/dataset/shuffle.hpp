@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A random order of the numbers 0 to count - 1, as a function of the position: it needs no memory,
-// and every rank computes the same one.
+// A random order of the numbers 0 to count - 1. It is a function of the position, so it needs no
+// memory, and every rank computes the same order.
 //
-// A Feistel network permutes a x b pairs, a = ceil(sqrt(count)), b = ceil(count / a): each round
-// adds a function of one half to the other half, which can be undone. The functions are Philox. A
-// result that is not below count is permuted again until it is; this is rare, because a b < count +
-// a.
+// A Feistel network permutes a x b pairs, with a = ceil(sqrt(count)) and b = ceil(count / a). Each
+// round adds a function of one half to the other half, which can be undone. The functions are
+// Philox. A result that is not below count is permuted again until it is; this is rare, because
+// a b < count + a.
 //
 // Source: Black, Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, sections 3 and 4.
 
@@ -22,7 +22,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A permutation of [0, count).
+/// A random permutation of [0, count).
 class Shuffle
 {
  public:
@@ -54,7 +54,7 @@ class Shuffle
     return static_cast<std::uint64_t>(std::ceil(std::sqrt(static_cast<double>(n))));
   }
 
-  /// A permutation of [0, a b).
+  /// Permutes [0, a b).
   [[nodiscard]] std::uint64_t permute(std::uint64_t i) const
   {
     constexpr std::uint64_t rounds = 16;  // with fewer rounds, orders of 5 or 6 numbers are uneven
@@ -68,7 +68,7 @@ class Shuffle
     return x + a_ * y;
   }
 
-  /// (x + bits) modulo m.
+  /// Returns (x + bits) modulo m.
   /// @pre x < m
   static std::uint64_t add(std::uint64_t x, std::uint64_t bits, std::uint64_t m)
   {

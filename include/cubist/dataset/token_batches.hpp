@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Batches of sequences from a token file, for Transformer::compute_gradients. A batch is a function
-// of its number and the seed, so it is the same on every rank of every mesh and in a run that is
-// resumed.
+// Makes batches of sequences from a token file, for Transformer::compute_gradients. A batch is a
+// function of its number and the seed, so it is the same on every rank of every mesh and in a
+// resumed run.
 //
-// Window w of the file is the tokens [w (S - 1), w (S - 1) + S): windows overlap by one token,
-// since the last token of a sequence predicts nothing, and so each token but the first is predicted
-// once an epoch. Fewer than S - 1 tokens at the end of the file are left out. Each epoch visits
-// every window once, in an order of its own (dataset/batch_order.hpp).
+// Window w of the file is the tokens [w (S - 1), w (S - 1) + S). Windows overlap by one token,
+// because the last token of a sequence predicts nothing. So each token but the first is predicted
+// once per epoch. Fewer than S - 1 tokens at the end of the file are left out. Each epoch visits
+// every window once, in its own order (dataset/batch_order.hpp).
 //
 //   TokenBatches data{TokenFile{"train.bin"}, {.sequences = 16, .length = 128}};
 //   model.compute_gradients(data.batch(step), data.length());
 //
 // A model takes the tokens of all sequences on every rank, 4 bytes each, so a rank reads all of
-// them. Words: none.
+// them. Nothing is sent.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,15 +29,15 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The length of windows, and their order.
+/// How a file is divided into sequences and batches, and in which order.
 struct TokenBatchOptions
 {
-  std::size_t sequences = 8;  ///< in a batch
-  std::size_t length = 128;   ///< tokens in a sequence
+  std::size_t sequences = 8;  ///< the number of sequences in a batch
+  std::size_t length = 128;   ///< the number of tokens in a sequence
   std::uint64_t seed = 0;     ///< the seed of the order
 };
 
-/// Reading is const; threads may share an object.
+/// The batches of a token file. Reading is const, so threads may share an object.
 class TokenBatches
 {
  public:
@@ -62,7 +62,8 @@ class TokenBatches
   /// The epoch, from 0, of the first sequence of batch `b`.
   [[nodiscard]] std::uint64_t epoch_of(std::uint64_t b) const { return order_.epoch_of(b); }
 
-  /// The tokens of batch `b`, counted from 0 over the whole run, one sequence after the other.
+  /// Returns the tokens of batch `b`, one sequence after the other. Batches are counted from 0 over
+  /// the whole run.
   /// @throws DataError for a token that the file's vocabulary does not have (TokenFileOptions), or
   /// that no int can represent
   [[nodiscard]] std::vector<int> batch(std::uint64_t b) const

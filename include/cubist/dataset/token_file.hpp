@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A text as the numbers of its tokens, each an unsigned integer of 16 or 32 bits, little-endian.
-// numpy's tofile() writes such files, nanoGPT and others prepare them, and llm.c writes them with a
-// header. A text itself is a token file, too, whose bytes are its tokens. The file is mapped, so it
-// may be larger than the memory.
+// Reads a text as the numbers of its tokens, each an unsigned integer of 16 or 32 bits,
+// little-endian. numpy's tofile() writes such files, nanoGPT and others prepare them, and llm.c
+// writes them with a header. A plain text is a token file, too, whose bytes are its tokens. The
+// file is mapped, so it may be larger than the memory.
 //
 // A file of llm.c begins with a header of 256 int32, little-endian:
 //
 //   0: 20240520 (GPT-2's tokens) or 20240801 (Llama 3's)    1: the version, 1 or 7
 //   2: the number of tokens    3 to 255: 0
 //
-// and goes on with tokens of 16 or 32 bits. Any other file is tokens from its first byte on, unless
-// it begins as a file of another format does.
+// and goes on with tokens of 16 or 32 bits. Any other file has tokens from its first byte on,
+// unless it begins like a file of another format.
 //
 // Source: Karpathy, llm.c, dev/data/data_common.py.
 
@@ -41,12 +41,12 @@ static_assert(std::endian::native == std::endian::little, "tokens are read witho
 /// The integers of a token file: numpy's "u1", "<u2" or "<u4".
 enum class TokenType : std::uint8_t
 {
-  uint8,   ///< 1 byte a token
-  uint16,  ///< 2 bytes a token
-  uint32   ///< 4 bytes a token
+  uint8,   ///< 1 byte per token
+  uint16,  ///< 2 bytes per token
+  uint32   ///< 4 bytes per token
 };
 
-/// The size of a token.
+/// The size of a token in bytes.
 [[nodiscard]] constexpr std::size_t bytes_of(TokenType type)
 {
   return type == TokenType::uint8 ? 1 : type == TokenType::uint16 ? 2 : 4;
@@ -55,9 +55,9 @@ enum class TokenType : std::uint8_t
 /// Where the tokens of a file are.
 struct TokenHeader
 {
-  TokenType type = TokenType::uint16;  ///< the integers
-  std::size_t bytes = 0;               ///< before the first token
-  std::uint64_t tokens = 0;            ///< after the header
+  TokenType type = TokenType::uint16;  ///< the type of the integers
+  std::size_t bytes = 0;               ///< the number of bytes before the first token
+  std::uint64_t tokens = 0;            ///< the number of tokens after the header
 };
 
 namespace detail
@@ -75,7 +75,7 @@ inline constexpr std::array<LlmcFormat, 2> llmc_formats{
     {{20240520, 1, TokenType::uint16, "16"}, {20240801, 7, TokenType::uint32, "32"}}};
 inline constexpr std::size_t llmc_header_bytes = 1024;
 
-/// The header of a file of this format.
+/// Reads the header of a file of this format.
 /// @throws DataError for another version, for tokens of another type than `requested`, and unless
 /// the file has as many tokens as its header says
 [[nodiscard]] inline TokenHeader read_llmc_header(const LlmcFormat& format,
@@ -108,7 +108,7 @@ inline constexpr std::size_t llmc_header_bytes = 1024;
   return {format.type, llmc_header_bytes, tokens};
 }
 
-/// @throws DataError for a file that begins as one of another format does
+/// @throws DataError for a file that begins like one of another format
 inline void require_no_other_format(std::string_view start, const std::string& path)
 {
   require_no_zip(start, path, "tokens; write the tokens alone, with tofile()");
@@ -123,9 +123,9 @@ inline void require_no_other_format(std::string_view start, const std::string& p
                      "the file that it stands for, with git lfs pull");
 }
 
-/// Looks at the first bytes of a file whose type nobody named.
-/// @throws DataError for a text, and for tokens of 32 bits: their higher halves, which uint16 would
-/// read as every second token, are 0, or at most that of the vocabulary's last token
+/// Checks the first bytes of a file if the caller named no type.
+/// @throws DataError for a text, and for tokens of 32 bits. Their higher halves, which uint16 would
+/// read as every second token, are 0, or at most that of the vocabulary's last token.
 inline void require_likely_uint16(std::span<const std::byte> file, const std::string& path,
                                   std::size_t vocabulary)
 {
@@ -140,7 +140,7 @@ inline void require_likely_uint16(std::span<const std::byte> file, const std::st
                      "got ", path,
                      ", which looks like a text, but no TokenType was named, so every two of its "
                      "bytes would be one token of 16 bits; name TokenType::uint8 if its bytes are "
-                     "the tokens, or TokenType::uint16 if it is no text");
+                     "the tokens, or TokenType::uint16 if it is not a text");
   const std::size_t last_high = vocabulary > 0 ? (vocabulary - 1) >> 16U : 0;
   bool is_wide = file.size() % 4 == 0;
   bool all_zero = true;
@@ -159,14 +159,14 @@ inline void require_likely_uint16(std::span<const std::byte> file, const std::st
 
 }  // namespace detail
 
-/// The place of a file's tokens, from its header; without a header, all bytes are tokens.
-/// @param file all of its bytes
-/// @param path of the file, for messages
-/// @param requested by default what a header says, else uint16
-/// @param vocabulary the number of tokens that there are, 0 if it is unknown
-/// @throws DataError for a file of another format, a header that does not fit the file or the type
-/// that was requested, a part of a token at the end, and without header and type for tokens that
-/// look like other integers than uint16
+/// Finds a file's tokens by its header. Without a header, all bytes are tokens.
+/// @param file all bytes of the file
+/// @param path the file's path, for messages
+/// @param requested the type of the integers; by default what a header says, otherwise uint16
+/// @param vocabulary the size of the vocabulary, 0 if it is unknown
+/// @throws DataError for a file of another format, for a header that does not fit the file or the
+/// requested type, for an incomplete token at the end, and, without header and type, for tokens
+/// that look like other integers than uint16
 [[nodiscard]] inline TokenHeader read_token_header(std::span<const std::byte> file,
                                                    const std::string& path,
                                                    std::optional<TokenType> requested = {},
@@ -196,20 +196,21 @@ inline void require_likely_uint16(std::span<const std::byte> file, const std::st
 /// How a token file is read.
 struct TokenFileOptions
 {
-  /// The integers of the file; by default those that its header says, or uint16 without a header.
+  /// The type of the file's integers; by default what its header says, or uint16 without a header.
   std::optional<TokenType> type = {};
-  /// The size of the vocabulary: a token that is not below it is an error when it is read. 0 allows
-  /// all tokens.
+  /// The size of the vocabulary. Reading a token that is not below it is an error. 0 allows all
+  /// tokens.
   std::size_t vocabulary = 0;
 };
 
-/// Copies share the mapping. Threads may read it at the same time.
+/// A token file. Copies share the mapping, and threads may read it at the same time.
 class TokenFile
 {
  public:
+  /// Opens a file.
   /// @throws DataError for a file that cannot be read, is empty, is of another format (.npy, zip,
-  /// an index of Megatron's), has a header that does not fit it, or a part of a token at its end,
-  /// or looks like tokens of another type than uint16 where none is named
+  /// an index of Megatron's), has a header that does not fit it, ends with an incomplete token, or
+  /// looks like tokens of another type than uint16 if no type is named
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {})
       : file_{path},
         vocabulary_{options.vocabulary}
@@ -225,8 +226,9 @@ class TokenFile
   {
   }
 
-  /// Tokens [first, first + count) as a file of their own, for example to train on or to hold out.
-  /// @throws ShapeError unless the file has them
+  /// Returns tokens [first, first + count) as a separate file, for example to train on or to hold
+  /// out.
+  /// @throws ShapeError unless the file has these tokens
   [[nodiscard]] TokenFile part(std::uint64_t first, std::uint64_t count) const
   {
     require_tokens(first, count);
@@ -236,16 +238,17 @@ class TokenFile
     return some;
   }
 
-  /// Where the file is.
+  /// The path of the file.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
-  /// The integers of the file.
+  /// The type of the file's integers.
   [[nodiscard]] TokenType type() const { return header_.type; }
   /// The number of tokens.
   [[nodiscard]] std::uint64_t size() const { return size_; }
 
   /// Sets `out` to tokens [first, first + out.size()).
-  /// @throws ShapeError unless the file has them; DataError for one that the vocabulary does not
-  /// have, or that no int can represent: it names the file, the token's place and its number
+  /// @throws ShapeError unless the file has these tokens; DataError for a token that the vocabulary
+  /// does not have, or that no int can represent: it names the file, the token's place and its
+  /// number
   void copy(std::uint64_t first, std::span<int> out) const
   {
     require_tokens(first, out.size());
@@ -257,8 +260,8 @@ class TokenFile
       copy_as<std::uint32_t>(first, out);
   }
 
-  /// Token `i`.
-  /// @throws as copy()
+  /// Reads token `i`.
+  /// @throws what copy() throws
   [[nodiscard]] int operator[](std::uint64_t i) const
   {
     int token = 0;
