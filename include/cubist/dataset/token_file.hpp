@@ -226,7 +226,7 @@ class TokenFile
   {
   }
 
-  /// Returns tokens [first, first + count) as a separate file, for example to train on or to hold
+  /// Returns tokens [first, first + count) as another TokenFile, for example to train on or to hold
   /// out.
   /// @throws ShapeError unless the file has these tokens
   [[nodiscard]] TokenFile part(std::uint64_t first, std::uint64_t count) const

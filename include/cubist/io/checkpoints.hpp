@@ -337,7 +337,7 @@ void load_checkpoint(const std::string& file, const State<T, M>& state)
 
 }  // namespace detail
 
-/// The checkpoints in a folder, which all nodes share. Every rank of the mesh calls its functions,
+/// The checkpoints in a folder, which all nodes share. Every rank of the mesh calls each function,
 /// and idle ranks may.
 template <class A, class B>
 class Checkpoints

@@ -47,7 +47,7 @@ struct DropoutMask
   }
 };
 
-/// x + mask y
+/// Computes x + mask y.
 template <RealScalar T, class Random>
 struct AddDropped
 {
@@ -103,7 +103,7 @@ class Dropout
   }
 
   /// Computes Z = X + mask(step) * Y in one pass; Z may be X or Y.
-  /// @throws as `apply`
+  /// @throws what `apply` throws
   template <RealScalar T, class L, class M>
   void add(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y, DistMatrix<T, L, M>& z,
            const TrainingStep& step, const SequenceCut& cut = {}) const

@@ -104,7 +104,7 @@ template <LayerType L>
 }
 
 /// The parameters of a network that is a layer and whose passes take `gradients->reducer()`. Each
-/// refers to `gradients`, where Sharded, GradientAccumulation and Trainer find it.
+/// parameter refers to `gradients`, so that Sharded, GradientAccumulation and Trainer find it.
 template <LayerType L>
 [[nodiscard]] auto
 parameters_of(L& layer,

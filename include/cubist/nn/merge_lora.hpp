@@ -4,8 +4,8 @@
 // Merges LoRA's matrices into the weights that they belong to, W += s A B, so that a network
 // computes the same without them, and takes them out again.
 //
-// Elements that one rank sends: A (in, r) and B (r, out) of each weight are summed over the c ranks
-// that cut them, which sends 2 (c-1)/c of their elements.
+// Elements that one rank sends: each A (in, r) and each B (r, out) is summed over the c ranks that
+// cut it, which sends 2 (c-1)/c of its elements.
 
 #include <cstddef>
 #include <cstdint>

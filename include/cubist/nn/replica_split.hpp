@@ -45,7 +45,7 @@ class ReplicaSplit
   /// large part of the time saved: eight threads on two cores need 50 us for one.
   static constexpr std::size_t least_elements = std::size_t{1} << 16;
 
-  /// @param x a matrix whose rows are cut as the result's
+  /// @param x a matrix whose rows are cut like the result's
   /// @param wanted whether to share work, if that is possible; the same on all ranks
   explicit ReplicaSplit(const DistMatrix<T, L, M>& x, bool wanted = true)
       : all_{x.valid().rows()}

@@ -217,7 +217,7 @@ class Attention
     const auto c = merged_.columns(part);
     return {c.first, c.width, c.stride};
   }
-  /// The number of heads of Q, K or V, part 0, 1 or 2, on this rank.
+  /// The number of this rank's heads of a part: 0 is Q, 1 is K, 2 is V.
   [[nodiscard]] std::size_t head_count(std::size_t part) const
   {
     return merged_.columns(part).valid / options_.head_size;

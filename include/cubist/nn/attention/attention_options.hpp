@@ -39,7 +39,7 @@ struct AttentionOptions
   double dropout = 0;
   /// The options of the four linear layers, whose indices are linear.index and the three after it.
   LinearOptions linear = {};
-  /// The initial weights of the last linear layer; without them, those of the other layers.
+  /// The initial weights of the last linear layer; by default as those of the other layers.
   std::optional<Initial> output_weights = {};
   /// Whether the last linear layer has a bias; by default it has one if the others do.
   std::optional<bool> output_bias = {};

@@ -13,9 +13,10 @@
 // Sums over a head are computed in double. A NaN or an infinity makes its head NaN in its row.
 //
 // Elements that one rank sends: forward none; backward 2(p-1)/p dh, p being the ranks along the
-// axes that cut Y. Source: Zhang, Sennrich, "Root Mean Square Layer Normalization", arXiv
-// 1910.07467; Dehghani et al., "Scaling Vision Transformers to 22 Billion Parameters", arXiv
-// 2302.05442, section 2 (norms of queries and keys).
+// axes that cut Y.
+// Source: Zhang, Sennrich, "Root Mean Square Layer Normalization", arXiv 1910.07467; Dehghani et
+// al., "Scaling Vision Transformers to 22 Billion Parameters", arXiv 2302.05442, section 2 (norms
+// of queries and keys).
 
 #include <cstddef>
 #include <string>

@@ -111,7 +111,8 @@ class LocalAttention
   }
 
   /// Computes O and L.
-  /// @param l  one row with a number for each sequence, head and query, in the order of this class
+  /// @param l  one row with a number for each sequence, head and query, in an order that this class
+  /// chooses
   void forward(const AttentionShape& s, const std::optional<AttentionDropout>& dropout, In q, In k,
                In v, Out o, Out l)
   {
@@ -131,8 +132,8 @@ class LocalAttention
   /// Adds to O the part that a run of keys contributes. O is not divided by the sums of rows yet;
   /// `finish` does that after the last run. Chunks of queries and keys are equally long, and begin
   /// at multiples of their length.
-  /// @param max, sum  of each row, in the order of L; before the first run, O and the sums are 0,
-  /// and the maxima -infinity
+  /// @param max, sum  the maximum and the sum of each row, in the order of L; before the first run,
+  /// O and the sums are 0, and the maxima -infinity
   /// @pre each query sees the first key, unless `causal` hides the whole run
   void add_run(const AttentionShape& s, const AttentionRun& run,
                const std::optional<AttentionDropout>& dropout, In q, In k, In v, Out o, Out max,

@@ -60,7 +60,7 @@ class Embedding
  public:
   using Value = T;
   using Mesh = AxisMesh<typename S::Axes, B>;
-  /// The table (vocabulary, width), cut as the transpose of a weight.
+  /// The table (vocabulary, width), cut like the transpose of a weight.
   using Table = DistMatrix<T, Transposed<typename S::Weight>, Mesh>;
   using Output = DistMatrix<T, typename S::Input, Mesh>;
 

@@ -3,7 +3,7 @@
 
 // Adds learned positions: H(b S + s, :) += P(p0 + s, :), p0 being the position of the first token.
 //
-//   H (M, d) S::Input    P (n, d) cut as H's columns, replicated along the axes that cut rows
+//   H (M, d) S::Input    P (n, d) cut like H's columns, replicated along the axes that cut rows
 //
 // A sequence has S tokens. A rank may have only some of a sequence's rows, and in another order
 // (matrix/sequence_cut.hpp).
@@ -38,7 +38,7 @@ class PositionEmbedding
  public:
   using Value = T;
   using Mesh = AxisMesh<typename S::Axes, B>;
-  /// The table (positions, width), cut as the columns of the input.
+  /// The table (positions, width), cut like the columns of the input.
   using Table = DistMatrix<T, Layout<Rows<>, typename S::Input::ColAxes>, Mesh>;
   using Output = DistMatrix<T, typename S::Input, Mesh>;
 

@@ -140,7 +140,7 @@ LossValue cut_next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const
 /// Returns the mean loss over the B (S - 1) tokens that have a next one, the same on every rank.
 /// Writes its gradient to `gradient`, which may be `logits`. Every rank of the mesh calls this.
 /// @throws ShapeError unless there is one id per row, in whole sequences of at least two tokens,
-/// ArgumentError for an id that is no column, and on every rank for ids that differ between ranks
+/// ArgumentError for an id without a column, and on every rank for ids that differ between ranks
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::size_t sequence, DistMatrix<T, L, M>& gradient)
@@ -162,8 +162,8 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
 /// @param labels one for each id, not shifted: usually the id or -100; the first of each sequence
 /// is not used
 /// @throws ShapeError unless there are one id and one label per row, in whole sequences of at least
-/// two tokens, ArgumentError for a label that is used and is no column, and on every rank for ids,
-/// or used labels, that differ between ranks
+/// two tokens, ArgumentError for a used label without a column, and on every rank for ids, or used
+/// labels, that differ between ranks
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,
                           std::span<const int> labels, std::size_t sequence,

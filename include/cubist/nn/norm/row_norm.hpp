@@ -4,7 +4,7 @@
 // LayerNorm and RmsNorm. LayerNorm centres each row of X. Both scale each row, and then weight the
 // columns.
 //
-//   X, Y (M, d) S::Input    w, b (1, d) cut as X's columns, at first 1 and 0
+//   X, Y (M, d) S::Input    w, b (1, d) cut like X's columns, at first 1 and 0
 //
 //   xhat = (X - mean) rstd    Y = xhat w + b    rstd = 1 / sqrt(mean of squares + epsilon)
 //
@@ -64,6 +64,7 @@ struct NormOptions
 namespace detail
 {
 
+/// A norm of rows; see above.
 /// @tparam centred whether it is LayerNorm
 template <SchemeType S, class B, RealScalar T, bool centred>
 class RowNorm
@@ -345,7 +346,7 @@ class RowNorm
     else
       f(column(0), column(1));
     auto& ranks = along_axes(mesh_, typename L::ColAxes{});
-    if (ranks.size() > 1)  // a call takes as long as a row of a few elements
+    if (ranks.size() > 1)  // a call would take as long as a row of a few elements
       ranks.all_reduce(MatrixView<double>{kept.sums.data(), {1, numbers * rows}}.elements());
   }
 

@@ -19,10 +19,10 @@
 //                                       .adamw = {.learning_rate = 1e-3},
 //                                       .groups = {{.names = {"layers.3.*"}, .muon = false}}}};
 //
-// Momentum is cut as the weight is, also in a checkpoint. u is copied to the grid of ranks that
-// orthogonalizes it, and back; plan/muon_cost.hpp says which grid, and how many elements this
-// sends. Replicas get copies of the same elements, so they stay equal. Each rank of a `replicated`
-// matrix computes it in the same way.
+// Momentum is cut and saved like the weight. u is copied to the grid of ranks that orthogonalizes
+// it, and back; plan/muon_cost.hpp says which grid, and how many elements this sends. Replicas get
+// copies of the same elements, so they stay equal. Each rank of a `replicated` matrix computes it
+// in the same way.
 //
 // Source: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; Liu et
 // al., "Muon is Scalable for LLM Training", arXiv 2502.16982; torch.optim.Muon.
