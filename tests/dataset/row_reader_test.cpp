@@ -243,7 +243,7 @@ TEST_CASE("rows that a file lacks are refused on every rank, and values that a s
     found.check(mentions(message_of<ShapeError>([&] {
                            (void)reader.read<float, Summa2D::Input>(mesh, Rows{0, 2});
                          }),
-                         "got row 2 of the 2"),
+                         "got row 2, but", "x.csv has only 2 rows"),
                 "a row that is missing is accepted");
     const bool mine = mesh.rank() == 1;  // the rows' first half, and the columns' second
     const auto message = message_of<DataError>([&] {

@@ -251,8 +251,8 @@ class RowReader
 
   void require_row(std::uint64_t row) const
   {
-    require<ShapeError>(row < file_.rows(), "got row ", row, " of the ", file_.rows(), " of ",
-                        file_.path(), ", so there is no such row; count rows from 0");
+    require<ShapeError>(row < file_.rows(), "got row ", row, ", but ", file_.path(), " has only ",
+                        file_.rows(), " rows; count rows from 0");
   }
 
   /// Sets this rank's block: column j comes from column `column(j)` of the file, which increases

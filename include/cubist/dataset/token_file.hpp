@@ -272,8 +272,8 @@ class TokenFile
  private:
   void require_tokens(std::uint64_t first, std::uint64_t count) const
   {
-    require<ShapeError>(first <= size_ && count <= size_ - first, "got tokens ", first, " and the ",
-                        count, " from there of ", path(), ", which has ", size_,
+    require<ShapeError>(first <= size_ && count <= size_ - first, "got ", count,
+                        " tokens from token ", first, " on, but ", path(), " has only ", size_,
                         ", so some would be missing; read fewer");
   }
 

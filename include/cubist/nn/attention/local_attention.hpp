@@ -247,8 +247,9 @@ class LocalAttention
     }
   }
 
-  /// Calls f(block) for all blocks of queries. The last block of a unit, which reads all keys,
-  /// comes first. Each caller has its own type F, whose time depends only on the block's sizes.
+  /// Calls f(block) for all blocks of queries. For each query head, the last block, which reads all
+  /// keys, comes first. Each caller has its own type F, whose time depends only on the block's
+  /// sizes.
   template <class F>
   void for_each_block(const AttentionShape& s, const AttentionRun& run,
                       const std::optional<AttentionDropout>& dropout, std::size_t matrices, F f)
