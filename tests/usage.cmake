@@ -3,7 +3,7 @@
 include(CubistReadme)
 set(docs "${PROJECT_SOURCE_DIR}/docs")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${docs}/schemes.md" "${docs}/first_program.md" "${docs}/files.md"
-  "${docs}/transformers.md" "${docs}/training.md" usage/usage.cpp.in usage/training.cpp.in usage/guide.cpp.in)
+  "${docs}/transformers.md" "${docs}/finetuning.md" "${docs}/generation.md" "${docs}/training.md" usage/usage.cpp.in usage/training.cpp.in usage/guide.cpp.in)
 
 # cubist_usage_program(<variable> <program>): the program, its includes in USAGE_INCLUDES.
 function(cubist_usage_program variable program)
@@ -37,9 +37,9 @@ cubist_page_program(USAGE_CSV "${docs}/first_program.md" cpp "${PROJECT_SOURCE_D
 cubist_usage_program(USAGE_CSV "${USAGE_CSV}")
 cubist_usage_block(USAGE_FILES "${docs}/files.md" "This loads weights that PyTorch saved")
 cubist_usage_block(USAGE_TRANSFORMER "${docs}/transformers.md" "## A model")
-cubist_usage_block(USAGE_TUNE "${docs}/transformers.md" "## Labels, padding and fine-tuning")
-cubist_usage_block(USAGE_GROUPS "${docs}/transformers.md" "Groups of parameters may have")
-cubist_usage_block(USAGE_PROMPTS "${docs}/transformers.md" "## Continuing prompts")
+cubist_usage_block(USAGE_TUNE "${docs}/finetuning.md" "## A program")
+cubist_usage_block(USAGE_GROUPS "${docs}/finetuning.md" "## Groups of parameters")
+cubist_usage_block(USAGE_PROMPTS "${docs}/generation.md" "## Continuing prompts")
 string(REPLACE "int main(" "int run(" USAGE_CSV "${USAGE_CSV}")
 string(REPLACE "int main(" "int run(" USAGE_TUNE "${USAGE_TUNE}")
 string(REPLACE "…" "print(plans.front());" USAGE_PLANNER "${USAGE_PLANNER}")
@@ -130,7 +130,7 @@ add_test(NAME "site: names and links" COMMAND "${PROJECT_SOURCE_DIR}/scripts/doc
 set_tests_properties("site: names and links" PROPERTIES LABELS examples TIMEOUT 300 SKIP_RETURN_CODE 77)
 
 # A program that a page starts is one that it has built before.
-foreach(page_and_program "backends train_digits" "transformers train_text" "simulation cubist_plan" "papers cubist_bench"
+foreach(page_and_program "backends train_digits" "generation train_text" "simulation cubist_plan" "papers cubist_bench"
     "schemes cubist_plan" "tensor_parallelism cubist_plan")
   separate_arguments(page_and_program)
   list(POP_FRONT page_and_program page)
