@@ -3,7 +3,8 @@
 include(CubistReadme)
 set(docs "${PROJECT_SOURCE_DIR}/docs")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${docs}/schemes.md" "${docs}/first_program.md" "${docs}/files.md"
-  "${docs}/transformers.md" "${docs}/finetuning.md" "${docs}/generation.md" "${docs}/training.md" usage/usage.cpp.in usage/training.cpp.in usage/guide.cpp.in)
+  "${docs}/transformers.md" "${docs}/finetuning.md" "${docs}/generation.md" "${docs}/training.md" "${docs}/data.md" "${docs}/optimizers.md"
+  usage/usage.cpp.in usage/training.cpp.in usage/guide.cpp.in)
 
 # cubist_usage_program(<variable> <program>): the program, its includes in USAGE_INCLUDES.
 function(cubist_usage_program variable program)
@@ -38,7 +39,7 @@ cubist_usage_program(USAGE_CSV "${USAGE_CSV}")
 cubist_usage_block(USAGE_FILES "${docs}/files.md" "This loads weights that PyTorch saved")
 cubist_usage_block(USAGE_TRANSFORMER "${docs}/transformers.md" "## A model")
 cubist_usage_block(USAGE_TUNE "${docs}/finetuning.md" "## A program")
-cubist_usage_block(USAGE_GROUPS "${docs}/finetuning.md" "## Groups of parameters")
+cubist_usage_block(USAGE_GROUPS "${docs}/optimizers.md" "## Groups of parameters")
 cubist_usage_block(USAGE_PROMPTS "${docs}/generation.md" "## Continuing prompts")
 string(REPLACE "int main(" "int run(" USAGE_CSV "${USAGE_CSV}")
 string(REPLACE "int main(" "int run(" USAGE_TUNE "${USAGE_TUNE}")
@@ -75,8 +76,8 @@ set_tests_properties("usage: fine-tuning" PROPERTIES LABELS examples TIMEOUT 60
 
 set(USAGE_INCLUDES)
 cubist_usage_block(USAGE_RUN "${docs}/training.md" "## A run")
-cubist_usage_block(USAGE_DATA "${docs}/training.md" "## Data")
-cubist_usage_block(USAGE_ROWS "${docs}/training.md" "## Rows of your own")
+cubist_usage_block(USAGE_DATA "${docs}/data.md" "## Batches")
+cubist_usage_block(USAGE_ROWS "${docs}/data.md" "## Rows of your own")
 cubist_usage_block(USAGE_NUMBERS "${docs}/first_program.md" "## Numbers instead of classes")
 # A fifth of the steps, with a report and a checkpoint after each half of them.
 foreach(steps ".steps = 20,|.steps = 4," ".warm_up = 5, .steps = 4,|.warm_up = 1, .steps = 4," ".save_every = 10,|.save_every = 2,"
