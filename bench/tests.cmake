@@ -309,7 +309,7 @@ if(TARGET cubist_mpi)
   endforeach()
 endif()
 
-# Traces are drawn. The picture of docs/simulation.md is what its commands draw.
+# Traces are drawn. The picture of docs/traces.md is what its commands draw.
 add_test(NAME "bench: a trace of several measurements" COMMAND cubist_bench mlp --trace several.json)
 set_tests_properties("bench: a trace of several measurements" PROPERTIES
   LABELS bench PASS_REGULAR_EXPRESSION "got --trace for [0-9]+ measurements, but a trace shows only one; choose it with")
@@ -348,9 +348,9 @@ if(CUBIST_PLOT_PYTHON)
     WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
   set_tests_properties("bench: panels are drawn" PROPERTIES
     LABELS bench FIXTURES_REQUIRED panels FIXTURES_SETUP panels-drawn)
-  add_test(NAME "bench: the picture of simulation.md"
+  add_test(NAME "bench: the picture of traces.md"
     COMMAND "${CMAKE_COMMAND}" -E compare_files "${PROJECT_SOURCE_DIR}/docs/summa2d_overlap.svg" "${drawing}")
-  set_tests_properties("bench: the picture of simulation.md" PROPERTIES LABELS bench FIXTURES_REQUIRED panels-drawn)
+  set_tests_properties("bench: the picture of traces.md" PROPERTIES LABELS bench FIXTURES_REQUIRED panels-drawn)
   if(CUBIST_BUILD_TOOLS)
     add_test(NAME "bench: a trace of a ring"
       COMMAND cubist_plan --model qwen2.5-0.5b --tokens 2048 --sequence 2048 --ranks 4 --scheme Grid3D --mesh 2,1,2 --forward

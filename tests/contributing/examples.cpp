@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The examples of CONTRIBUTING.md and docs/layers.md, extracted by extract.cmake, in one
-// translation unit.
+// The examples of CONTRIBUTING.md, docs/layers.md and docs/activations.md, extracted by
+// extract.cmake, in one translation unit.
 
 #include <string>
 #include <vector>
@@ -10,7 +10,8 @@
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/cube3d.hpp"
 
-// The programs of docs/layers.md.
+// The layers and programs of docs/layers.md and docs/activations.md.
+#include "square.hpp"
 #define main run_train_scale
 #include "train_scale.cpp"
 #undef main
@@ -40,6 +41,29 @@ TEST_CASE("the activation of CONTRIBUTING.md has a value and a derivative")
   CHECK(cubist::leaky_relu.derivative(-2.0) == 0.01);
 }
 
+static_assert(LayerType<my::Square<Cube3D, Threads, float>>);
+
+TEST_CASE("the smallest layer of docs/layers.md squares, and its gradient is the serial one")
+{
+  const auto x = integers<float>(5, 7, 1);
+  const auto dy = integers<float>(5, 7, 2);
+  const auto of_elements = [](const auto& f) {
+    return generate<float>(5, 7, [&](std::size_t i, std::size_t j) { return f(i, j); });
+  };
+  const auto [y, dx] = on_root<Threads>(cube, [&]<class Mesh>(const Mesh& mesh) {
+    using Layout = typename Cube3D::Input;
+    my::Square<Cube3D, Threads, float> square;
+    const auto in = scatter<Layout>(mesh, x);
+    const auto gradient = scatter<Layout>(mesh, dy);
+    Passes passes{square};
+    const auto& out = passes.forward(in, {});
+    const auto* of_in = passes.backward(in, gradient, {}, true);
+    return std::pair{gather(out), gather(*of_in)};
+  });
+  CHECK(identical(y, of_elements([&](auto i, auto j) { return x(i, j) * x(i, j); })));
+  CHECK(identical(dx, of_elements([&](auto i, auto j) { return 2 * x(i, j) * dy(i, j); })));
+}
+
 TEST_CASE("the network of docs/layers.md learns, on schemes of one layout and of two")
 {
   const auto falls = [](const std::vector<double>& losses) {
@@ -49,7 +73,7 @@ TEST_CASE("the network of docs/layers.md learns, on schemes of one layout and of
   CHECK(falls(on_root<Threads>(cube, [](const auto& mesh) { return train(mesh, 20); })));
 }
 
-TEST_CASE("the activation of docs/layers.md learns, with equal losses on all schemes")
+TEST_CASE("the activation of docs/activations.md learns, with equal losses on all schemes")
 {
   const auto on = [](const auto& place, int steps) {
     return on_root<Threads>(place, [&](const auto& mesh) { return fit(mesh, steps); });
@@ -61,7 +85,7 @@ TEST_CASE("the activation of docs/layers.md learns, with equal losses on all sch
       CHECK(losses[i] == Approx(wanted[i]).epsilon(1e-4));
 }
 
-TEST_CASE("the programs of docs/layers.md succeed")
+TEST_CASE("the programs of docs/layers.md and docs/activations.md succeed")
 {
   char name[] = "program";
   char* arguments[] = {name, nullptr};
