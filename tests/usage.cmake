@@ -77,7 +77,7 @@ set_tests_properties("usage: fine-tuning" PROPERTIES LABELS examples TIMEOUT 60
 set(USAGE_INCLUDES)
 cubist_usage_block(USAGE_RUN "${docs}/training.md" "## A run")
 cubist_usage_block(USAGE_DATA "${docs}/data.md" "## Batches")
-cubist_usage_block(USAGE_ROWS "${docs}/data.md" "## Rows of your own")
+cubist_usage_block(USAGE_ROWS "${docs}/data.md" "## Choosing rows")
 cubist_usage_block(USAGE_NUMBERS "${docs}/first_program.md" "## Numbers instead of classes")
 # A fifth of the steps, with a report and a checkpoint after each half of them.
 foreach(steps ".steps = 20,|.steps = 4," ".warm_up = 5, .steps = 4,|.warm_up = 1, .steps = 4," ".save_every = 10,|.save_every = 2,"
