@@ -270,7 +270,7 @@ class Activation : public detail::ChosenActivation
           "this is no activation function, so a layer can compute neither its value nor its "
           "gradient; pass one of cubist's, such as cubist::relu, or an object with the const "
           "members operator()(x) and derivative(x), which return a float for a float and a double "
-          "for a double: docs/layers.md");
+          "for a double: docs/activations.md");
       if constexpr (ActivationFunction<F>) own(std::make_shared<const detail::ActivationOf<F>>(f));
     }
   }
