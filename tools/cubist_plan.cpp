@@ -171,7 +171,8 @@ bool compares_memory(const Options& options)
          (options.scalar == "float" || options.scalar == "double");
 }
 
-void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize size)
+void draw(const cubist::Plan& plan, const Options& options,
+          const std::vector<cubist::ProductSize>& layers)
 {
   if (!options.draw && options.svg.empty()) return;
   cubist::Plan of_stage = plan;  // the first, if there are several
@@ -179,7 +180,7 @@ void draw(const cubist::Plan& plan, const Options& options, cubist::ProductSize 
   const bool has_stages = of_stage.scheme != plan.scheme;
   if (has_stages) of_stage.extents.erase(of_stage.extents.begin());
   auto picture = cubist::with_scheme<cubist::WholeCatalogue>(of_stage.scheme, [&]<class S>() {
-    return cubist::picture_of<S>(cubist::extents_of<S>(of_stage), size);
+    return cubist::picture_of<S>(cubist::extents_of<S>(of_stage), layers);
   });
   if (has_stages)
     picture.title += ", the first of " + std::to_string(plan.extents.front()) + " stages";
@@ -239,11 +240,12 @@ class Network
     for (const auto& w : layers_) sum += (static_cast<double>(w.k) + 1) * static_cast<double>(w.n);
     return sum;
   }
-  [[nodiscard]] cubist::ProductSize first() const { return layers_.front(); }
+  /// The layers that are drawn.
+  [[nodiscard]] const std::vector<cubist::ProductSize>& drawn() const { return layers_; }
   /// The elements in M h.
   [[nodiscard]] double unit() const
   {
-    return static_cast<double>(first().m) * static_cast<double>(first().k);
+    return static_cast<double>(layers_.front().m) * static_cast<double>(layers_.front().k);
   }
   [[nodiscard]] std::vector<cubist::Plan> plans(int ranks, const cubist::Machine& machine,
                                                 const cubist::PlanOptions& options) const
@@ -470,7 +472,7 @@ void run(const CLI::App& app, const Options& options)
     if (!energies.empty()) cubist::print_energies(plans, energies, steps);
   }
   std::fflush(stdout);
-  draw(plans.front(), options, network.first());
+  draw(plans.front(), options, network.drawn());
 }
 
 }  // namespace
@@ -599,8 +601,8 @@ try
       ->needs(simulate)
       ->needs(model);
   app.add_flag("--json", options.json, "print JSON instead of the table");
-  auto* drawn =
-      app.add_flag("--draw", options.draw, "draw how the first plan cuts the first product");
+  auto* drawn = app.add_flag("--draw", options.draw,
+                             "draw how the first plan cuts the layers, or a model's first product");
   drawn->excludes("--json");
   app.add_option("--svg", options.svg, "write the same drawing to this file, as SVG");
   cubist::parse_strictly(app, argc, argv);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Draws which rank holds which block of X, W and Y, as SVG: W above Y, and X to its left. Blocks
+// Draws as SVG which rank holds which block of the matrices of a product: W above Y, and X to its
+// left; of a chain of products, each to the right of the one before. Blocks
 // are drawn in proportion, but no smaller than their labels, in one colour for each rank or group
 // of replicas; padding is behind a dashed line. The file needs no scripts, styles or fonts, and is
 // readable on light and on dark backgrounds.
@@ -12,6 +13,7 @@
 #include <ostream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "cubist/core/block.hpp"
 
@@ -71,9 +73,9 @@ inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Area& 
   constexpr double letter = 7.5;
   constexpr double line = 20;
   constexpr double gap = 36;
-  const auto& [title, x, w, y] = picture;
-  const double scale =
-      longest_side / double(std::max({x.padded.rows, x.padded.cols, w.padded.cols, w.padded.rows}));
+  const auto& activations = picture.activations;
+  const auto& weights = picture.weights;
+  const double scale = longest_side / double(picture.longest_side());
   const auto wide = [&](const CutPicture& m) {
     std::size_t widest = 1;
     for (const auto& ranks : m.ranks) widest = std::max(widest, label(ranks, ".").size());
@@ -83,20 +85,23 @@ inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Area& 
   const auto high = [&](const CutPicture& m) {
     return std::max(scale * double(m.padded.rows), double(m.row_parts) * line);
   };
-  const double k_wide = wide(x);
-  const double k_high = high(w);
-  const double n = std::max(wide(w), wide(y));
-  const double m = std::max(high(x), high(y));
+  double k = 0;  // the height of the highest weight
+  for (const CutPicture& w : weights) k = std::max(k, high(w));
+  double m = 0;
+  for (const CutPicture& a : activations) m = std::max(m, high(a));
   const double left = gap / 2;
-  const double right = left + k_wide + gap;
   const double top = 2 * line + gap / 2;
-  const double below = top + k_high + gap;
-  const double text_width =
-      letter * double(std::max({title.size(), x.title().size() + x.legend().size() + 2,
-                                w.title().size() + w.legend().size() + 2,
-                                y.title().size() + y.legend().size() + 2}));
-  const double width = std::max(right + n, left + text_width) + gap / 2;
-  const double height = below + m + 4 * line;
+  const double below = top + k + gap;
+  std::vector<detail::Area> areas{{left, below, wide(activations.front()), m}};
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    areas.push_back({areas.back().left + areas.back().wide + gap, below,
+                     std::max(wide(weights[i]), wide(activations[i + 1])), m});
+  std::size_t letters = picture.title.size();
+  for (const CutPicture* matrix : picture.matrices())
+    letters = std::max(letters, matrix->title().size() + matrix->legend().size() + 2);
+  const double width =
+      std::max(areas.back().left + areas.back().wide, left + letter * double(letters)) + gap / 2;
+  const double height = below + m + line * double(1 + picture.matrices().size());
 
   std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
@@ -107,15 +112,19 @@ inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Area& 
     out << "  <text x=\"" << at_x << "\" y=\"" << at_y << "\" fill=\"#768390\">" << what
         << "</text>\n";
   };
-  text(left, line, title);
-  text(right, top - 6, "W");
-  text(left, below - 6, "X");
-  text(right, below - 6, "Y");
-  detail::svg_matrix(out, w, {right, top, n, k_high});
-  detail::svg_matrix(out, x, {left, below, k_wide, m});
-  detail::svg_matrix(out, y, {right, below, n, m});
+  text(left, line, picture.title);
+  const auto matrix = [&](const CutPicture& drawn, const detail::Area& area) {
+    text(area.left, area.top - 6, drawn.name);
+    detail::svg_matrix(out, drawn, area);
+  };
+  for (std::size_t i = 0; i < weights.size(); ++i)
+  {
+    const double h = high(weights[i]);
+    matrix(weights[i], {areas[i + 1].left, below - gap - h, areas[i + 1].wide, h});
+  }
+  for (std::size_t i = 0; i < activations.size(); ++i) matrix(activations[i], areas[i]);
   double at = below + m + 1.4 * line;
-  for (const auto* matrix : {&x, &w, &y})
+  for (const CutPicture* matrix : picture.matrices())
   {
     text(left, at, matrix->title() + "  " + matrix->legend());
     at += line;
@@ -124,12 +133,12 @@ inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Area& 
   return out.str();
 }
 
-/// The same for a layer on a scheme and mesh.
+/// Draws a layer on a scheme and mesh.
 /// @throws what `picture_of` throws
 template <SchemeType S>
 [[nodiscard]] std::string draw_svg(const typename S::Axes::Array& extents, ProductSize size)
 {
-  return draw_svg(picture_of<S>(extents, size));
+  return draw_svg(picture_of<S>(extents, {size}));
 }
 
 }  // namespace cubist

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Draws which rank holds which block of X, W and Y, as text for a terminal. Blocks are drawn in
+// Draws which rank holds which block of each matrix, as text for a terminal. Blocks are drawn in
 // proportion, but no smaller than their labels, in one colour for each rank or group of replicas.
 // The label of a block that several ranks hold has all of them: "0 4". Of many blocks in a row only
 // the outermost are shown.
@@ -127,24 +127,22 @@ namespace detail
 [[nodiscard]] inline std::string draw_text(const Picture& picture, bool colours)
 {
   constexpr double lines = 12;
-  const auto longest = std::max(
-      {picture.x.padded.rows, picture.x.padded.cols, picture.w.padded.cols, picture.w.padded.rows});
   std::string s = picture.title + "\n";
-  for (const auto* matrix : {&picture.x, &picture.w, &picture.y})
+  for (const CutPicture* matrix : picture.matrices())
   {
     s += "\n";
-    s += detail::text_of(*matrix, lines / double(longest), colours);
+    s += detail::text_of(*matrix, lines / double(picture.longest_side()), colours);
   }
   return s;
 }
 
-/// The same for a layer on a scheme and mesh.
+/// Draws a layer on a scheme and mesh.
 /// @throws what `picture_of` throws
 template <SchemeType S>
 [[nodiscard]] std::string draw_text(const typename S::Axes::Array& extents, ProductSize size,
                                     bool colours)
 {
-  return draw_text(picture_of<S>(extents, size), colours);
+  return draw_text(picture_of<S>(extents, {size}), colours);
 }
 
 }  // namespace cubist

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which rank holds which block of X, W and Y, as a value to draw.
+// A value to draw: which rank holds which block of the matrices of a product, or of a chain of
+// them, in which the output of a layer is the input of the next one.
 //
-//   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
+//   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output, which is S::Next::Input
 
 #include <algorithm>
 #include <array>
@@ -49,19 +50,38 @@ struct CutPicture
   }
 };
 
-/// The three matrices of a layer.
+/// The matrices of a chain of layers.
 struct Picture
 {
   std::string title;
-  CutPicture x;
-  CutPicture w;
-  CutPicture y;
+  std::vector<CutPicture> activations;  // X, H1, …, Y: one more than there are weights
+  std::vector<CutPicture> weights;      // W, or W1, W2, …
+
+  /// The matrices from left to right: X, W1, H1, …, Y.
+  [[nodiscard]] std::vector<const CutPicture*> matrices() const
+  {
+    std::vector<const CutPicture*> all{&activations.front()};
+    for (std::size_t i = 0; i < weights.size(); ++i)
+    {
+      all.push_back(&weights[i]);
+      all.push_back(&activations[i + 1]);
+    }
+    return all;
+  }
+  /// The longest side of a matrix, padding included.
+  [[nodiscard]] std::size_t longest_side() const
+  {
+    std::size_t longest = 0;
+    for (const CutPicture* m : matrices())
+      longest = std::max({longest, m->padded.rows, m->padded.cols});
+    return longest;
+  }
 };
 
 namespace detail
 {
 
-[[nodiscard]] inline CutPicture cut_picture(const char* name, const std::string& layout,
+[[nodiscard]] inline CutPicture cut_picture(const std::string& name, const std::string& layout,
                                             Shape shape, const CutMatrix& matrix, int ranks)
 {
   const auto index = [](int rank, const AxisTuple& axes) {
@@ -79,23 +99,45 @@ namespace detail
   return picture;
 }
 
+/// Appends layer i of n on scheme S to a picture.
+template <SchemeType S>
+void add_layer(Picture& picture, const typename S::Axes::Array& extents, ProductSize size,
+               std::size_t i, std::size_t n)
+{
+  const auto p = cut_product<S>(extents, size);
+  const int ranks = S::Axes::ranks(extents);
+  const std::string number = std::to_string(i + 1);
+  if (i == 0)
+    picture.activations.push_back(
+        cut_picture("X", S::Input::to_string(), {size.m, size.k}, p.x, ranks));
+  picture.weights.push_back(cut_picture(n == 1 ? "W" : "W" + number, S::Weight::to_string(),
+                                        {size.k, size.n}, p.w, ranks));
+  picture.activations.push_back(cut_picture(i + 1 == n ? "Y" : "H" + number, S::Output::to_string(),
+                                            {size.m, size.n}, p.y, ranks));
+}
+
 }  // namespace detail
 
+/// A chain of layers on S and S::Next in turn.
 /// @throws ShapeError for a size of 0, MeshError for extents that the scheme cannot have
 template <SchemeType S>
-[[nodiscard]] Picture picture_of(const typename S::Axes::Array& extents, ProductSize size)
+[[nodiscard]] Picture picture_of(const typename S::Axes::Array& extents,
+                                 const std::vector<ProductSize>& layers)
 {
-  require_valid(std::vector{size});
+  require_valid(layers);
   require_fit<S>(extents);
-  const auto p = detail::cut_product<S>(extents, size);
   const int ranks = S::Axes::ranks(extents);
-  return {
-      std::string{S::name} + " on " + S::Axes::to_string(extents) + ": " + std::to_string(ranks) +
-          (ranks == 1 ? " rank" : " ranks"),
-      detail::cut_picture("X", S::Input::to_string(), {size.m, size.k}, p.x, ranks),
-      detail::cut_picture("W", S::Weight::to_string(), {size.k, size.n}, p.w, ranks),
-      detail::cut_picture("Y", S::Output::to_string(), {size.m, size.n}, p.y, ranks),
-  };
+  Picture picture{std::string{S::name} + " on " + S::Axes::to_string(extents) + ": " +
+                      std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"),
+                  {},
+                  {}};
+  const std::size_t n = layers.size();
+  for (std::size_t i = 0; i < n; ++i)
+    if (i % 2 == 0)
+      detail::add_layer<S>(picture, extents, layers[i], i, n);
+    else
+      detail::add_layer<typename S::Next>(picture, extents, layers[i], i, n);
+  return picture;
 }
 
 /// The ranks of a block as short text: "5", "0 4", "0-63", "0 4 .. 60".

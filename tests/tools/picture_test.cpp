@@ -48,25 +48,40 @@ void check(const CutPicture& picture, const typename S::Axes::Array& extents, Sh
 TEST_CASE("A picture has every rank once, where its layout puts it")
 {
   for_each_scheme([]<class S>() {
+    using Next = typename S::Next;
     typename S::Axes::Array extents{};
     extents.fill(2);
-    const ProductSize size{.m = 37, .n = 23, .k = 101};
-    const auto picture = picture_of<S>(extents, size);
-    check<S, typename S::Input>(picture.x, extents, {size.m, size.k});
-    check<S, typename S::Weight>(picture.w, extents, {size.k, size.n});
-    check<S, typename S::Output>(picture.y, extents, {size.m, size.n});
+    const auto picture =
+        picture_of<S>(extents, {{.m = 37, .n = 23, .k = 101}, {.m = 37, .n = 19, .k = 23}});
+    check<S, typename S::Input>(picture.activations[0], extents, {37, 101});
+    check<S, typename S::Weight>(picture.weights[0], extents, {101, 23});
+    check<S, typename S::Output>(picture.activations[1], extents, {37, 23});
+    check<Next, typename Next::Weight>(picture.weights[1], extents, {23, 19});
+    check<Next, typename Next::Output>(picture.activations[2], extents, {37, 19});
   });
 }
 
 TEST_CASE("A picture says what it shows")
 {
-  const auto picture = picture_of<Summa25D>({2, 2, 2}, {.m = 15, .n = 256, .k = 64});
+  const auto picture = picture_of<Summa25D>({2, 2, 2}, {{.m = 15, .n = 256, .k = 64}});
   CHECK(picture.title == "Summa25D on depth 2 x row 2 x col 2: 8 ranks");
-  CHECK(picture.x.title() == "X (15, 64)");
-  CHECK(picture.x.legend() == "rows [depth row] cols [col], padded to (16, 64)");
-  CHECK(picture.w.legend() == "rows [row] cols [col]");
-  CHECK(picture.w.at(0, 1) == std::vector{1, 5});
-  CHECK(picture_of<Grid2D>({1, 1}, {1, 1, 1}).title == "Grid2D on x 1 x y 1: 1 rank");
+  const CutPicture& x = picture.activations.front();
+  const CutPicture& w = picture.weights.front();
+  CHECK(x.title() == "X (15, 64)");
+  CHECK(x.legend() == "rows [depth row] cols [col], padded to (16, 64)");
+  CHECK(w.legend() == "rows [row] cols [col]");
+  CHECK(w.at(0, 1) == std::vector{1, 5});
+  CHECK(picture_of<Grid2D>({1, 1}, {ProductSize{1, 1, 1}}).title == "Grid2D on x 1 x y 1: 1 rank");
+}
+
+TEST_CASE("A network's matrices stand in the order in which it computes them")
+{
+  const auto picture =
+      picture_of<Megatron1D>({2}, {{.m = 4, .n = 8, .k = 6}, {.m = 4, .n = 2, .k = 8}});
+  std::string titles;
+  for (const CutPicture* matrix : picture.matrices()) titles += matrix->title() + "; ";
+  CHECK(titles == "X (4, 6); W1 (6, 8); H1 (4, 8); W2 (8, 2); Y (4, 2); ");
+  CHECK(picture.longest_side() == 8);
 }
 
 TEST_CASE("Labels are short")
@@ -94,11 +109,11 @@ TEST_CASE("Colours are light, and those of the first ranks differ")
 TEST_CASE("What can't be drawn is refused")
 {
   CHECK(mentions(message_of<ShapeError>([] {
-                   (void)picture_of<Grid2D>({2, 2}, {4, 0, 4});
+                   (void)picture_of<Grid2D>({2, 2}, {ProductSize{4, 0, 4}});
                  }),
                  "n = 0"));
   CHECK(mentions(message_of<MeshError>([] {
-                   (void)picture_of<Cube3D>({2, 2, 1}, {4, 4, 4});
+                   (void)picture_of<Cube3D>({2, 2, 1}, {ProductSize{4, 4, 4}});
                  }),
                  "Cube3D", "use the nearest,"));
 }
