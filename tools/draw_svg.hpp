@@ -113,16 +113,16 @@ inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Area& 
         << "</text>\n";
   };
   text(left, line, picture.title);
-  const auto matrix = [&](const CutPicture& drawn, const detail::Area& area) {
+  const auto draw = [&](const CutPicture& drawn, const detail::Area& area) {
     text(area.left, area.top - 6, drawn.name);
     detail::svg_matrix(out, drawn, area);
   };
   for (std::size_t i = 0; i < weights.size(); ++i)
   {
     const double h = high(weights[i]);
-    matrix(weights[i], {areas[i + 1].left, below - gap - h, areas[i + 1].wide, h});
+    draw(weights[i], {areas[i + 1].left, below - gap - h, areas[i + 1].wide, h});
   }
-  for (std::size_t i = 0; i < activations.size(); ++i) matrix(activations[i], areas[i]);
+  for (std::size_t i = 0; i < activations.size(); ++i) draw(activations[i], areas[i]);
   double at = below + m + 1.4 * line;
   for (const CutPicture* matrix : picture.matrices())
   {
