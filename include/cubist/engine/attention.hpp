@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The sizes of attention on one rank, and where its heads are in memory: the argument of engines
-// that compute attention in one pass (FusesAttention in engine/engine.hpp).
+// The sizes of attention on one rank, and where its heads lie in memory. Engines that compute
+// attention in one pass take them as an argument (FusesAttention in engine/engine.hpp).
 
 #include <cstddef>
 
@@ -12,13 +12,12 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Where the heads of a matrix are among its columns. Columns are in pieces, each of which has
-/// whole heads.
+/// Where the heads of a matrix lie among its columns: in pieces, each of which holds whole heads.
 struct HeadColumns
 {
   std::size_t first = 0;   // column of the first head
   std::size_t width = 0;   // columns of a piece
-  std::size_t stride = 0;  // from one piece to the next
+  std::size_t stride = 0;  // columns from one piece to the next
 
   /// The first column of a head.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t operator()(std::size_t head,
@@ -39,7 +38,7 @@ struct HeadColumns
   }
 };
 
-/// The sizes of attention on one rank, which has whole sequences and whole groups of heads.
+/// The sizes of attention on one rank, which holds whole sequences and whole groups of heads.
 struct AttentionShape
 {
   std::size_t sequences = 0;  ///< sequences in this rank's rows

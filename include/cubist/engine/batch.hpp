@@ -15,7 +15,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Products that are collected, and then computed in one call.
+/// Collects products, and computes them in one call.
 template <Scalar T>
 class ProductBatch
 {
@@ -27,7 +27,7 @@ class ProductBatch
     c_.clear();
   }
 
-  /// @pre the operands are stored like those of the previous products
+  /// @pre the operands are stored as those of the previous products are
   void add(Operand<const T> a, Operand<const T> b, Operand<T> c)
   {
     // C^T = B^T A^T
@@ -39,7 +39,7 @@ class ProductBatch
     c_.push_back(c.stored());
   }
 
-  /// C = alpha A B + beta C for every product
+  /// Computes C = alpha A B + beta C for every product.
   /// @throws ShapeError unless the shapes fit, and are the same for all products
   template <MultipliesBatches<T> E>
   void multiply(const E& engine, T alpha, T beta) const

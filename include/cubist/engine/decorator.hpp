@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The base of engines that do something around the calls of another engine E: trace them, or
-// measure them. A decorator has E's functions, its optional ones included, and no others.
+// The base class of engines that do something around each call of another engine E, such as tracing
+// or timing it. A decorator has E's functions, including the optional ones, and no others.
 //
 //   template <Engine E>
 //   class LoggedEngine : public EngineDecorator<LoggedEngine<E>, E>
@@ -12,8 +12,8 @@
 //     [[nodiscard]] static Log around(const EngineCall& call) { return Log{call.name}; }
 //   };
 //
-// Functions that do not compute, for example for spans and captures, remain E's own. A decorator
-// that changes them declares them itself.
+// Functions that do not compute, such as those for spans and captures, remain E's. A decorator that
+// changes them declares them itself.
 
 #include <concepts>
 #include <cstddef>
@@ -33,15 +33,15 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A call of an engine's function that computes or copies.
+/// Describes a call of an engine's function that computes or copies.
 struct EngineCall
 {
   SpanName name;              ///< the function, and the sizes of its operands
   bool is_product = false;    ///< whether it multiplies matrices
   bool transposes_a = false;  ///< whether a product's A is stored transposed
   bool transposes_b = false;  ///< whether a product's B is stored transposed
-  /// The bytes of the matrices that the call reads and writes; for a product, the bytes of all
-  /// three.
+  /// Bytes of the matrices that the call reads and writes; for a product, those of all three
+  /// matrices.
   std::size_t bytes = 0;
   /// The name of the function that a map or a fold applies to elements. The compiler may leave out
   /// namespaces: g++ leaves out those of cubist.
@@ -135,7 +135,7 @@ template <class... Rest>
   return {{function, s.sequences, s.heads, s.queries}, true};
 }
 
-/// The call of fused_affine: a product, and in Z and Y one pass over its elements.
+/// Describes a call of fused_affine: a product, whose bytes include those of b and Y.
 template <class T>
 [[nodiscard]] EngineCall affine_call(const char* function, MatrixView<const T> x,
                                      MatrixView<const T> w, MatrixView<const T> b, MatrixView<T> z)
@@ -155,7 +155,7 @@ template <class T, class F>
   return call;
 }
 
-/// Collects, from its arguments one after the other, what a pass over matrices does.
+/// Collects what a pass over matrices does, one argument at a time.
 struct PassOperands
 {
   Shape largest = {};
@@ -168,8 +168,8 @@ struct PassOperands
     if (m.size() > largest.size()) largest = m.shape();
     bytes += bytes_of(m);
   }
-  /// If there are several functions, the last one is applied to elements; in a fold the sum comes
-  /// before it.
+  /// If there are several functions, the last one is applied to the elements; a fold passes
+  /// `combine` before it.
   template <class F>
   requires(std::is_class_v<F>) void add(const F&) { function = type_name<F>(); }
   template <class T>
@@ -177,7 +177,7 @@ struct PassOperands
   void add(const RowLists&) {}
 };
 
-/// The call of a function that is no product, with the shape of its largest operand.
+/// Describes a call that is no product, by the shape of its largest operand.
 template <class... Arguments>
 [[nodiscard]] EngineCall pass_call(const char* function, const Arguments&... arguments)
 {
@@ -188,13 +188,13 @@ template <class... Arguments>
           .function = all.function};
 }
 
-/// The bytes of a matrix that is written as well as read.
+/// The bytes that a call writes to a matrix that it also reads; 0 if it may not write to it.
 template <class T>
 [[nodiscard]] std::size_t bytes_written(const MatrixView<T>& m)
 {
   return std::is_const_v<T> ? 0 : bytes_of(m);
 }
-/// The call of for_each, which reads matrices and writes those that are not const.
+/// Describes a call of for_each, which reads all matrices and writes those that are not const.
 template <class F, class... T>
 [[nodiscard]] EngineCall update_call(const char* function, const F& f, const MatrixView<T>&... m)
 {
@@ -203,7 +203,7 @@ template <class F, class... T>
   return call;
 }
 
-/// The call of for_each_row, whose function has the matrices.
+/// Describes a call of for_each_row, whose function holds the matrices.
 template <class F>
 [[nodiscard]] EngineCall rows_call(const char* function, Shape shape, const F&)
 {
@@ -219,7 +219,8 @@ template <class F, class... T>
 
 }  // namespace detail
 
-/// @tparam Derived has `around(call)`, a static function
+/// Calls `Derived::around(call)` around each call of E's functions.
+/// @tparam Derived has the static function `around(call)`
 template <class Derived, Engine E>
 class EngineDecorator : public E
 {
@@ -231,8 +232,8 @@ class EngineDecorator : public E
   using Buffer = typename E::template Buffer<T>;
 
 #ifndef DOXYGEN
-// Calls E's function while the result of `around` exists. If E has no such function, neither has
-// the decorator.
+// Calls E's function while the result of `around` exists. The decorator lacks the functions that E
+// lacks.
 #define CUBIST_DECORATED(function, make_call)                                                      \
   template <class... Arguments, class Inner = E>                                                   \
   auto function(Arguments&&... arguments) const->decltype(std::declval<const Inner&>().function(   \
@@ -274,7 +275,7 @@ class EngineDecorator : public E
 #undef CUBIST_DECORATED
 #endif
 
-  /// Does the work f(), so that the decorator sees all of its calls.
+  /// Does the work f() each time, so that the decorator sees all of its calls.
   template <class F>
   requires(detail::RemembersTimes<E>) void repeat(const RepeatedWork&, const F& f) const { f(); }
 };
@@ -293,7 +294,7 @@ inline constexpr bool in_host_memory<E> = in_host_memory<typename E::Decorated>;
 /// A decorator's matrices have elements if those of the engine that it decorates have.
 template <detail::DecoratesEngine E>
 inline constexpr bool has_elements<E> = has_elements<typename E::Decorated>;
-/// A decorator aligns rows in the same way as the engine that it decorates.
+/// A decorator aligns rows as the engine that it decorates does.
 template <detail::DecoratesEngine E>
 inline constexpr std::size_t row_alignment<E> = row_alignment<typename E::Decorated>;
 

@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The whole contract of an engine, the class that allocates a rank's memory and computes on it.
+// The complete contract of an engine: the class that allocates a rank's memory and computes on it.
 //
-// Every engine is cheap to copy, and constructed without arguments wherever a rank needs one. It
-// works on views of its own memory, and has the functions of the concept `Engine`: products,
-// copies, and maps and folds of small functions. These functions have no side effects, and run on a
-// device, too (core/host_device.hpp). An engine passes 16-bit elements to them as floats
-// (engine/widened.hpp) and sums them in float; a device passes complex elements as Complex
-// (core/complex.hpp). Each call checks the shapes of its operands, and throws a ShapeError unless
-// they fit.
+// Every engine is cheap to copy, and is default-constructed wherever a rank needs one. It works on
+// views of its own memory and provides the functions of the concept `Engine`: products, copies, and
+// maps and folds of small functions. These functions have no side effects, and also run on a device
+// (core/host_device.hpp). An engine passes 16-bit elements to them as floats (engine/widened.hpp)
+// and sums them in float; a device passes complex elements as Complex (core/complex.hpp). Each call
+// checks the shapes of its operands, and throws a ShapeError unless they fit.
 //
-// An engine may have more functions. Each optional part is a concept below, which says what its
-// functions do. One header uses it, and replaces it for an engine without it:
+// An engine may offer more. Each optional part is a concept below, which says what its functions
+// do. One header uses the part, and does without it on an engine that lacks it:
 //
-//   concept            adds                                  for an engine without it
+//   concept            adds                                  on an engine that lacks it
 //   ShowsSpans         the names of a program's parts        engine/span.hpp shows nothing
 //   MultipliesBatches  products of one size in one call      callers of engine/batch.hpp compute
 //                                                            them one after the other
-//   ComputesTriangles  one triangle of A A^T, by half the    engine/syrk.hpp computes it by gemm
+//   ComputesTriangles  one triangle of A A^T, with half the  engine/syrk.hpp computes it by gemm
 //                      operations of a product
-//   ReadsStoredWeights a product with a weight of 16 or 8   matmul/stored_product.hpp refuses to
-//                      bits an element, which it reads as    store weights in this way
-//                      it is stored
+//   ReadsStoredWeights products with a weight of 16 or 8     matmul/stored_product.hpp refuses to
+//                      bits per element, read as it is       store weights in this way
+//                      stored
 //   SolvesTriangles    products with triangular and          foreign/triangular.hpp does not
 //                      symmetric matrices                    compile
-//   FusesAffine        a bias and a function in a product    engine/epilogue.hpp computes a product
-//                                                            and a pass
+//   FusesAffine        a bias and a function in a product    engine/epilogue.hpp adds a pass after
+//                                                            the product
 //   FusesAttention     attention without a matrix of scores  nn/attention/local_attention.hpp
-//   computes it
-//                                                            by blocks of scores
+//                                                            computes blocks of scores
 //   PassesRows         functions that compute a whole row    nn/norm/row_norm.hpp takes several
 //                                                            maps and folds
 //   FoldsInMemory      folds that stay in its memory         nn/losses/loss_value.hpp folds to the
@@ -40,10 +38,10 @@
 //   RemembersTimes     the time of work, instead of the work engine/repeated_work.hpp does the work
 //   WritesInTime       the time of a disk, instead of files  io/checkpoints.hpp writes files
 //
-// `optional_parts` lists them all for an engine.
+// `optional_parts` lists which of them an engine has.
 //
-// Three constants, `in_host_memory`, `has_elements` and `row_alignment`, say what the engine's
-// memory is. An engine for which their values below are wrong specialises them.
+// Three constants, `in_host_memory`, `has_elements` and `row_alignment`, describe the engine's
+// memory. An engine for which the values below are wrong specialises them.
 //
 // A class that adds something to another engine's calls, such as a trace, is an EngineDecorator
 // (engine/decorator.hpp).
@@ -95,50 +93,53 @@ enum class Triangle : std::uint8_t
   upper   ///< (i, j) for j >= i
 };
 
-/// The side of a product on which a triangular or symmetric matrix is.
+/// The side of a product on which a triangular or symmetric matrix stands.
 enum class Side : std::uint8_t
 {
   left,  ///< A B
   right  ///< B A
 };
 
-/// The diagonal of a triangular matrix.
+/// How the diagonal of a triangular matrix is stored.
 enum class Diagonal : std::uint8_t
 {
-  stored,  ///< is read
-  unit     ///< is all ones, and not read
+  stored,  ///< read from memory
+  unit     ///< all ones, and never read
 };
 
-/// What the triangle of a square matrix that is not stored has at (i, j).
+/// What a square matrix has at (i, j) in the triangle that is not stored.
 enum class Symmetry : std::uint8_t
 {
   symmetric,  ///< A(j, i)
   hermitian   ///< the conjugate of A(j, i); imaginary parts on the diagonal count as 0
 };
 
-/// How a triangular matrix A is a factor: op(A) B, or B op(A). Only its triangle is read.
+/// How a triangular matrix A multiplies another one: op(A) B, or B op(A). Only its triangle is
+/// read.
 struct TriangularOperand
 {
-  Side side = Side::left;                ///< where op(A) is
+  Side side = Side::left;                ///< the side of op(A)
   Triangle triangle = Triangle::lower;   ///< the triangle of A, not of op(A)
-  Op op = Op::none;                      ///< the operation of A
+  Op op = Op::none;                      ///< the operation on A
   Diagonal diagonal = Diagonal::stored;  ///< whether the diagonal is read
 };
 
-/// How a symmetric or Hermitian matrix A is a factor: A B, or B A. Only one triangle is read.
+/// How a symmetric or Hermitian matrix A multiplies another one: A B, or B A. Only one triangle is
+/// read.
 struct SymmetricOperand
 {
-  Side side = Side::left;                   ///< where A is
+  Side side = Side::left;                   ///< the side of A
   Triangle triangle = Triangle::lower;      ///< the triangle that is read
-  Symmetry symmetry = Symmetry::symmetric;  ///< what the other triangle has
+  Symmetry symmetry = Symmetry::symmetric;  ///< what the other triangle holds
 };
 
-/// Rows that are summed, in an engine's memory: row targets[l] of the result is the sum of the rows
-/// of list l, which are rows[k] for k in [starts[l], starts[l + 1]).
+/// Lists of rows to sum, in an engine's memory. Row targets[l] of the result is the sum of list l,
+/// which holds rows[k] for k in [starts[l], starts[l + 1]).
 struct RowLists
 {
   std::size_t count = 0;  ///< the number of lists
-  /// The index of each list's first row in `rows`; count + 1 numbers.
+  /// The index of each list's first row in `rows`, followed by the number of rows: count + 1
+  /// numbers.
   const int* starts = nullptr;
   const int* rows = nullptr;
   const int* targets = nullptr;  // all different
@@ -146,7 +147,7 @@ struct RowLists
 
 // clang-format off
 
-/// What every engine has.
+/// What every engine provides.
 template <class E>
 concept Engine = std::copyable<E> && std::default_initializable<E> &&
                  requires(E e, MatrixView<double> out, MatrixView<const double> in, double alpha,
@@ -209,27 +210,26 @@ concept MultipliesBatches =
       e.gemm_batch(Op::none, Op::none, alpha, in, in, alpha, out);
     };
 
-/// Engines that compute one triangle of a symmetric product, out = alpha op(in) op(in)^T + beta
-/// out, for elements T: syrk of BLAS. The elements outside of the triangle are neither read nor
-/// written.
+/// Engines that compute one triangle of a symmetric product of elements T, as BLAS's syrk does: out
+/// = alpha op(in) op(in)^T + beta out. Elements outside the triangle are neither read nor written.
 template <class E, class T>
 concept ComputesTriangles = requires(const E& e, T alpha, MatrixView<const T> in,
                                      MatrixView<T> out) {
   e.syrk(Triangle::lower, Op::transpose, alpha, in, alpha, out);
 };
 
-/// Engines that multiply by a weight which is stored in fewer bits than elements T: out = in W, with
-/// sums of Accumulator<T>.
+/// Engines that multiply by a weight stored in fewer bits than an element T has: out = in W, summed
+/// in Accumulator<T>.
 template <class E, class T>
 concept ReadsStoredWeights = requires(const E& e, MatrixView<const T> in, const StoredView& w,
                                       MatrixView<T> out) {
   e.multiply_stored(in, w, out);
 };
 
-/// Engines that multiply by a matrix A of which one triangle is read, for elements T, as BLAS does:
+/// Engines that multiply by a matrix A of elements T, and read one triangle of it, as BLAS does:
 ///
 ///   trmm   b = alpha op(A) b, or alpha b op(A), for a triangular A
-///   trsm   the same with the inverse of op(A)
+///   trsm   as trmm, with the inverse of op(A)
 ///   symm   out = alpha A in + beta out, or alpha in A + beta out, for a symmetric or Hermitian A
 template <class E, class T>
 concept SolvesTriangles = requires(const E& e, T alpha, MatrixView<const T> in, MatrixView<T> out,
@@ -240,8 +240,9 @@ concept SolvesTriangles = requires(const E& e, T alpha, MatrixView<const T> in, 
   e.symm(symmetric, alpha, in, in, alpha, out);
 };
 
-/// Engines whose library adds a bias to a product, and applies a function to it, as it is written.
-/// Both functions return false where they do not support the call, and then compute nothing.
+/// Engines whose library adds a bias to a product, and applies a function to it, as it writes the
+/// result. Both functions return false for a call that they do not support, and then compute
+/// nothing.
 ///
 ///   bool fused_affine(x, w, b, z)        Z = X W + b
 ///   bool fused_affine(x, w, b, f, z, y)  Z = X W + b, Y = f(Z)
@@ -253,17 +254,17 @@ concept FusesAffine = requires(const E& e, MatrixView<const T> in, MatrixView<T>
   { e.fused_affine(in, in, in, f, out, out) } -> std::same_as<bool>;
 };
 
-/// Engines that compute attention of elements T in one pass, without a matrix of scores in their
-/// memory. Both functions return false where they do not support the sizes or the strides, and then
-/// compute nothing.
+/// Engines that compute attention on elements T in one pass, without a matrix of scores in memory.
+/// Both functions return false for sizes or strides that they do not support, and then compute
+/// nothing.
 ///
 ///   bool fused_attention(s, q, k, v, o, l)
 ///   bool fused_attention_gradients(s, q, k, v, o, l, d_o, dq, dk, dv, d)
 ///
 ///   Q, O, dO, dQ (B queries, H dh)    K, V, dK, dV (B key_rows, G dh), elements T
-///   L, D (1, B H queries), elements Accumulator<T>: of query i of head h of sequence b at
-///                          (b H + h) queries + i. `fused_attention` writes L, the logarithm of
-///                          the sum of exp(score); `fused_attention_gradients` reads L and
+///   L, D (1, B H queries), elements Accumulator<T>: the value of query i of head h of sequence b
+///                          is at (b H + h) queries + i. `fused_attention` writes L, the logarithm
+///                          of the sum of exp(score); `fused_attention_gradients` reads L and
 ///                          overwrites D.
 template <class E, class T>
 concept FusesAttention = requires(const E& e, const AttentionShape& s, MatrixView<const T> in,
@@ -272,16 +273,16 @@ concept FusesAttention = requires(const E& e, const AttentionShape& s, MatrixVie
   e.fused_attention_gradients(s, in, in, in, in, rows, in, out, out, out, rows);
 };
 
-/// Engines that compute each row of matrices in one launch, by a function that sums over the row's
-/// columns and then maps them. It gets `row`, with
+/// Engines that compute each row of several matrices in one launch, by a function that sums over
+/// the row's columns and then maps them. The function gets `row`, with
 ///
 ///   row.index()             i
 ///   row.sum(f, m…)          the sum of f(m(i, j), …) over all columns j
 ///   row.map(out, f, in…)    out(i, j) = f(in(i, j), …)
-///   row.owns(j, m…)         whether this thread, of those that share the row, maps column j of m
+///   row.owns(j, m…)         whether this one of the row's threads maps column j of m
 ///   row.set(values, x)      values[i] = x
 ///
-/// passes_rows(shape) is false where several launches are faster.
+/// passes_rows(shape) is false if several launches are faster.
 template <class E>
 concept PassesRows = requires(const E& e, Shape shape, void (*of_row)(int),
                               double (*(*in_row)(std::size_t))(double), MatrixView<double> out,
@@ -292,7 +293,7 @@ concept PassesRows = requires(const E& e, Shape shape, void (*of_row)(int),
   e.column_sums_of(in_row, out, in);
 };
 
-/// Engines whose folds may stay in their memory, so that the host need not wait.
+/// Engines that can leave a fold's result in their memory, so that the host need not wait.
 template <class E>
 concept FoldsInMemory = requires(const E& e, MatrixView<double> out, double init,
                                  double (*combine)(double, double),
@@ -304,40 +305,41 @@ concept FoldsInMemory = requires(const E& e, MatrixView<double> out, double init
   e.map_fold_to(out, init, combine, out, both, in);  // out(0, 0) = what `map_fold` returns
 };
 
-/// Engines that capture work, and replay it with less work for the host. The values that the work
+/// Engines that capture work, and replay it at less cost to the host. The values that the work
 /// reads from memory may change from one replay to the next; the values that the host passed to it
-/// may not. They also map one function over many groups of matrices in one launch.
+/// may not. These engines also map one function over many groups of matrices in one launch.
 template <class E>
 concept Captures = requires(const E& e, std::function<void()> f, typename E::Graph& graph, double* p,
                             const Add* add, const MatrixGroup* groups, std::size_t count,
                             MatrixTypes<double, const double> types) {
-  // The work that f enqueues, which is not executed. Throws a CaptureError for work that cannot be
-  // captured, and then nothing is captured.
+  // Captures the work that f enqueues, without executing it. Throws a CaptureError, and captures
+  // nothing, for work that cannot be captured.
   { e.capture(f) } -> std::same_as<typename E::Graph>;
   { e.is_capturing() } -> std::same_as<bool>;
   e.before_replay(f);  // while capturing: the graph calls f before each replay
-  e.set(p, 1.0);       // *p = x, in the order of the work, for p in the engine's memory
+  e.set(p, 1.0);       // *p = x, enqueued like other work, for p in the engine's memory
   E::template Buffer<double>::uninitialized(1);
   // When this buffer is freed, work that was captured while it existed stays valid.
   E::template Buffer<double>::apart_from_captures(1);
   graph.replay();  // enqueues the work
-  // False once memory was freed that the work may use, except memory that it is told to ignore.
+  // False once memory that the work may use was freed, except memory that it is told to ignore.
   { graph.is_valid() } -> std::same_as<bool>;
   graph.ignore(static_cast<const void*>(p));
-  // f(a(i, j), b(i, j), …) for the matrices a, b, … of these types of each group; f and the groups
-  // are in the engine's memory.
+  // Computes f(a(i, j), b(i, j), …) for the matrices a, b, … of each group, which have these types;
+  // f and the groups are in the engine's memory.
   e.for_each_in_all(add, groups, count, types);
 };
 
-/// Engines that compute nothing and take time, such as a simulation's. After the first call for
-/// some work, `repeat` takes the time that f() took, and need not call it. f calls only the engine.
+/// Engines that compute nothing and only take time, such as a simulation's. After the first call
+/// for some work, `repeat` takes the time that f() took, and need not call it. f calls only the
+/// engine.
 template <class E>
 concept RemembersTimes = requires(const E& e, const RepeatedWork& work, void (*f)()) {
   e.repeat(work, f);
 };
 
-/// Engines without elements, whose saves in the background take the time of a disk that all ranks
-/// share, and write nothing. Times are those of the engine's clock.
+/// Engines without elements. Their background saves write nothing, and take the time of a disk that
+/// all ranks share. Times are those of the engine's clock.
 template <class E>
 concept WritesInTime = requires(const E& e, double bytes, double time) {
   { e.start_write(bytes) } -> std::same_as<double>;  // the time at which it ends
@@ -345,10 +347,11 @@ concept WritesInTime = requires(const E& e, double bytes, double time) {
   e.wait_until(time);
 };
 
-/// An optional part, and whether an engine has it.
+/// The name of an optional part, and whether an engine has it.
 using OptionalPart = std::pair<std::string_view, bool>;
 
-/// The optional parts above; for elements T where a part depends on their type.
+/// Which of the optional parts above an engine has, for elements T where a part depends on their
+/// type.
 template <class E, class T = double>
 inline constexpr std::array optional_parts{
     OptionalPart{"ShowsSpans", ShowsSpans<E>},
@@ -364,8 +367,8 @@ inline constexpr std::array optional_parts{
     OptionalPart{"RemembersTimes", RemembersTimes<E>},
     OptionalPart{"WritesInTime", WritesInTime<E>}};
 
-/// Makes a buffer of an engine hold at least n elements. If it grows, it holds zeros.
-/// Returns its elements.
+/// Enlarges an engine's buffer to at least n elements, and returns its elements. If it grows, it
+/// holds zeros.
 template <class Buffer>
 auto* enlarge(Buffer& buffer, std::size_t n)
 {
@@ -377,7 +380,7 @@ auto* enlarge(Buffer& buffer, std::size_t n)
 
 // clang-format on
 
-/// Whether engine `E` has its memory on the host, where communicators and programs may access it.
+/// Whether engine `E` keeps its memory on the host, where communicators and programs may access it.
 template <class E>
 inline constexpr bool in_host_memory = true;
 
@@ -385,8 +388,9 @@ inline constexpr bool in_host_memory = true;
 template <class E>
 inline constexpr bool has_elements = true;
 
-/// Bytes at multiples of which rows of a matrix should begin, so that products on engine `E` are
-/// fast. A matrix whose number of columns follows from data, such as a vocabulary, is padded to it.
+/// Rows of a matrix on engine `E` should begin at multiples of this many bytes, so that products
+/// are fast. A matrix whose number of columns follows from data, such as a vocabulary, is padded to
+/// it.
 template <class E>
 inline constexpr std::size_t row_alignment = 1;
 

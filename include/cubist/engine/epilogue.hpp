@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a layer does with a product as it is written: Z = X W, then Z += b, then Y = f(Z).
+// What a layer does with a product Z = X W as it writes the result: Z += b, then Y = f(Z).
 //
 //   X (M, K)    W (K, N)    b (1, N)    Z, Y (M, N), in the memory of one engine
 //
-// An epilogue is data, which a product takes beside its operands. This header executes it, in one
-// call of an engine that fuses it with the product (FusesAffine in engine/engine.hpp), or in one
-// pass over the elements after the product.
+// An epilogue is data that a product takes with its operands. This header executes it in the
+// product's call if the engine fuses them (FusesAffine in engine/engine.hpp), or else in one pass
+// over the elements after the product.
 
 #include <cstdint>
 
@@ -19,7 +19,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The functions that epilogues of an engine's library support.
+/// The functions that an engine's library may support in an epilogue.
 enum class KnownFunction : std::uint8_t
 {
   other,
@@ -30,7 +30,7 @@ template <class F>
 inline constexpr KnownFunction known_function = KnownFunction::other;
 
 /// Z += b, Y = f(Z)
-/// @tparam F  a function of elements, or a type that holds one: with_function() finds it
+/// @tparam F  a function of elements, or a type that holds one, which with_function() finds
 template <class T, class F = void>
 struct Epilogue
 {
@@ -46,7 +46,8 @@ struct Epilogue<T, void>
   MatrixView<const T> b;  ///< (1, N)
 };
 
-/// g(f) for a function of elements. Overloads take a function that was chosen at run time.
+/// Calls g(f), where f is a function of elements. Overloads find the function that was chosen at
+/// run time.
 template <class E, class F, class G>
 void with_function(const E&, const F& f, G g)
 {
@@ -67,7 +68,7 @@ struct AddAndActivate
   }
 };
 
-/// Executes an epilogue after its product, for Z = X W.
+/// Executes the epilogue of Z = X W after the product.
 /// @throws ShapeError unless the shapes fit
 template <class E, class T>
 void apply(const E& engine, const Epilogue<T>& epilogue, MatrixView<T> z)
@@ -105,7 +106,7 @@ template <class E, class T, class F>
   return done;
 }
 
-/// Z = X W and the epilogue, of matrices that are whole in this rank's memory.
+/// Computes Z = X W and its epilogue, for matrices that are whole in this rank's memory.
 /// @throws ShapeError unless the shapes fit
 template <class E, class T, class F>
 void multiply(const E& engine, MatrixView<const T> x, MatrixView<const T> w,

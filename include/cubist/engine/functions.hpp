@@ -40,7 +40,7 @@ struct Smaller
   }
 };
 
-/// An element, for a fold.
+/// Returns the element itself, for a fold.
 struct Itself
 {
   template <class T>
@@ -50,7 +50,7 @@ struct Itself
   }
 };
 
-/// An element, for a map.
+/// Returns the element itself, for a map.
 struct Same
 {
   template <class T>
@@ -60,7 +60,7 @@ struct Same
   }
 };
 
-/// The result of the function of a map_fold: an element, and a term of the fold.
+/// What the function of a map_fold returns: an element, and a term of the fold.
 template <class X, class V>
 struct ValueAndTerm
 {
@@ -78,7 +78,7 @@ struct Add
   }
 };
 
-/// factor x, for x of type T, or what an engine passes for it
+/// factor x, where x has type T or what an engine passes in its place
 template <class T>
 struct Scaled
 {
@@ -96,7 +96,7 @@ struct Scaled
   }
 };
 
-/// x + factor y, for x and y of type T, or what an engine passes for them
+/// x + factor y, where x and y have type T or what an engine passes in its place
 template <class T>
 struct AddScaled
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A function of the elements of many small matrices: f(a(i, j), b(i, j), …) for each group of
-// matrices a, b, … of one shape. An engine may compute all groups in one launch (MapsGroups in
-// engine/engine.hpp). Then f is stored in its memory before each call, and a replay of captured
-// work calls `make` again for the f of that replay.
+// Maps a function over the elements of many small matrices: f(a(i, j), b(i, j), …) for each group
+// of matrices a, b, … of one shape. An engine may compute all groups in one launch (Captures in
+// engine/engine.hpp). Then f is stored in the engine's memory before each call, and each replay of
+// captured work calls `make` again to get its f.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,14 +25,14 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Matrices of one shape. f gets the elements that are at the same place in all of them.
+/// Matrices of one shape. f gets the elements at the same place in all of them.
 struct MatrixGroup
 {
   static constexpr std::size_t most = 5;  // an optimizer's: weight, master, gradient, two means
 
   std::size_t rows = 0;
   std::size_t cols = 0;
-  void* data[most] = {};      ///< of each matrix
+  void* data[most] = {};      ///< the address of each matrix
   std::size_t ld[most] = {};  ///< the leading dimension of each
 
   friend bool operator==(const MatrixGroup&, const MatrixGroup&) = default;
@@ -59,7 +59,7 @@ template <class First, class... T>
           {first.ld(), m.ld()...}};
 }
 
-/// engine.for_each(f, m…) for the matrices of a group.
+/// Calls engine.for_each(f, m…) on the matrices of a group.
 template <class E, class F, class... T>
 void for_each_in_group(const E& engine, F f, const MatrixGroup& g, MatrixTypes<T...>)
 {
@@ -93,7 +93,7 @@ inline void append_parts(std::vector<MatrixGroup>& parts, MatrixGroup group, std
   }
 }
 
-/// Groups of matrices, which an engine keeps in its memory while they stay the same.
+/// Groups of matrices, which an engine keeps in its memory until they change.
 template <Engine E>
 class MatrixGroups
 {
@@ -101,9 +101,9 @@ class MatrixGroups
   /// The elements of a part: enough for a block of threads, and few enough to share the work out.
   static constexpr std::size_t part_elements = 8192;
 
-  /// f(m(i, j), …) for all groups, f being make().
-  /// @param all the name of the work, where one call does all
-  /// @param span the name of the work on group i: span(i)
+  /// Computes f(m(i, j), …) for all groups, where f is make().
+  /// @param all the name of the work, if one call does all of it
+  /// @param span span(i) is the name of the work on group i
   template <class... T, class Make, class Name>
   void for_each(const E& engine, const std::vector<MatrixGroup>& groups, MatrixTypes<T...> types,
                 Make make, const SpanName& all, Name span)
@@ -153,7 +153,7 @@ class MatrixGroups
     groups_ = groups;
   }
 
-  /// Stores f in the engine's memory, at the same place in each call.
+  /// Stores f in the engine's memory, at the same address in each call.
   template <class F>
   [[nodiscard]] const F* store(const E& engine, const F& f)
   {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// An operand op(A) of a product, where A is a matrix in memory. Blocks are blocks of op(A), so an
-// algorithm need not know whether its matrices are stored transposed.
+// An operand op(A) of a product, where A is a matrix in memory. Its blocks are blocks of op(A), so
+// an algorithm need not know whether its matrices are stored transposed.
 
 #include <cstddef>
 #include <utility>
@@ -20,7 +20,7 @@ class Operand
 {
  public:
   Operand() = default;
-  /// op(`stored`) as an operand.
+  /// Makes an operand op(`stored`).
   Operand(MatrixView<T> stored, Op op = Op::none)
       : stored_{stored},
         transposed_{op != Op::none},
@@ -28,13 +28,13 @@ class Operand
   {
   }
 
-  /// A read-only view of the same operand.
+  /// Returns a read-only view of the same operand.
   operator Operand<const T>() const requires(!std::is_const_v<T>)
   {
     return Operand<const T>{stored_}.like(transposed_, conjugated_);
   }
 
-  /// The block in memory.
+  /// The matrix in memory.
   [[nodiscard]] MatrixView<T> stored() const { return stored_; }
   /// Whether the product reads the transpose of the stored matrix.
   [[nodiscard]] bool transposed() const { return transposed_; }
@@ -42,7 +42,7 @@ class Operand
   [[nodiscard]] std::size_t rows() const { return shape().rows; }
   [[nodiscard]] std::size_t cols() const { return shape().cols; }
 
-  /// The BLAS operation on the stored matrix.
+  /// The operation that BLAS applies to the stored matrix.
   /// @throws ArgumentError for a conjugate that is not transposed
   [[nodiscard]] Op op() const
   {
@@ -63,7 +63,7 @@ class Operand
   /// The transpose of op(A).
   [[nodiscard]] Operand t() const { return Operand{*this}.like(!transposed_, conjugated_); }
 
-  /// An operand with the same operation on another matrix.
+  /// Returns an operand that applies the same operation to another matrix.
   template <class U>
   [[nodiscard]] Operand<U> with(MatrixView<U> stored) const
   {
@@ -86,7 +86,7 @@ class Operand
   bool conjugated_ = false;
 };
 
-/// C = alpha A B + beta C
+/// Computes C = alpha A B + beta C.
 /// @throws ShapeError unless the shapes fit
 template <Engine E, Scalar T>
 void multiply(const E& engine, T alpha, Operand<const T> a, Operand<const T> b, T beta,

@@ -10,7 +10,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A value in the engine's memory, which replayed work reads.
+/// A value in the engine's memory that replayed work reads.
 template <Captures E, class V>
 class ReplayedValue
 {
@@ -24,7 +24,7 @@ class ReplayedValue
  private:
   using Buffer = typename E::template Buffer<V>;
 
-  Buffer buffer_ = Buffer::uninitialized(1);  // zeros would be stored in each replay
+  Buffer buffer_ = Buffer::uninitialized(1);  // a buffer of zeros would be cleared in each replay
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

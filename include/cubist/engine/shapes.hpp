@@ -11,7 +11,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The sizes of C = op(A) op(B).
+/// Returns the sizes of C = op(A) op(B).
 /// @throws ShapeError unless the shapes fit
 [[nodiscard]] inline ProductSize product_size(Op op_a, Shape a, Op op_b, Shape b, Shape c)
 {
@@ -23,7 +23,7 @@ namespace cubist::CUBIST_ABI
   return {.m = c.rows, .n = c.cols, .k = x.cols};
 }
 
-/// The sizes of C = op(A) op(A)^T.
+/// Returns the sizes of C = op(A) op(A)^T.
 /// @throws ShapeError unless the shapes fit
 [[nodiscard]] inline ProductSize syrk_size(Op op, Shape a, Shape c)
 {
@@ -35,7 +35,7 @@ namespace cubist::CUBIST_ABI
   return {.m = c.rows, .n = c.cols, .k = x.cols};
 }
 
-/// For a product of A, of which one triangle is read, with a matrix of shape `b`.
+/// Checks a factor A of which one triangle is read; `b` is the shape of the other factor.
 /// @throws ShapeError unless A is square and as large as that side of the other matrix
 inline void require_square_factor(Side side, Shape a, Shape b)
 {
@@ -48,7 +48,7 @@ inline void require_square_factor(Side side, Shape a, Shape b)
 namespace detail
 {
 
-/// The part of row i of a square matrix that is in a triangle.
+/// Returns the part of row i of a square matrix that lies in a triangle.
 template <class T>
 [[nodiscard]] MatrixView<T> row_of(Triangle triangle, MatrixView<T> m, std::size_t i)
 {
@@ -57,6 +57,7 @@ template <class T>
 
 }  // namespace detail
 
+/// Checks the shape of an operand.
 /// @throws ShapeError unless the operand has the shape `wanted`
 inline void require_shape(Shape operand, Shape wanted)
 {

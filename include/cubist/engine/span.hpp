@@ -14,21 +14,21 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A text, and numbers that follow it: {"layer", 3} is "layer 3", {"product", 4, 5, 6} "product
-/// 4x5x6", {"Summa2D", "forward", 4, 5, 6} "Summa2D forward 4x5x6". The texts are not copied.
+/// A text followed by numbers: {"layer", 3} is "layer 3", {"product", 4, 5, 6} "product 4x5x6",
+/// {"Summa2D", "forward", 4, 5, 6} "Summa2D forward 4x5x6". The texts are not copied.
 struct SpanName
 {
   /// The largest count of numbers in a name.
   static constexpr std::size_t most_numbers = 3;
 
-  const char* owner = nullptr;  ///< the class that the span is of; null for none
+  const char* owner = nullptr;  ///< the class that the span belongs to; null for none
   const char* text = "";        ///< what the span is
-  /// Numbers after the text, such as the layer's.
+  /// Numbers after the text, such as the layer's index.
   std::array<std::size_t, most_numbers> numbers{};
-  std::size_t count = 0;  ///< how many of them there are
+  std::size_t count = 0;  ///< how many numbers there are
 
   SpanName() = default;
-  /// A text and numbers.
+  /// Makes a name of a text and numbers.
   template <std::convertible_to<std::size_t>... N>
   requires(sizeof...(N) <= most_numbers) SpanName(const char* t, N... n)
       : text{t},
@@ -36,7 +36,7 @@ struct SpanName
         count{sizeof...(N)}
   {
   }
-  /// The class, a text, and numbers.
+  /// Makes a name of a class, a text, and numbers.
   template <std::convertible_to<std::size_t>... N>
   requires(sizeof...(N) <= most_numbers) SpanName(const char* of, const char* t, N... n)
       : SpanName{t, n...}
@@ -44,7 +44,7 @@ struct SpanName
     owner = of;
   }
 
-  /// All parts, as a trace has them.
+  /// Returns the whole name, as a trace shows it.
   [[nodiscard]] std::string to_string() const
   {
     std::string s = owner == nullptr ? "" : std::string{owner} + " ";

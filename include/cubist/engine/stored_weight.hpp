@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A weight W (k, n) in one of the ways of core/stored_weights.hpp, in host memory.
+// A weight W (k, n) in host memory, stored in one of the ways of core/stored_weights.hpp.
 //
-// It is stored transposed: column j of W is row j in memory, padded with zeros to `padded`
-// elements, a multiple of 32. Scales are apart from the integers that they scale, so that loops
+// W is stored transposed: column j of W is row j in memory, padded with zeros to `padded` elements,
+// a multiple of 32. Scales are stored apart from the integers that they scale, so that loops
 // convert many of them at once. If W is a block of a larger matrix and begins inside a block of 32,
-// its first element is at `first`, and those before it count for the scale only.
+// its first element is at `first`, and the elements before it count for the scale only.
 
 #include <algorithm>
 #include <cmath>
@@ -33,20 +33,20 @@ struct StoredView
   StoredWeights type = StoredWeights::q8;  ///< how it is stored
   std::size_t k = 0;                       ///< rows of W
   std::size_t n = 0;                       ///< columns of W
-  std::size_t first = 0;                   ///< the place of W's first row
+  std::size_t first = 0;                   ///< the place of W's row 0 in a row of memory
   std::size_t padded = 0;                  ///< the elements of a row in memory
   const void* elements = nullptr;          ///< n rows: bfloat16, half or, for q8, 8-bit integers
   const half* scales = nullptr;            ///< for q8: n rows of padded / 32
 
   /// (k, n)
   [[nodiscard]] Shape shape() const { return {k, n}; }
-  /// Its bytes in memory.
+  /// The bytes that it takes in memory.
   [[nodiscard]] std::size_t bytes() const
   {
     return type == StoredWeights::q8 ? n * (padded + padded / q8_block * sizeof(half))
                                      : n * padded * 2;
   }
-  /// The elements of a 16-bit type T.
+  /// The elements, which have the 16-bit type T.
   template <ShortReal T>
   [[nodiscard]] MatrixView<const T> as() const
   {
@@ -90,11 +90,11 @@ template <RealScalar T>
 
 }  // namespace detail
 
-/// A block of a weight, as it is stored. It begins with zeros.
+/// A block of a weight in its stored form. All elements are zero at first.
 class StoredWeight
 {
  public:
-  /// @param rows  of the block in the global matrix, of `all` rows
+  /// @param rows  the block's rows in the global matrix, which has `all` rows
   StoredWeight(StoredWeights type, Range rows, std::size_t all, std::size_t cols)
   {
     const std::size_t first = type == StoredWeights::q8 ? rows.offset % q8_block : 0;
@@ -115,14 +115,13 @@ class StoredWeight
   /// A reference to it.
   [[nodiscard]] const StoredView& view() const { return view_; }
 
-  /// The rows of the global matrix that `set` needs: those of the block, and of q8 those that share
-  /// a scale with them.
+  /// The rows of the global matrix that `set` needs: those of the block and, for q8, those that
+  /// share a scale with them.
   [[nodiscard]] Range rows() const { return {begin_, end_ - begin_, end_ - begin_}; }
 
   /// Sets columns [at, at + x.cols()) in rows [row, row + x.rows()) of the global matrix.
-  /// @param name of the matrix, for messages
-  /// @pre row is rows().offset or a multiple of 32 after it; and so is the end, or it is the end
-  /// of rows()
+  /// @param name  the matrix's name, for messages
+  /// @pre row is rows().offset plus a multiple of 32; so is the end, unless it is the end of rows()
   /// @throws NumericError for an element that is a NaN or infinite, or becomes infinite
   template <RealScalar T>
   void set(std::size_t row, std::size_t at, MatrixView<const T> x, const std::string& name)
@@ -134,7 +133,7 @@ class StoredWeight
       for (std::size_t l = 0; l < block.rows(); ++l)
         if (!is_finite(block(l, 0))) refuse(name, i + l, place, static_cast<float>(block(l, 0)));
       const half scale = detail::store_q8(block.data(), block.ld(), block.rows(), q + place);
-      // The scale of elements of more than 127 x 65504 would be infinite.
+      // Elements above 127 x 65504 would make the scale infinite.
       if (!is_finite(scale)) refuse(name, i, place, scale);
       scales_[place / q8_block] = scale;
     });
@@ -155,8 +154,8 @@ class StoredWeight
     });
   }
 
-  /// Calls f(block, i, place) for up to 32 rows, from row i of the global matrix on, of each column
-  /// of x, whose first element goes to `place` in memory.
+  /// Calls f(block, i, place) for each column of x, with up to 32 rows in each call. The block's
+  /// first row is row i of the global matrix, and its first element goes to `place` in memory.
   template <class T, class F>
   void for_blocks(std::size_t row, std::size_t at, MatrixView<const T> x, F f) const
   {
@@ -169,24 +168,24 @@ class StoredWeight
   [[noreturn]] void refuse(const std::string& name, std::size_t i, std::size_t place,
                            float value) const
   {
-    detail::fail<NumericError>({"got ", name, " whose weight of input ", i, " and output ",
+    detail::fail<NumericError>({"got ", name, ", in which the weight of input ", i, " and output ",
                                 place / view_.padded, " of a rank becomes ", value,
                                 ", so no output would be a number; take a fresh copy of the "
                                 "weights, or compute in float"});
   }
 
   StoredView view_;
-  std::size_t begin_ = 0;  // the first row of the global matrix that counts
+  std::size_t begin_ = 0;  // the first row of the global matrix that `set` needs
   std::size_t end_ = 0;
   std::vector<std::byte, HugePages<std::byte>> elements_;
   std::vector<half, HugePages<half>> scales_;
 };
 
-/// Where the value of a parameter comes from that is not stored as elements of T.
+/// Where a parameter's value comes from if it is not stored as elements of T.
 template <class T>
 struct BlockSource
 {
-  std::string name;         ///< for messages
+  std::string name;         ///< the parameter's name, for messages
   bool by_columns = false;  ///< whether whole columns are read faster than whole rows
   /// Reads a block of the global matrix.
   std::function<void(const Block&, MatrixView<T>)> read;
@@ -196,7 +195,7 @@ struct BlockSource
 template <class T>
 struct StoredValue
 {
-  Shape shape;                                     ///< of the whole matrix
+  Shape shape;                                     ///< the shape of the whole matrix
   StoredWeights type = StoredWeights::scalar;      ///< how it is stored
   std::function<void(const BlockSource<T>&)> set;  ///< sets this rank's block
 };

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The product of a matrix with its own transpose, C = alpha A A^T + beta C, of which one triangle
-// is computed and the other one mirrored: half the operations of gemm.
+// The product of a matrix with its own transpose, C = alpha A A^T + beta C. One triangle is
+// computed and the other one mirrored, which takes half the operations of gemm.
 //
 //   A (N, K)    C (N, N) symmetric, in the memory of one engine
 //
-// An engine computes the triangle in one call (ComputesTriangles in engine/engine.hpp). For others
-// it is cut in two halves: the block between them is a gemm, and both triangles are cut again, down
-// to blocks that are computed whole. Source: LAPACK's blocked syrk.
+// An engine may compute the triangle in one call (ComputesTriangles in engine/engine.hpp).
+// Otherwise the triangle is cut into two smaller ones and the block between them. The block is a
+// gemm, and the triangles are cut again, down to blocks that are computed whole. Source: LAPACK's
+// blocked syrk.
 
 #include <algorithm>
 #include <cstddef>
@@ -35,7 +36,7 @@ struct ElementOfTranspose
   CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t j) const { return wide(m(j, i)); }
 };
 
-/// Element (i, j) of a symmetric matrix of which one triangle is known.
+/// Element (i, j) of a symmetric matrix, one triangle of which is known.
 template <class T>
 struct ElementOfTriangle
 {
@@ -61,19 +62,19 @@ struct UpdatedTriangle
   }
 };
 
-/// How many columns are transposed at a time: as many rows are read side by side. A device
-/// transposes all in one launch.
+/// How many columns are transposed at a time, which is how many rows are read side by side. A
+/// device transposes all in one launch.
 template <class E>
 inline constexpr std::size_t transposed_columns =
     in_host_memory<E>&& has_elements<E> ? 16 : std::size_t{1} << 62;
 
-/// The largest block of a diagonal that gemm computes whole: small, so that few operations are
-/// wasted, and on a device large, so that few kernels are launched.
+/// The largest diagonal block that gemm computes whole: small on the host, so that few operations
+/// are wasted, and large on a device, so that few kernels are launched.
 template <class E>
 inline constexpr std::size_t whole_diagonal_block = in_host_memory<E> ? 64 : 512;
 
-/// A triangle by gemm.
-/// @param workspace for a block of the diagonal
+/// Computes a triangle with gemm.
+/// @param workspace holds a block of the diagonal
 template <Engine E, RealScalar T>
 void syrk_by_gemm(const E& engine, Triangle triangle, T alpha, Operand<const T> a, T beta,
                   MatrixView<T> c, T* workspace)
@@ -104,8 +105,8 @@ void syrk_by_gemm(const E& engine, Triangle triangle, T alpha, Operand<const T> 
 
 }  // namespace detail
 
-/// A triangle of C = alpha A A^T + beta C; it is not read when beta is 0. The other triangle is not
-/// changed.
+/// Computes a triangle of C = alpha A A^T + beta C, which is not read when beta is 0. The other
+/// triangle is not changed.
 /// @throws ShapeError unless the shapes fit
 template <Engine E, RealScalar T>
 void syrk(const E& engine, Triangle triangle, T alpha, Operand<const T> a, T beta, MatrixView<T> c)
@@ -121,8 +122,8 @@ void syrk(const E& engine, Triangle triangle, T alpha, Operand<const T> a, T bet
   }
 }
 
-/// B = A^T
-/// @pre they share no memory
+/// Computes B = A^T.
+/// @pre A and B share no memory
 /// @throws ShapeError unless the shapes fit
 template <Engine E, RealScalar T>
 void transpose(const E& engine, MatrixView<const T> a, MatrixView<T> b)
@@ -136,7 +137,7 @@ void transpose(const E& engine, MatrixView<const T> a, MatrixView<T> b)
   }
 }
 
-/// Completes a symmetric matrix, of which one triangle is known.
+/// Completes a symmetric matrix from the triangle that is known.
 /// @throws ShapeError unless C is square
 template <Engine E, RealScalar T>
 void mirror(const E& engine, Triangle known, MatrixView<T> c)

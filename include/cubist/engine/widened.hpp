@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The arguments of functions that an engine maps or folds: 16-bit elements are passed as floats,
-// and rounded when they are stored; others are passed unchanged. (For a device, there is more in
-// engine/cuda/functions.hpp.)
+// Converts the arguments of functions that an engine maps or folds: 16-bit elements are passed as
+// floats, and rounded when they are stored; others are passed unchanged. engine/cuda/functions.hpp
+// adds what a device needs.
 
 #include <complex>
 #include <type_traits>
@@ -26,7 +26,7 @@ template <ShortReal T>
   return x;
 }
 
-/// The result of a function in the type in which the host's engine stores it.
+/// Converts a function's result to the type in which the host's engine stores it.
 template <class V>
 [[nodiscard]] constexpr const V& element_of(const V& value)
 {
@@ -38,7 +38,7 @@ template <class T>
   return static_cast<std::complex<T>>(value);
 }
 
-/// An element as an argument; `store` rounds what the function wrote.
+/// Passes an element as an argument; `store` rounds what the function wrote.
 template <class T>
 struct Widened
 {
@@ -94,7 +94,7 @@ struct OnWidened
   }
 };
 
-/// f for elements of types T, wrapped if any has 16 bits.
+/// Wraps f if any of the types T has 16 bits.
 template <class... T, class F>
 [[nodiscard]] auto on_widened(F f)
 {

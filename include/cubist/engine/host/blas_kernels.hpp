@@ -2,9 +2,9 @@
 #pragma once
 
 // A warning about BLAS kernels that are too old for the processor. OpenBLAS selects its kernels
-// when it loads; a version older than the processor silently falls back to generic ones, at a fifth
-// of the speed. `launch` prints the warning once in a process and once in a job, unless the
-// environment has CUBIST_BLAS_WARNING=off.
+// when it loads; a version older than the processor silently falls back to generic ones, which run
+// at a fifth of the speed. `launch` prints the warning once in a process and once in a job, unless
+// the environment has CUBIST_BLAS_WARNING=off.
 
 #include <algorithm>
 #include <array>
@@ -19,13 +19,13 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The instruction sets of a processor on which kernels depend.
+/// The instruction sets of a processor that decide which kernels it can run.
 struct Processor
 {
-  bool avx2 = false;    // and fused multiply-add
+  bool avx2 = false;    // AVX2 and fused multiply-add
   bool avx512 = false;  // the subsets that the SkylakeX kernels need
 
-  /// The processor that this runs on.
+  /// Returns the processor that runs this program.
   [[nodiscard]] static Processor current()
   {
 #if defined(__x86_64__) || defined(__i386__)
@@ -39,7 +39,7 @@ struct Processor
   }
 };
 
-/// The warning for these kernels, by OpenBLAS's name, on this processor; empty if there is none.
+/// Returns the warning for OpenBLAS kernels of this name on this processor; empty if there is none.
 [[nodiscard]] inline std::string blas_warning(std::string_view kernels, Processor processor)
 {
   using namespace std::string_view_literals;
@@ -61,7 +61,7 @@ struct Processor
 namespace detail
 {
 
-/// The warning of this process, on the first call; empty on later ones.
+/// Returns this process's warning on the first call, and nothing on later ones.
 [[nodiscard]] inline std::string take_blas_warning()
 {
   static std::atomic<bool> taken{false};
@@ -71,7 +71,7 @@ namespace detail
   return blas_warning(blas_core_name(), Processor::current());
 }
 
-/// Prints a line on standard error, unless it is empty.
+/// Prints a line to standard error, unless it is empty.
 inline void warn(const std::string& line)
 {
   if (!line.empty()) std::fputs((line + '\n').c_str(), stderr);

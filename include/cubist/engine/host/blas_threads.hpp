@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The number of threads of BLAS, one setting for the whole process. OpenBLAS has functions for it;
-// with another BLAS the functions here do nothing, and that library's environment variables
+// The number of threads that BLAS uses, one setting for the whole process. OpenBLAS has functions
+// for it; with another BLAS the functions here do nothing, and that library's environment variables
 // (BLIS_NUM_THREADS, MKL_NUM_THREADS) apply.
 
 #include <list>
@@ -33,19 +33,20 @@ namespace detail
   return detail::openblas_core_name != nullptr ? detail::openblas_core_name() : "unknown";
 }
 
-/// The number of threads of a BLAS call, or 0 if it is unknown.
+/// The number of threads that a BLAS call uses, or 0 if it is unknown.
 [[nodiscard]] inline int blas_threads()
 {
   return detail::openblas_threads != nullptr ? detail::openblas_threads() : 0;
 }
 
 /// Sets the number of threads of each BLAS call until the end of the scope. Where scopes of several
-/// threads overlap, the number of the one that began last applies; the end of the last scope
-/// restores the number that was set before the first.
+/// threads overlap, the one that began last decides; when the last one ends, the number from before
+/// the first one applies again.
 class BlasThreads
 {
  public:
-  /// Until it is destroyed, BLAS uses this many threads, unless a later scope sets another number.
+  /// Makes BLAS use this many threads until it is destroyed, unless a later scope sets another
+  /// number.
   explicit BlasThreads(int threads)
   {
     if (blas_threads() == 0 || detail::set_openblas_threads == nullptr) return;
@@ -67,7 +68,7 @@ class BlasThreads
   }
 
  private:
-  /// The scopes of this process that have not ended.
+  /// The scopes of this process that have not ended yet.
   struct Scopes
   {
     std::mutex mutex;

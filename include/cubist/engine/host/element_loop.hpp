@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's loop over elements of rows: f(a[j], b[j], …) for j in [0, n), compiled and vectorised
-// for several instruction sets, of which the best that the processor has is selected at run time.
+// The host's loop over the elements of rows: f(a[j], b[j], …) for j in [0, n). It is compiled and
+// vectorised for several instruction sets, and the best one that the processor has is selected at
+// run time.
 //
 // The loop runs over blocks of a fixed length. The remainder is copied into a block, so the same
 // instructions compute every element, and its bits do not depend on its place in a row, however the
-// compiler contracts products and sums. Blocks ahead are prefetched: f is often so long that the
+// compiler contracts products and sums. The loop prefetches the blocks ahead: f is often so long
+// that the processor's own look-ahead does not reach the next loads.
 // processor's own look-ahead does not reach the next loads.
 
 #include <algorithm>
@@ -17,7 +19,7 @@
 #include "cubist/engine/host/targets.hpp"
 
 #if defined __clang__
-// clang warns of loops that it cannot vectorise, such as loops over complex and 16-bit numbers.
+// clang warns about loops that it cannot vectorise, such as loops over complex and 16-bit numbers.
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
@@ -25,10 +27,10 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Elements of a block: four vectors of double, if they are as wide as AVX-512's.
+/// Elements of a block: four AVX-512 vectors of double.
 inline constexpr std::size_t block_length = 32;
 
-/// Prefetches the block at the distance that hides the latency of memory.
+/// Prefetches a block far enough ahead to hide the latency of memory.
 template <class T>
 [[gnu::always_inline]] inline void prefetch(T* block)
 {
@@ -93,11 +95,11 @@ class LastBlock
   std::size_t n_;
 };
 
-/// The loop as a function that is not inline, so that the compiled library can have it.
+/// The loop as a function that is not inline, so that the compiled library can contain it.
 template <class F, class... T>
 struct ElementLoop
 {
-  /// f(m[j]…) for j in [0, n), on a target that this processor supports.
+  /// Calls f(m[j]…) for j in [0, n), on a target that this processor supports.
   static void run(Target target, std::size_t n, F f, T*... m);
 };
 
@@ -121,8 +123,8 @@ void ElementLoop<F, T...>::run(Target target, std::size_t n, F f, T*... m)
   }(LastBlock<T>{m + whole, n - whole}...);
 }
 
-/// f(m[j]…) for j in [0, n), on a target that this processor supports. f may write to elements that
-/// are not const. Rows may be identical, but must not overlap otherwise.
+/// Calls f(m[j]…) for j in [0, n), on a target that this processor supports. f may write to
+/// elements that are not const. Rows may be identical, but must not overlap otherwise.
 template <class F, class... T>
 void for_elements(Target target, std::size_t n, F f, T*... m)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The engine of the host. Products are those of CBLAS, on strided blocks, except those of a few
-// rows (few_rows_gemm.hpp); other functions are loops over rows, which compilers vectorise.
+// The host's engine. CBLAS computes products, on strided blocks, except those of a few rows
+// (few_rows_gemm.hpp); other functions are loops over rows, which compilers vectorise.
 
 #include <algorithm>
 #include <array>
@@ -85,8 +85,8 @@ class HostEngine
   template <class T>
   using Buffer = std::vector<T, HugePages<T>>;
 
-  /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
-  /// read when beta is 0.
+  /// Computes C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n). C
+  /// is not read when beta is 0.
   /// @throws ShapeError unless the shapes fit and are below 2^31
   template <Scalar T>
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
@@ -106,23 +106,23 @@ class HostEngine
     detail::cblas_gemm<T>(op_a, op_b, blas_int(size.m), blas_int(size.n), blas_int(size.k), alpha,
                           a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
   }
-  template <ShortReal T>  // computed in float, from elements that are read as they are stored
+  template <ShortReal T>  // computes in float, and reads elements as they are stored
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const
   {
     detail::gemm_in_float(*this, op_a, op_b, alpha, a, b, beta, c);
   }
 
-  /// A triangle of C = alpha op(A) op(A)^T + beta C, where op(A) is (n, k) and C (n, n); the
-  /// triangle is not read when beta is 0, and the rest of C is not accessed.
+  /// Computes a triangle of C = alpha op(A) op(A)^T + beta C, where op(A) is (n, k) and C (n, n).
+  /// The triangle is not read when beta is 0, and the rest of C is not accessed.
   /// @throws ShapeError unless the shapes fit and are below 2^31
   template <std::floating_point T>
   void syrk(Triangle triangle, Op op, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c) const
   {
     const auto [n, _, k] = syrk_size(op, a.shape(), c.shape());
     if (n == 0) return;
-    // One thread of OpenBLAS takes 0.55 to 0.64 of a gemm for a syrk, and 0.53 to 0.59 for gemms
-    // between small ones.
+    // On one thread of OpenBLAS, a syrk takes 0.55 to 0.64 of a gemm's time, and gemms between
+    // small syrks take 0.53 to 0.59.
     constexpr std::size_t small = 256;
     if (n > small && k > 0 && blas_threads() == 1)
     {
@@ -150,13 +150,13 @@ class HostEngine
     detail::cblas_syrk<T>(triangle, op, blas_int(n), blas_int(k), alpha, a.data(), ld_a, beta,
                           c.data(), ld_c);
   }
-  template <ShortReal T>  // computed in float
+  template <ShortReal T>  // computes in float
   void syrk(Triangle triangle, Op op, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c) const
   {
     detail::syrk_in_float(*this, triangle, op, alpha, a, beta, c);
   }
 
-  /// Y = X W, of a weight that is read as it is stored.
+  /// Computes Y = X W, and reads the weight as it is stored.
   /// @throws ShapeError unless the shapes fit
   template <RealScalar T>
   void multiply_stored(MatrixView<const T> x, const StoredView& w, MatrixView<T> y) const
@@ -164,7 +164,7 @@ class HostEngine
     detail::multiply_stored(*this, x, w, y);
   }
 
-  /// B = alpha op(A) B, or B = alpha B op(A), for a triangular matrix A.
+  /// Computes B = alpha op(A) B, or B = alpha B op(A), for a triangular matrix A.
   /// @throws ShapeError unless the shapes fit and are below 2^31
   template <Scalar T>
   requires(!ShortReal<T>) void trmm(const TriangularOperand& how, T alpha, MatrixView<const T> a,
@@ -172,14 +172,15 @@ class HostEngine
   {
     triangular(false, how, alpha, a, b);
   }
-  /// The same with the inverse of op(A).
+  /// Computes B = alpha op(A)^-1 B, or B = alpha B op(A)^-1, for a triangular matrix A.
   template <Scalar T>
   requires(!ShortReal<T>) void trsm(const TriangularOperand& how, T alpha, MatrixView<const T> a,
                                     MatrixView<T> b) const
   {
     triangular(true, how, alpha, a, b);
   }
-  /// C = alpha A B + beta C, or C = alpha B A + beta C, for a symmetric or Hermitian matrix A.
+  /// Computes C = alpha A B + beta C, or C = alpha B A + beta C, for a symmetric or Hermitian
+  /// matrix A.
   /// @throws ShapeError unless the shapes fit and are below 2^31
   template <Scalar T>
   requires(!ShortReal<T>) void symm(const SymmetricOperand& how, T alpha, MatrixView<const T> a,
@@ -218,7 +219,7 @@ class HostEngine
     detail::RowLoops<T>::fill(out, value);
   }
 
-  /// f(m(i, j), …) for all i and j; f may write to elements that are not const.
+  /// Calls f(m(i, j), …) for all i and j; f may write to elements that are not const.
   template <class F, class First, class... T>
   void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
   {
@@ -230,15 +231,15 @@ class HostEngine
                            first.row(i), m.row(i)...);
   }
 
-  /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
+  /// Sets out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
   template <class T, class F, class... In>
   void map(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
     for_each(detail::Assign<F>{f}, out, MatrixView<const In>{in}...);
   }
 
-  /// Maps as map() does, and sums(0, j) = sum of out(i, j) over i, in this order; `sums` has one
-  /// row.
+  /// Maps as map() does, and sets sums(0, j) to the sum of out(i, j) over i, in order of i; `sums`
+  /// has one row.
   template <class T, class F, class... In>
   void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
   {
@@ -251,7 +252,7 @@ class HostEngine
     });
   }
 
-  /// out(i, j) = f(i, j, in(i, j), …)
+  /// Sets out(i, j) = f(i, j, in(i, j), …).
   template <class T, class F, class... In>
   void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
@@ -259,7 +260,7 @@ class HostEngine
     detail::IndexLoop<T, F, In...>::run(out, f, in...);
   }
 
-  /// out(i, j) = f(i)(in(i, j), …); `out` may be one of the inputs.
+  /// Sets out(i, j) = f(i)(in(i, j), …); `out` may be one of the inputs.
   template <class T, class F, class... In>
   void map_rows(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
@@ -271,7 +272,7 @@ class HostEngine
                            out.row(i), MatrixView<const In>{in}.row(i)...);
   }
 
-  /// out(0, j) = sum of in(i, j) over i, in this order; `out` has one row.
+  /// Sets out(0, j) to the sum of in(i, j) over i, in order of i; `out` has one row.
   template <class T>
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
@@ -279,9 +280,9 @@ class HostEngine
     sum_up(out, [&](auto* sums) { detail::ColumnSums<T>::run(in, sums); });
   }
 
-  /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, += that
-  /// sum, which is rounded to T first.
-  /// @pre the lists name rows of `in` and `out`
+  /// Sets out(targets[l], :) to the sum of the rows of `in` in list l, in the list's order. With
+  /// `adds`, adds that sum, which is rounded to T first.
+  /// @pre the lists name rows that `in` and `out` have
   template <Scalar T>
   void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
   {
@@ -291,8 +292,8 @@ class HostEngine
                               out.row(static_cast<std::size_t>(lists.targets[l])), adds);
   }
 
-  /// out(i, 0) = init combined with f(i, j, in(i, j), …) for all columns j, in an order that
-  /// depends on their number alone (engine/host/row_fold_loop.hpp).
+  /// Sets out(i, 0) to init combined with f(i, j, in(i, j), …) for all columns j, in an order that
+  /// depends only on their number (engine/host/row_fold_loop.hpp).
   template <class T, class Combine, class F, class First, class... In>
   void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
                 MatrixView<In>... in) const
@@ -303,7 +304,7 @@ class HostEngine
                                       MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
-  /// init combined with f(i, j, in(i, j), …) for all rows and columns, in this order.
+  /// Returns init combined with f(i, j, in(i, j), …) for all elements, row by row.
   template <class T, class Combine, class F, class First, class... In>
   [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
                        MatrixView<In>... in) const
@@ -312,8 +313,8 @@ class HostEngine
     return detail::FoldLoop<T, Combine, F, First, In...>::run(init, combine, f, first, in...);
   }
 
-  /// f returns values and terms (ValueAndTerm): out(i, j) becomes the value, and the terms are
-  /// folded.
+  /// Sets out(i, j) to the value that f returns, and folds the terms that it returns
+  /// (ValueAndTerm).
   template <class V, class Combine, class T, class F, class... In>
   [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
                            MatrixView<In>... in) const
@@ -322,13 +323,13 @@ class HostEngine
     return detail::MapFoldLoop<V, Combine, T, F, In...>::run(init, combine, out, f, in...);
   }
 
-  /// An xtensor view of a matrix's elements.
+  /// Returns an xtensor view of a matrix's elements.
   template <class T>
   [[nodiscard]] auto view(MatrixView<T> m) const
   {
     // An adaptor with strides would lose them in an assignment.
     const std::array<std::size_t, 2> rows{m.rows(), m.ld()};
-    constexpr auto layout = xt::layout_type::row_major;  // a program may have another default
+    constexpr auto layout = xt::layout_type::row_major;  // a program may set another default
     return xt::view(xt::adapt<layout>(m.data(), m.rows() * m.ld(), xt::no_ownership(), rows),
                     xt::all(), xt::range(std::size_t{0}, m.cols()));
   }
@@ -346,7 +347,7 @@ class HostEngine
                                 a.data(), blas_int(a.ld()), b.data(), blas_int(b.ld()));
   }
 
-  /// Calls add(row) with a row of zeros, in which it sums.
+  /// Lets add(row) add to a row of zeros, which becomes `sums`.
   template <class T, class F>
   void sum_up(MatrixView<T> sums, F add) const
   {

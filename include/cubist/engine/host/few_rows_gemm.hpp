@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's product of a few rows and a large matrix, as for the next token of a text:
+// The host's product of a few rows with a large matrix, as for the next token of a text:
 //
 //   C (m, n) = alpha A (m, k) op(B) + beta C,  m small
 //
-// B may have 16-bit elements where A and C have float, which are read as they are stored.
+// B may have 16-bit elements where A and C have float; they are read as they are stored.
 //
-// Such a product takes as long as B's elements take from memory. BLAS's gemm copies B into its own
-// order first, which pays only where many rows use the copy. Here B is read once, in its order:
+// Such a product takes as long as it takes to read B from memory. BLAS's gemm first copies B into
+// its own order, which pays only if many rows use the copy. Here B is read once, in its order:
 //
 //   B as it is stored    eight rows of B at a time, times one element of A each, are added to C.
 //                        They are far apart, so that eight streams of memory are read in sequence,
 //                        which the processor's prefetcher follows, however short the rows are
 //   B transposed         each element of C is the scalar product of a row of A and a row of B
 //
-// Measured: GB/s of B on one core (AVX-512, OpenBLAS 0.3.21), in parentheses by BLAS's gemm:
+// Measured: GB/s of B on one core (AVX-512, OpenBLAS 0.3.21); BLAS's gemm in parentheses:
 //
 //   op(B), k x n                        m = 1        m = 2        m = 4
 //   768 x 3072 float                    16.7 (6.3)   14.4 (6.4)   10.7 (6.4)
@@ -41,9 +41,9 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Whether such a product is faster here than by BLAS on one thread.
-/// @param most_rows  16-bit elements of B are converted for each row, which up to 16 rows takes
-/// less time than a copy in float
+/// Whether such a product is faster here than with BLAS on one thread.
+/// @param most_rows  16 for 16-bit elements of B, which are converted for each row: up to 16 rows,
+/// that takes less time than a copy in float
 [[nodiscard]] inline bool has_few_rows(ProductSize s, std::size_t most_rows = 4)
 {
   constexpr std::size_t least = 64;                // rows and columns of B
@@ -67,11 +67,11 @@ struct AddRows
   }
 };
 
-/// Type W for each number l.
+/// The type W, for each number l.
 template <std::size_t l, class W>
 using ElementAt = W;
 
-/// b a, of an element of B and one of A
+/// The product of an element of B and one of A.
 struct ProductOf
 {
   template <class B, class A>
@@ -81,22 +81,22 @@ struct ProductOf
   }
 };
 
-/// The product as functions that are not inline, so that the compiled library can have them.
+/// The product as functions that are not inline, so that the compiled library can contain them.
 /// @tparam W  the elements of B: T, or 16-bit ones
 template <class T, class W = T>
 struct FewRowsGemm
 {
-  /// C = alpha A op(B) + beta C; C is not read when beta is 0.
+  /// Computes C = alpha A op(B) + beta C; C is not read when beta is 0.
   static void multiply(Op op_b, T alpha, MatrixView<const T> a, MatrixView<const W> b, T beta,
                        MatrixView<T> c);
-  /// C += alpha A B
+  /// Computes C += alpha A B.
   static void add(T alpha, MatrixView<const T> a, MatrixView<const W> b, MatrixView<T> c);
-  /// C = alpha A B^T + beta C; C is not read when beta is 0.
+  /// Computes C = alpha A B^T + beta C; C is not read when beta is 0.
   static void multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const W> b, T beta,
                                   MatrixView<T> c);
 
  private:
-  /// C += alpha A B for the rows first + l step of B and columns of A.
+  /// Computes C += alpha A B for the rows first + l step of B and the same columns of A.
   template <std::size_t... l>
   static void add(T alpha, MatrixView<const T> a, MatrixView<const W> b, MatrixView<T> c,
                   std::size_t first, std::size_t step, std::index_sequence<l...>)

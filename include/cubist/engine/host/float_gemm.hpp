@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Products of matrices with elements that BLAS does not have: 16-bit ones, and weights that are
+// Products of matrices whose elements BLAS does not support: 16-bit ones, and weights that are
 // stored in fewer bits (engine/stored_weight.hpp). They are computed in float, and a result is
 // rounded once.
 //
@@ -31,19 +31,19 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Up to this many rows of A, a product reads a matrix as it is stored.
+/// Up to this many rows of A, a product reads the other matrix as it is stored.
 inline constexpr std::size_t most_rows_as_stored = 16;
 
-/// Rows and columns of a panel: of 512 x 512 floats, three are in a cache of 3 MiB. Each thread of
-/// BLAS gets as many rows.
+/// Rows and columns of a panel: three panels of 512 x 512 floats fit in a cache of 3 MiB. Each
+/// thread of BLAS gets this many rows.
 inline constexpr std::size_t panel_edge = 512;
 [[nodiscard]] inline std::size_t panel_rows()
 {
   return panel_edge * static_cast<std::size_t>(std::max(blas_threads(), 1));
 }
 
-/// A matrix in a buffer that is kept for the thread's next product.
-/// @param which of the operands
+/// Returns a matrix in a buffer that the thread keeps for its next product.
+/// @param which the operand that the buffer is for
 template <class E, class A>
 [[nodiscard]] MatrixView<A> kept_matrix(std::size_t which, Shape shape)
 {
@@ -53,7 +53,7 @@ template <class E, class A>
   return {buffer.data(), shape};
 }
 
-/// The matrix in the type in which it is computed: itself, or a copy.
+/// Returns the matrix in the type in which products are computed: itself, or a copy.
 template <class E, class T>
 [[nodiscard]] auto wide_copy(const E& engine, std::size_t which, MatrixView<T> m,
                              bool with_elements = true)
@@ -69,8 +69,8 @@ template <class E, class T>
     return m;
 }
 
-/// C = alpha op(A) op(B) + beta C by panels; C is not read when beta is 0.
-/// @param panel_of_b (k, j, shape) is this block of op(B), stored as op_b says
+/// Computes C = alpha op(A) op(B) + beta C by panels; C is not read when beta is 0.
+/// @param panel_of_b panel_of_b(k, j, shape) is this block of op(B), stored as op_b says
 template <class E, RealScalar T, class PanelOfB>
 void gemm_by_panels(const E& engine, ProductSize size, Op op_b, T alpha, Operand<const T> a, T beta,
                     MatrixView<T> c, PanelOfB panel_of_b)
@@ -95,7 +95,7 @@ void gemm_by_panels(const E& engine, ProductSize size, Op op_b, T alpha, Operand
     }
 }
 
-/// C = alpha op(A) op(B) + beta C; C is not read when beta is 0.
+/// Computes C = alpha op(A) op(B) + beta C; C is not read when beta is 0.
 /// @throws ShapeError unless the shapes fit
 template <class E, ShortReal T>
 void gemm_in_float(const E& engine, Op op_a, Op op_b, T alpha, MatrixView<const T> a,
@@ -116,7 +116,8 @@ void gemm_in_float(const E& engine, Op op_a, Op op_b, T alpha, MatrixView<const 
       });
 }
 
-/// A triangle of C = alpha op(A) op(A)^T + beta C; the triangle is not read when beta is 0.
+/// Computes a triangle of C = alpha op(A) op(A)^T + beta C; the triangle is not read when beta is
+/// 0.
 /// @throws ShapeError unless the shapes fit
 template <class E, ShortReal T>
 void syrk_in_float(const E& engine, Triangle triangle, Op op, T alpha, MatrixView<const T> a,
@@ -135,7 +136,8 @@ void syrk_in_float(const E& engine, Triangle triangle, Op op, T alpha, MatrixVie
     engine.map(row_of(triangle, c, i), Same{}, row_of(triangle, sums, i));
 }
 
-/// Elements [k, k + shape.rows) of columns [j, j + shape.cols) of a stored weight, as rows.
+/// Returns elements [k, k + shape.rows) of columns [j, j + shape.cols) of a stored weight, each
+/// column as a row.
 template <class A, class E>
 [[nodiscard]] MatrixView<const A> wide_panel(const E& engine, const StoredView& w, std::size_t k,
                                              std::size_t j, Shape shape)
@@ -153,7 +155,7 @@ template <class A, class E>
   return wide.block(0, place - begin, {shape.cols, shape.rows});
 }
 
-/// Y = X W, of a stored weight.
+/// Computes Y = X W for a stored weight W.
 /// @throws ShapeError unless the shapes fit
 template <class E, RealScalar T>
 void multiply_stored(const E& engine, MatrixView<const T> x, const StoredView& w, MatrixView<T> y)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Limits the number of concurrent calls of BLAS: OpenBLAS has buffers for 64 callers. A lower
-// limit, such as the number of cores, is slower: ranks that share the cores finish together, and
-// ranks that queue leave cores idle at the end. Measured: docs/decisions/0007-blas.md.
+// Limits how many threads call BLAS at once: OpenBLAS has buffers for 64 callers. A lower limit,
+// such as the number of cores, is slower: ranks that share the cores finish together, and ranks
+// that queue leave cores idle at the end. Measured: docs/decisions/0007-blas.md.
 
 #include <algorithm>
 #include <condition_variable>
@@ -36,7 +36,7 @@ class GemmSemaphore
     condition().notify_one();
   }
 
-  /// The number of concurrent callers.
+  /// The greatest number of concurrent callers.
   [[nodiscard]] static int limit()
   {
     return static_cast<int>(std::clamp(16 * std::thread::hardware_concurrency(), 1U, 64U));

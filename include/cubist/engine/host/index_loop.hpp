@@ -2,7 +2,7 @@
 #pragma once
 
 // The host's loops over elements with their indices, and the loops that copy, fill and sum row by
-// row. They are functions that are not inline, so that the compiled library can have them.
+// row. They are functions that are not inline, so that the compiled library can contain them.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +37,7 @@ void RowLoops<T>::fill(MatrixView<T> out, T value)
 template <class T>
 struct ColumnSums
 {
-  /// sums[j] += sum of in(i, j) over i, in this order
+  /// sums[j] += sum of in(i, j) over i, in order of i
   static void run(MatrixView<const T> in, Accumulator<T>* sums);
 };
 
@@ -68,7 +68,7 @@ void IndexLoop<T, F, In...>::run(MatrixView<T> out, F f, MatrixView<In>... in)
 template <class T, class Combine, class F, class First, class... In>
 struct FoldLoop
 {
-  /// init combined with f(i, j, in(i, j), …) for all rows and columns, in this order
+  /// Returns init combined with f(i, j, in(i, j), …) for all elements, row by row.
   static T run(T init, Combine combine, F f, MatrixView<First> first, MatrixView<In>... in);
 };
 
@@ -86,8 +86,8 @@ T FoldLoop<T, Combine, F, First, In...>::run(T init, Combine combine, F f, Matri
 template <class V, class Combine, class T, class F, class First, class... In>
 struct MapFoldLoop
 {
-  /// f returns values and terms (ValueAndTerm): out(i, j) becomes the value, and the terms are
-  /// folded.
+  /// Sets out(i, j) to the value that f returns, and folds the terms that it returns
+  /// (ValueAndTerm).
   static V run(V init, Combine combine, MatrixView<T> out, F f, MatrixView<First> first,
                MatrixView<In>... in);
 };

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's loops over weights that are stored as StoredWeights::q8, compiled and vectorised for
-// several instruction sets like the loop over elements (element_loop.hpp).
+// The host's loops over weights stored as StoredWeights::q8, compiled and vectorised for several
+// instruction sets like the loop over elements (element_loop.hpp).
 //
 //   Y (m, n) = X (m, padded) W,    W's column j is row j in memory (engine/stored_weight.hpp)
 //
-// Rows of float are multiplied by stored_rows.hpp where it has the instructions. Otherwise four
-// rows of W at a time are read once for all rows of X. Each scalar product is summed in 32 parts,
-// part p over the elements p, p + 32, …, and pairs of parts half of all parts apart are added until
-// one is left. So a result depends on its two rows only.
+// stored_rows.hpp multiplies rows of float where it has the instructions. Otherwise four rows of W
+// at a time are read once for all rows of X. Each scalar product is summed in 32 parts: part p sums
+// the elements p, p + 32, …, and then the second half of the parts is added to the first half until
+// one part is left. So a result depends only on its two rows.
 
 #include <algorithm>
 #include <array>
@@ -31,10 +31,10 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Blocks whose scales are converted at once.
+/// The number of blocks whose scales are converted at once.
 inline constexpr std::size_t q8_scales = 64;
 
-/// The scalar products of row x and `count` rows of W from row j on.
+/// Computes the scalar products of row x and `count` rows of W from row j on.
 template <std::size_t count, class T>
 [[gnu::always_inline]] inline void q8_products(const T* x, const StoredView& w, std::size_t j, T* y)
 {
@@ -75,7 +75,7 @@ template <std::size_t count, class T>
   }
 }
 
-/// Y = X W
+/// Computes Y = X W.
 template <class T>
 [[gnu::always_inline]] inline void q8_multiply(MatrixView<const T> x, const StoredView& w,
                                                MatrixView<T> y)
@@ -88,7 +88,7 @@ template <class T>
     for (std::size_t i = 0; i < x.rows(); ++i) q8_products<1>(x.row(i), w, j, y.row(i));
 }
 
-/// out(j, l) = the element of W's column first_row + j whose place in its row is begin + l
+/// Sets out(j, l) to the element of W's column first_row + j whose place in its row is begin + l.
 /// @pre begin is a multiple of 32
 template <class T>
 [[gnu::always_inline]] inline void q8_widen(const StoredView& w, std::size_t first_row,
@@ -108,7 +108,7 @@ template <class T>
   }
 }
 
-/// A function of each kind for each instruction set.
+/// Defines the functions of one instruction set.
 #define CUBIST_Q8_LOOPS(name, ...)                                                                 \
   template <class T>                                                                               \
   [[ gnu::noinline, gnu::flatten __VA_ARGS__ ]] void q8_multiply_##name(                           \
@@ -129,14 +129,14 @@ CUBIST_Q8_LOOPS(avx512, , CUBIST_AVX512)
 #endif
 #undef CUBIST_Q8_LOOPS
 
-/// The loops as functions that are not inline, so that the compiled library can have them.
+/// The loops as functions that are not inline, so that the compiled library can contain them.
 template <class T>
 struct Q8Rows
 {
-  /// Y = X W, on a target that this processor supports.
+  /// Computes Y = X W, on a target that this processor supports.
   /// @pre x has w.padded columns, which are 0 before w.first and from w.first + w.k on
   static void multiply(Target target, MatrixView<const T> x, const StoredView& w, MatrixView<T> y);
-  /// out(j, l) = the element of W's column first_row + j whose place in its row is begin + l
+  /// Sets out(j, l) to the element of W's column first_row + j whose place in its row is begin + l.
   /// @pre begin and out.cols() are multiples of 32
   static void widen(Target target, const StoredView& w, std::size_t first_row, std::size_t begin,
                     MatrixView<T> out);

@@ -4,10 +4,10 @@
 // The host's fold of rows, compiled and vectorised for several instruction sets like the loop over
 // elements (element_loop.hpp).
 //
-// A row is folded in `block_length` parts: part p is the fold of elements p, p + block_length, …,
-// in this order. Pairs of parts half of all parts apart are combined until one is left. So the
-// order depends only on the row's length. A row with fewer elements than parts is folded from left
-// to right.
+// A row is folded in `block_length` parts: part p folds the elements p, p + block_length, …, in
+// this order. Then the second half of the parts is combined with the first half until one part is
+// left. So the order depends only on the row's length. A row with fewer elements than parts is
+// folded from left to right.
 
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@
 #include "cubist/engine/widened.hpp"
 
 #if defined __clang__
-// clang warns of loops that it cannot vectorise, such as loops over complex and 16-bit numbers.
+// clang warns about loops that it cannot vectorise, such as loops over complex and 16-bit numbers.
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
@@ -26,7 +26,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// init combined with f(j, m[j], …) for j in [0, n)
+/// Returns init combined with f(j, m[j], …) for j in [0, n).
 template <class V, class Combine, class F, class... T>
 [[gnu::always_inline]] inline V fold_row(V init, Combine combine, F f, std::size_t n, const T*... m)
 {
@@ -51,7 +51,7 @@ template <class V, class Combine, class F, class... T>
   return combine(init, part[0]);
 }
 
-/// out(i, 0) = init combined with f(i, j, m(i, j), …) for all columns j
+/// Sets out(i, 0) to init combined with f(i, j, m(i, j), …) for all columns j.
 template <class V, class Out, class Combine, class F, class First, class... T>
 [[gnu::always_inline]] inline void fold_all_rows(MatrixView<Out> out, V init, Combine combine, F f,
                                                  MatrixView<First> first, MatrixView<T>... m)
@@ -83,11 +83,12 @@ template <class V, class Out, class... A>
 }
 #endif
 
-/// The fold as a function that is not inline, so that the compiled library can have it.
+/// The fold as a function that is not inline, so that the compiled library can contain it.
 template <class V, class Out, class... A>
 struct RowFold
 {
-  /// out(i, 0) = init combined with f(i, j, m(i, j), …) for all columns j, for A = combine, f, m…
+  /// Sets out(i, 0) to init combined with f(i, j, m(i, j), …) for all columns j, where A is
+  /// combine, f, m….
   static void run(Target target, MatrixView<Out> out, V init, A... a);
 };
 
@@ -103,8 +104,8 @@ void RowFold<V, Out, A...>::run(Target target, MatrixView<Out> out, V init, A...
   fold_rows_as_compiled(out, init, a...);
 }
 
-/// out(i, 0) = init combined with f(i, j, m(i, j), …) for all columns j, on a target that this
-/// processor supports.
+/// Sets out(i, 0) to init combined with f(i, j, m(i, j), …) for all columns j, on a target that
+/// this processor supports.
 template <class V, class Out, class... A>
 void fold_rows(Target target, MatrixView<Out> out, V init, A... a)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's sum of listed rows of a matrix, into one row. A list of one row is copied.
+// Sums listed rows of a matrix into one row, on the host. A list of one row is copied.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Columns of a list that are summed at a time, on the stack.
+/// How many columns of a list are summed at a time, on the stack.
 inline constexpr std::size_t summed_columns = 256;
 
 /// to[j] += in(i, first + j) for j in [0, n)
@@ -26,9 +26,9 @@ void add_row(MatrixView<const T> in, int i, std::size_t first, std::size_t n, Su
   for_elements(n, on_widened<Sum, const T>(Add{}), to, in.row(static_cast<std::size_t>(i)) + first);
 }
 
-/// to = the sum of rows [row, end) of `in`, in this order, rounded once to T. With `adds`, the
-/// rounded sum is added to `to`, so that the result has the bits of a sum that another rank
-/// computed and sent. 16-bit elements are summed in float.
+/// Sets `to` to the sum of the rows of `in` that [row, end) lists, in this order, rounded once to
+/// T. With `adds`, adds the rounded sum to `to`, so that the result has the bits of a sum that
+/// another rank computed and sent. 16-bit elements are summed in float.
 template <Scalar T>
 void sum_listed_rows(MatrixView<const T> in, const int* row, const int* end, T* to, bool adds)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Products of rows of float and rows of 16-bit or 8-bit elements, by the instructions for
-// these types that compilers do not find in loops.
+// Products of rows of float with rows of 16-bit or 8-bit elements. They use instructions for these
+// types that compilers do not find in loops.
 //
 //   Y (m, n) = alpha X (m, k) B^T + beta Y,    B (n, k)
 //   C (m, n) += alpha A (m, k) B,              B (k, n), of 16-bit elements
 //
 // A few rows of B are read at once, and converted once for up to four rows of X or A. A scalar
-// product is summed in as many parts as a register has elements, so it depends on its two rows
-// only.
+// product is summed in as many parts as a register has elements, so it depends only on its two
+// rows.
 
 #include <algorithm>
 #include <array>
@@ -47,7 +47,7 @@ struct WideRegisters
   using Vector = __m512;
   static constexpr std::size_t lanes = 16;
   static constexpr std::size_t together[] = {4, 4};  // rows of B, for one row of X and for four
-  // g++ 12 warns of its own intrinsics without masks, whose results begin as `__m512 __Y = __Y`.
+  // g++ 12 warns about its own intrinsics without masks, whose results begin as `__m512 __Y = __Y`.
   static constexpr __mmask16 all_lanes = 0xFFFF;
 
 #define CUBIST_ON_REGISTERS gnu::always_inline, CUBIST_AVX512
@@ -113,8 +113,8 @@ struct NarrowRegisters
 #undef CUBIST_ON_REGISTERS
 };
 
-// Functions that are compiled for one instruction set; their attribute cannot be a template's
-// argument.
+// Functions that are compiled for one instruction set. A macro defines them, since the attribute
+// cannot be a template's argument.
 //   stored_products   sums[r][c] = scalar product of row i + r of x and row j + c of b, over whole
 //                     blocks of 32
 //   stored_sums       to[r][l] += factors[r][0] from[0][l] + factors[r][1] from[1][l] + … for l in
@@ -201,7 +201,7 @@ CUBIST_STORED_ROWS(WideRegisters, CUBIST_AVX512)
 CUBIST_STORED_ROWS(NarrowRegisters, CUBIST_AVX2)
 #undef CUBIST_STORED_ROWS
 
-/// The products of `rows` rows of X from row i on, and `count` rows of B from row j on.
+/// Computes the products of `rows` rows of X from row i on and `count` rows of B from row j on.
 template <class Set, std::size_t rows, std::size_t count, class W>
 void multiply_group(float alpha, MatrixView<const float> x, std::size_t i, const StoredRows<W>& b,
                     std::size_t j, float beta, MatrixView<float> y)
@@ -220,7 +220,7 @@ void multiply_group(float alpha, MatrixView<const float> x, std::size_t i, const
     }
 }
 
-/// The products of all rows of X and `count` rows of B.
+/// Computes the products of all rows of X and `count` rows of B.
 template <class Set, std::size_t count_of_one, std::size_t count, class W>
 void multiply_columns(float alpha, MatrixView<const float> x, const StoredRows<W>& b, std::size_t j,
                       float beta, MatrixView<float> y)
@@ -243,7 +243,7 @@ void multiply_rows_by(float alpha, MatrixView<const float> x, const StoredRows<W
   for (; j < y.cols(); ++j) multiply_columns<Set, 1, 1>(alpha, x, b, j, beta, y);
 }
 
-/// C += alpha A B for `rows` rows of A and C from row i on, and rows k + l step of B.
+/// Computes C += alpha A B for `rows` rows of A and C from row i on, and rows k + l step of B.
 template <class Set, std::size_t rows, std::size_t streams, class W>
 void add_group(float alpha, MatrixView<const float> a, MatrixView<const W> b, std::size_t step,
                std::size_t k, std::size_t i, MatrixView<float> c)
@@ -274,8 +274,8 @@ void add_rows_by(float alpha, MatrixView<const float> a, MatrixView<const W> b, 
 
 #endif
 
-/// Y = alpha X B^T + beta Y; Y is not read when beta is 0. Returns false, and computes nothing, on
-/// a target without instructions for it.
+/// Computes Y = alpha X B^T + beta Y; Y is not read when beta is 0.
+/// @returns false, and computes nothing, on a target without instructions for it
 /// @pre if B has scales, X has whole blocks of columns
 template <class W>
 [[nodiscard]] bool multiply_rows([[maybe_unused]] Target target, [[maybe_unused]] float alpha,
@@ -290,8 +290,9 @@ template <class W>
   return false;
 }
 
-/// C += alpha A B for the first streams x step rows of B, of which rows `step` apart are read at a
-/// time. Returns false, and computes nothing, on a target without instructions for it.
+/// Computes C += alpha A B for the first streams x step rows of B, reading rows that are `step`
+/// apart at a time.
+/// @returns false, and computes nothing, on a target without instructions for it
 template <std::size_t streams, ShortReal W>
 [[nodiscard]] bool add_rows([[maybe_unused]] Target target, [[maybe_unused]] float alpha,
                             [[maybe_unused]] MatrixView<const float> a,

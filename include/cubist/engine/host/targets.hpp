@@ -2,12 +2,12 @@
 #pragma once
 
 // The instruction sets for which the host's loops are compiled. The best one that the processor has
-// is selected at run time; the environment variable CUBIST_INSTRUCTIONS excludes better ones than
-// it names: avx512 (none), avx2, or compiled, which leaves those of the compiler's flags.
+// is selected at run time. The environment variable CUBIST_INSTRUCTIONS names the best one to use:
+// avx512, avx2, or compiled, which is that of the compiler's flags.
 //
-//   CUBIST_X86_TARGETS    defined where other sets than the compiler's default are used
+//   CUBIST_X86_TARGETS    defined if sets beyond the compiler's default are used
 //   CUBIST_AVX2, CUBIST_AVX512    attributes of a function that is compiled for that set
-//   CUBIST_INDEPENDENT    before a loop whose iterations are independent
+//   CUBIST_INDEPENDENT    marks a loop whose iterations are independent
 
 #include <cstdlib>
 #include <string_view>
@@ -15,7 +15,7 @@
 #include "cubist/core/error.hpp"
 #include "cubist/version.hpp"
 
-// Without optimization nothing is inlined into the loops, and other instruction sets are useless.
+// Without optimization nothing is inlined into the loops, so other instruction sets are useless.
 #if defined __x86_64__ && defined __OPTIMIZE__ && (defined __GNUC__ || defined __clang__)
 #define CUBIST_X86_TARGETS
 #include <cpuid.h>
@@ -34,7 +34,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// An instruction set that loops are compiled for.
+/// An instruction set for which loops are compiled.
 enum class Target
 {
   as_compiled,
@@ -56,7 +56,7 @@ enum class Target
   return target == Target::as_compiled;
 }
 
-/// The best instruction set that a value of CUBIST_INSTRUCTIONS permits.
+/// Returns the best instruction set that a value of CUBIST_INSTRUCTIONS permits.
 /// @param value null if the variable is not set
 /// @throws ArgumentError for a value that names no instruction set
 [[nodiscard]] inline Target permitted_target(const char* value)
@@ -70,7 +70,7 @@ enum class Target
   return Target::as_compiled;
 }
 
-/// The best instruction set that this processor supports and CUBIST_INSTRUCTIONS permits.
+/// Returns the best instruction set that this processor supports and CUBIST_INSTRUCTIONS permits.
 /// @throws ArgumentError if the variable names no instruction set
 [[nodiscard]] inline Target best_target()
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// CBLAS's products with a triangular, symmetric or Hermitian matrix, for all scalars that it has.
-// Matrices are stored by rows.
+// CBLAS's products with a triangular, symmetric or Hermitian matrix, for every scalar type that it
+// has. Matrices are stored by rows.
 
 #include <complex>
 #include <concepts>
@@ -28,7 +28,7 @@ template <Scalar T>
   return op == Op::adjoint && ComplexScalar<T> ? CblasConjTrans : CblasTrans;
 }
 
-/// A factor as CBLAS takes it: a real one by value, a complex one by address.
+/// Passes a factor as CBLAS takes it: a real one by value, a complex one by address.
 template <Scalar T>
 [[nodiscard]] auto cblas_factor(const T& x)
 {
@@ -38,7 +38,7 @@ template <Scalar T>
     return x;
 }
 
-/// The routine for a scalar, of the four that CBLAS has.
+/// Selects the routine for a scalar type from CBLAS's four.
 template <Scalar T, class S, class D, class C, class Z>
 [[nodiscard]] auto* cblas_routine(S* s, D* d, C* c, Z* z)
 {
@@ -52,7 +52,7 @@ template <Scalar T, class S, class D, class C, class Z>
     return z;
 }
 
-/// B = alpha op(A) B, or B = alpha B op(A); with the inverse of op(A) if `solves`.
+/// Computes B = alpha op(A) B, or B = alpha B op(A), with the inverse of op(A) if `solves`.
 template <Scalar T>
 void cblas_triangular(bool solves, const TriangularOperand& how, int m, int n, const T& alpha,
                       const T* a, int ld_a, T* b, int ld_b)
@@ -66,7 +66,7 @@ void cblas_triangular(bool solves, const TriangularOperand& how, int m, int n, c
       reinterpret_cast<const R*>(a), ld_a, reinterpret_cast<R*>(b), ld_b);
 }
 
-/// C = alpha A B + beta C, or C = alpha B A + beta C, for a symmetric or Hermitian A.
+/// Computes C = alpha A B + beta C, or C = alpha B A + beta C, for a symmetric or Hermitian A.
 template <Scalar T>
 void cblas_symmetric(const SymmetricOperand& how, int m, int n, const T& alpha, const T* a,
                      int ld_a, const T* b, int ld_b, const T& beta, T* c, int ld_c)
