@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Z = X W + b, and Y = gelu_tanh(Z), in one pass by an epilogue of cublasLt, which changes the
+// Computes Z = X W + b, and Y = gelu_tanh(Z), in one pass. An epilogue of cublasLt changes the
 // elements of a product as they are written.
 //
 //   row-major Z = X W is column-major Z^T = W^T X^T, so b is added to each of its columns
 //
-// The algorithm is looked up once for each size. cublasLt does not support all types and
-// strides; then nothing is computed, and the caller uses another path.
+// The algorithm is looked up once for each size. cublasLt does not support all types and strides;
+// for others nothing is computed, and the caller takes another path.
 // Source: NVIDIA, cuBLAS documentation, cublasLtEpilogue_t.
 
 #include <array>
@@ -38,14 +38,14 @@ template <RealScalar T>
 class CublasEpilogue
 {
  public:
-  /// Z = X W + b, for x (M, K), w (K, N), b (1, N), z (M, N)
+  /// Makes Z = X W + b, for x (M, K), w (K, N), b (1, N), z (M, N).
   /// @throws ShapeError unless the shapes fit
   static CublasEpilogue affine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b,
                                MatrixView<T> z)
   {
     return {CUBLASLT_EPILOGUE_BIAS, x, w, b, {}, z};
   }
-  /// Z = X W + b, Y = gelu_tanh(Z)
+  /// Makes Z = X W + b, Y = gelu_tanh(Z).
   /// @throws ShapeError unless the shapes fit
   static CublasEpilogue affine_gelu(MatrixView<const T> x, MatrixView<const T> w,
                                     MatrixView<const T> b, MatrixView<T> z, MatrixView<T> y)
@@ -83,7 +83,7 @@ class CublasEpilogue
 
   static constexpr std::size_t max_workspace = std::size_t{32} << 20;
 
-  // Thread-local, like the handle of cuBLAS.
+  // Thread-local, as cuBLAS's handle is.
   static std::map<Key, Algorithm>& algorithms()
   {
     static thread_local std::map<Key, Algorithm> cache;
@@ -97,7 +97,7 @@ class CublasEpilogue
   /// A cuBLAS handle is also a cublasLt handle.
   static cublasLtHandle_t lt() { return reinterpret_cast<cublasLtHandle_t>(cublas()); }
 
-  /// @param row  what is added to each row
+  /// @param row  the row that is added to each row
   /// @param aux  the matrix to which GELU's epilogue writes the sum, or none
   CublasEpilogue(cublasLtEpilogue_t epilogue, MatrixView<const T> a, MatrixView<const T> b,
                  MatrixView<const T> row, MatrixView<T> aux, MatrixView<T> c)
@@ -115,7 +115,8 @@ class CublasEpilogue
 
   [[nodiscard]] bool has_aux() const { return epilogue_ != CUBLASLT_EPILOGUE_BIAS; }
 
-  /// The alignment that cublasLt's heuristic assumes, and that GELU's epilogue needs.
+  /// Whether the matrices have the alignment that cublasLt's heuristic assumes and GELU's epilogue
+  /// needs.
   [[nodiscard]] bool aligned() const
   {
     for (const MatrixView<const T>& m :
@@ -159,7 +160,7 @@ class CublasEpilogue
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(aux_.ld()));
   }
 
-  /// The fastest algorithm by cublasLt's heuristic, if there is one.
+  /// Returns the fastest algorithm by cublasLt's heuristic, if there is one.
   [[nodiscard]] Algorithm find_algorithm()
   {
     cublasLtMatmulPreferenceOpaque_t preference;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Attention in one pass on a device (engine/attention.hpp), for elements of 16 bits and heads of 64
-// or 128 features. A device has the instructions from compute capability 8.0 on.
+// Attention in one pass on a device (engine/attention.hpp), for 16-bit elements and heads of 64 or
+// 128 features. Devices have the instructions from compute capability 8.0 on.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,12 +32,13 @@ __global__ void __launch_bounds__(32 * DeviceWarp<T>::count) attention_kernel(Ke
   kernel.run(DeviceWarp<T>{}, reinterpret_cast<T*>(memory));
 }
 
-/// Attention on this thread's device, in its compute stream.
+/// Computes attention on this thread's device, in its compute stream.
 template <ShortReal T>
 class FusedAttention
 {
  public:
-  /// O and L; false, and nothing is computed, if sizes, strides or device do not fit
+  /// Computes O and L.
+  /// @returns false, and computes nothing, if the sizes, the strides or the device do not fit
   [[nodiscard]] static bool forward(const AttentionOperands<T>& on, MatrixView<T> o)
   {
     const AttentionShape& s = on.s;
@@ -46,7 +47,8 @@ class FusedAttention
       return launch(AttentionForward<T, size>{on, o});
     });
   }
-  /// dQ, dK, dV and D; false, and nothing is computed, if sizes, strides or device do not fit
+  /// Computes dQ, dK, dV and D.
+  /// @returns false, and computes nothing, if the sizes, the strides or the device do not fit
   [[nodiscard]] static bool backward(const AttentionOperands<T>& on, MatrixView<T> dq,
                                      MatrixView<T> dk, MatrixView<T> dv)
   {
@@ -103,7 +105,7 @@ class FusedAttention
                  "cudaFuncSetAttribute", "attention with ", bytes, " bytes of shared memory");
     return true;
   }
-  /// @returns false if the kernel was compiled for devices that do not have its instructions
+  /// @returns false if the kernel was compiled only for devices without its instructions
   template <class Kernel>
   [[nodiscard]] static bool launch(const Kernel& kernel)
   {
@@ -126,7 +128,7 @@ class FusedAttention
 
 #else
 
-/// Computes nothing: nvcc did not compile this file, so there are no kernels.
+/// Computes nothing: nvcc does not compile this file, so there are no kernels.
 template <ShortReal T>
 struct FusedAttention
 {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The kernels of attention in one pass (engine/attention.hpp), for elements of 16 bits. Scores stay
-// in registers, and never reach a device's memory.
+// The kernels of attention in one pass (engine/attention.hpp), for 16-bit elements. Scores stay in
+// registers, and never reach a device's memory.
 //
-//   forward      a block of threads has a tile of queries of one head, and reads the keys tile by
+//   forward      a block of threads takes a tile of one head's queries, and reads the keys tile by
 //                tile: S = Q K^T, P = exp(scale S - m) with the running maximum m of each row,
-//                O += P V. At the end O is divided by the sums of P's rows, and L = scale m + log
-//                sum.
-//   dQ           the same tiles: D = row sums of dO ∘ O, P = exp(scale S - L),
+//                O += P V. At the end it divides O by the sums of P's rows, and sets L = scale m +
+//                log sum.
+//   dQ           takes the same tiles: D = row sums of dO ∘ O, P = exp(scale S - L),
 //                dS = scale P ∘ (dO V^T - D), dQ += dS K.
-//   dK and dV    a block has a tile of keys, and reads the queries of all heads that share them:
-//                dV += P^T dO, dK += dS^T Q. Scores are computed again, so that each sum is made by
-//                one block, in an order that is the same on every run.
+//   dK and dV    a block takes a tile of keys, and reads the queries of all heads that share them:
+//                dV += P^T dO, dK += dS^T Q. It computes the scores again, so that one block makes
+//                each sum, in an order that is the same on every run.
 //
-// A kernel is written for a warp W, which multiplies small tiles: a device's (warp.hpp) has the
-// elements of a tile in the registers of its threads, and tests have one on the host. Each warp of
-// a block has 16 rows of the block's tile.
+// A kernel is a template of a warp W, which multiplies small tiles. A device's warp (warp.hpp)
+// holds a tile's elements in the registers of its threads; tests have a warp on the host. Each warp
+// of a block has 16 rows of the block's tile.
 //
 //   Left                   16 x 16 elements of a left operand
 //   Right                  16 x 16 elements of a right operand
@@ -38,16 +38,16 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Tiles of a head's features in the memory that a block shares.
+/// A tile of a head's rows in the memory that a block shares.
 template <class T, unsigned head_size>
 struct HeadTile
 {
-  /// The distance of two rows: a warp reads 8 of them at once, from different banks.
+  /// The distance between two rows: a warp reads 8 of them at once, from different banks.
   static constexpr unsigned ld = head_size + 8;
 
   [[nodiscard]] static constexpr unsigned elements(unsigned rows) { return rows * ld; }
 
-  /// The block's threads begin to copy `rows` rows, of which those from `valid` on become zeros.
+  /// Lets the block's threads begin to copy `rows` rows. Those from `valid` on become zeros.
   template <class W>
   CUBIST_HOST_DEVICE static void load(const W& warp, T* tile, unsigned rows, const T* from,
                                       std::size_t from_ld, std::size_t valid)
@@ -62,8 +62,8 @@ struct HeadTile
     }
   }
 
-  /// The block loads a tile with 16 rows for each warp, of which those from `valid` on are zeros.
-  /// Then f(k / 16, x) gets the elements x of this warp's rows in columns k to k + 15, for each k.
+  /// Loads a tile with 16 rows for each warp of the block; rows from `valid` on are zeros. Then
+  /// calls f(k / 16, x) with the elements x of this warp's rows in columns k to k + 15, for each k.
   template <class W, class F>
   CUBIST_HOST_DEVICE static void for_own_rows(const W& warp, T* tile, const T* from,
                                               std::size_t from_ld, std::size_t valid, F f)
@@ -78,7 +78,7 @@ struct HeadTile
     warp.wait();
   }
 
-  /// sums += A B^T, for the 16 rows of A and the n rows of B in two tiles.
+  /// Adds A B^T to sums, for the 16 rows of A and the n rows of B in two tiles.
   template <class W, unsigned n>
   CUBIST_HOST_DEVICE static void multiply_rows(const W& warp, typename W::template Sums<n>& sums,
                                                const T* a, const T* b)
@@ -92,7 +92,7 @@ struct HeadTile
         warp.multiply(sums, j, left, warp.right_of_rows(b + j * ld + k, ld));
     }
   }
-  /// sums += P B, for P of n columns, which are rounded to T, and n rows of B in a tile.
+  /// Adds P B to sums, for the n columns of P, which are rounded to T, and n rows of B in a tile.
   template <class W, unsigned n>
   CUBIST_HOST_DEVICE static void multiply_columns(const W& warp,
                                                   typename W::template Sums<head_size>& sums,
@@ -109,7 +109,7 @@ struct HeadTile
   }
 };
 
-/// What a kernel of attention knows of its operands.
+/// The operands of attention, as its kernels take them.
 template <class T>
 struct AttentionOperands
 {
@@ -118,7 +118,7 @@ struct AttentionOperands
   float* l;
   float* d;
 
-  /// The factor of a score in an exponent of 2.
+  /// The factor of a score in a power of 2.
   [[nodiscard]] CUBIST_HOST_DEVICE float scale_of_log2() const
   {
     return static_cast<float>(s.scale * 1.4426950408889634);
@@ -151,8 +151,8 @@ struct AttentionOperands
   }
 };
 
-/// Tiles of keys and values, which a block reads one after the other. The next pair is on its way
-/// while one is read.
+/// Tiles of keys and values, which a block reads one after the other. The next pair is loaded while
+/// one is read.
 template <class T, unsigned head_size, unsigned keys>
 struct KeyTiles
 {
@@ -182,7 +182,7 @@ struct KeyTiles
                s.keys - key);
     warp.end_copies();
   }
-  /// Waits for the tiles at `key`, and begins to load those after them, if they are before `end`.
+  /// Waits for the tiles at `key`, and begins to load the next ones if they are before `end`.
   template <class W>
   CUBIST_HOST_DEVICE void wait(const W& warp, std::size_t key, std::size_t end) const
   {
@@ -198,14 +198,14 @@ struct KeyTiles
   }
 };
 
-/// Which tile of queries a block has. Tiles that read most keys come first.
+/// The tile of queries that a block takes. Tiles that read most keys come first.
 template <class T>
 struct QueryTile
 {
   std::size_t sequence;
   std::size_t head;
   std::size_t kv_head;
-  std::size_t first;  // of its queries
+  std::size_t first;  // of the tile's queries
 
   CUBIST_HOST_DEVICE QueryTile(const AttentionOperands<T>& on, unsigned block, unsigned rows)
   {
@@ -219,13 +219,13 @@ struct QueryTile
   }
 };
 
-/// The number of blocks of a kernel over tiles of queries.
+/// The number of blocks of a kernel that runs over tiles of queries.
 [[nodiscard]] inline std::size_t query_tiles(const AttentionShape& s, unsigned rows)
 {
   return s.sequences * s.heads * ceil_div(s.queries, std::size_t{rows});
 }
 
-/// O and L
+/// Computes O and L.
 template <class T, unsigned head_size>
 struct AttentionForward
 {
@@ -235,7 +235,7 @@ struct AttentionForward
   AttentionOperands<T> on;
   MatrixView<T> o;
 
-  /// Elements of T in a block's shared memory.
+  /// The elements of T in a block's shared memory.
   [[nodiscard]] static constexpr unsigned shared_elements()
   {
     return KeyTiles<T, head_size, keys>::elements;
@@ -304,7 +304,7 @@ struct AttentionForward
   }
 };
 
-/// dQ, and D, which the kernel of dK and dV reads
+/// Computes dQ, and D, which the kernel of dK and dV reads.
 template <class T, unsigned head_size>
 struct AttentionQueryGradient
 {
@@ -383,7 +383,7 @@ struct AttentionQueryGradient
   }
 };
 
-/// dK and dV
+/// Computes dK and dV.
 template <class T, unsigned head_size>
 struct AttentionKeyGradient
 {
@@ -397,7 +397,7 @@ struct AttentionKeyGradient
 
   [[nodiscard]] static constexpr unsigned shared_elements()
   {
-    // L and D of a tile are floats after the tiles.
+    // L and D of a tile are stored as floats behind the tiles.
     return Tile::elements(most_keys + 2 * queries) * 2 + 4 * queries * sizeof(float) / sizeof(T);
   }
   [[nodiscard]] std::size_t blocks(unsigned keys) const
@@ -434,7 +434,8 @@ struct AttentionKeyGradient
     const std::size_t offset = s.keys - s.queries;
     // The first query that reads the block's first key, in whole tiles.
     const std::size_t begin = s.causal && first > offset ? (first - offset) / queries * queries : 0;
-    // Tiles of queries of one head after the other; the next one is on its way while one is read.
+    // The block reads the tiles of queries of one head after the other, and loads the next tile
+    // while it reads one.
     const std::size_t tiles = ceil_div(s.queries, std::size_t{queries}) - begin / queries;
     const std::size_t all = s.queries > begin ? s.group * tiles : 0;
     const auto head_of = [&](std::size_t n) { return kv_head * s.group + n / tiles; };

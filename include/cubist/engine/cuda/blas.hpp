@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// cuBLAS for row-major matrices, which it reads as transposes of column-major ones:
+// Calls cuBLAS for row-major matrices, which it reads as transposes of column-major ones:
 //
 //   row-major C = op(A) op(B) is column-major C^T = op(B)^T op(A)^T
 //
@@ -31,10 +31,10 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The precision of products; set before ranks are launched.
+/// The precision of products. Set it before ranks are launched.
 struct CudaPrecision
 {
-  /// Rounds float operands to TF32 (10 bits of mantissa), which tensor cores multiply.
+  /// Whether float operands are rounded to TF32 (10 bits of mantissa), which tensor cores multiply.
   static inline bool tf32 = false;
 };
 
@@ -43,6 +43,7 @@ struct CudaPrecision
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// Checks the status of a call.
 /// @throws DeviceError unless the call succeeded
 template <class... What>
 void require_cublas(cublasStatus_t status, const char* call, const What&... what)
@@ -107,7 +108,7 @@ template <Scalar T>
   return op == Op::adjoint ? CUBLAS_OP_C : CUBLAS_OP_T;
 }
 
-/// C = alpha op(A) op(B) + beta C
+/// Computes C = alpha op(A) op(B) + beta C.
 /// @pre C has elements
 template <Scalar T>
 void cublas_gemm(Op op_a, Op op_b, ProductSize size, T alpha, MatrixView<const T> a,
@@ -125,7 +126,7 @@ void cublas_gemm(Op op_a, Op op_b, ProductSize size, T alpha, MatrixView<const T
       "cublasGemmEx", "a product of ", Shape{size.m, size.k}, " times ", Shape{size.k, size.n});
 }
 
-/// A triangle of C = alpha op(A) op(A)^T + beta C, in the precision of T
+/// Computes a triangle of C = alpha op(A) op(A)^T + beta C, in the precision of T.
 /// @pre C has elements
 template <std::floating_point T>
 void cublas_syrk(Triangle triangle, Op op, ProductSize size, T alpha, MatrixView<const T> a, T beta,
@@ -134,7 +135,7 @@ void cublas_syrk(Triangle triangle, Op op, ProductSize size, T alpha, MatrixView
   const auto n = [](std::size_t x) { return static_cast<std::int64_t>(x); };
   const auto ld = [&](auto m) { return n(m.ld() > 0 ? m.ld() : 1); };
   const auto call = [&](auto syrk) {
-    // The lower triangle of rows is the upper one of columns.
+    // The lower triangle of a row-major matrix is the upper one of a column-major matrix.
     return syrk(cublas(),
                 triangle == Triangle::lower ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER,
                 op == Op::none ? CUBLAS_OP_T : CUBLAS_OP_N, n(size.m), n(size.k), &alpha, a.data(),
@@ -149,8 +150,8 @@ void cublas_syrk(Triangle triangle, Op op, ProductSize size, T alpha, MatrixView
                  " with its transpose");
 }
 
-/// C[i] = alpha op(A[i]) op(B[i]) + beta C[i]
-/// @pre equal numbers of A, B and C, at least one; C has elements
+/// Computes C[i] = alpha op(A[i]) op(B[i]) + beta C[i] for all i.
+/// @pre there are as many A as B and C, and at least one; C has elements
 /// @throws ShapeError unless all A, all B and all C have the same shape and leading dimension
 template <Scalar T>
 void cublas_gemm_batch(Op op_a, Op op_b, ProductSize size, T alpha,
@@ -158,7 +159,7 @@ void cublas_gemm_batch(Op op_a, Op op_b, ProductSize size, T alpha,
                        std::span<const MatrixView<const T>> b, T beta,
                        std::span<const MatrixView<T>> c)
 {
-  // The pointers of all B, which is cuBLAS's A, then of all A, then of all C.
+  // The pointers to all B, which are cuBLAS's A, then to all A, then to all C.
   const auto addresses = std::make_shared<std::vector<const void*>>();
   auto& pointers = *addresses;
   pointers.reserve(3 * c.size());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Owned device memory, allocated and freed in the order of the compute stream from the thread's
-// pool: CUDA's, or one that a backend has installed (cuda/pool.hpp). The pool keeps freed memory,
-// so after the first training step the driver allocates nothing. A buffer belongs to the thread
-// that created it.
+// Device memory that an object owns. It is allocated and freed in the order of the compute stream,
+// from the thread's pool: CUDA's, or one that a backend has installed (cuda/pool.hpp). The pool
+// keeps freed memory, so after the first training step the driver allocates nothing. A buffer
+// belongs to the thread that created it.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Sets the release threshold of the current device's pool, once per thread and device.
+/// Makes the current device's pool keep the memory that is freed, once per thread and device.
 inline void keep_pool_memory()
 {
   static thread_local int configured = -1;
@@ -43,7 +43,7 @@ inline void keep_pool_memory()
 
 }  // namespace detail
 
-/// Memory of a GPU: n zeros.
+/// Memory of a GPU, which starts as n zeros.
 template <class T>
 class CudaBuffer
 {
@@ -51,7 +51,7 @@ class CudaBuffer
 
  public:
   CudaBuffer() = default;
-  /// n zeros
+  /// Allocates n zeros.
   /// @throws DeviceError if the device is out of memory
   explicit CudaBuffer(std::size_t n)
       : CudaBuffer{n, Uninitialized{}}
@@ -91,14 +91,14 @@ class CudaBuffer
       detail::free_memory(memory, ComputeStream::get());
   }
 
-  /// n elements of any value
+  /// Allocates n elements of any value.
   [[nodiscard]] static CudaBuffer uninitialized(std::size_t n)
   {
     return CudaBuffer{n, Uninitialized{}};
   }
 
-  /// n zeros that captured work uses only if they are allocated while it is captured. Otherwise it
-  /// stays valid when they are freed.
+  /// Allocates n zeros. Captured work uses them only if they are allocated while it is captured;
+  /// otherwise it stays valid when they are freed.
   [[nodiscard]] static CudaBuffer apart_from_captures(std::size_t n)
   {
     CudaBuffer buffer{n};
@@ -160,10 +160,10 @@ class CudaBuffer
                          "cudaMemcpyAsync", "a copy of ", n * sizeof(T), " bytes");
   }
 
-  std::shared_ptr<detail::DevicePool> pool_;  // null: CUDA's
+  std::shared_ptr<detail::DevicePool> pool_;  // null: CUDA's pool
   T* data_ = nullptr;
   std::size_t size_ = 0;
-  std::uint64_t number_ = 0;  // of the allocation
+  std::uint64_t number_ = 0;  // the number of the allocation
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a thread captures on its compute stream, and which memory captured work may use. Memory that
-// is allocated while capturing is allocated at once, on another stream. It belongs to the work:
-// when it is freed, then or later, it is kept for the replays. So is memory that is freed while
-// capturing. When memory is freed later that is older than the capture, the work is not valid any
-// more.
+// Records what a thread captures on its compute stream, and which memory captured work may use.
+// Memory that is allocated during a capture is allocated at once, on another stream. It belongs to
+// the captured work: when it is freed, then or later, it is kept for the replays. So is memory that
+// is freed during a capture. Captured work becomes invalid when memory that is older than the
+// capture is freed later.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,23 +22,23 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What a graph needs beside its nodes.
+/// What a graph needs besides its nodes.
 struct CapturedWork
 {
   std::vector<std::function<void()>> before_replay;
-  std::vector<void*> freed;          // when the graph is destroyed
-  std::vector<const void*> ignored;  // memory that may be freed
+  std::vector<void*> freed;          // to be freed when the graph is destroyed
+  std::vector<const void*> ignored;  // memory that may be freed while the work stays valid
   std::uint64_t oldest = 0;          // the number of the first allocation of the capture
-  std::uint64_t newest = 0;          // of the last one
+  std::uint64_t newest = 0;          // the number of the last one
   bool valid = true;
-  CapturedWork* next = nullptr;  // of this thread
+  CapturedWork* next = nullptr;  // the next captured work of this thread
 };
 
-/// The state of a thread, trivial because buffers are destroyed after thread_local objects.
+/// A thread's state. It is trivial because buffers are destroyed after thread_local objects.
 struct CudaCapture
 {
-  CapturedWork* current = nullptr;  // while capturing
-  CapturedWork* first = nullptr;    // of all that were captured and exist
+  CapturedWork* current = nullptr;  // the work being captured, if any
+  CapturedWork* first = nullptr;    // the first of all captured work that exists
   std::uint64_t allocations = 0;
 
   [[nodiscard]] static CudaCapture& get()
@@ -60,7 +60,8 @@ struct CudaCapture
   }
 };
 
-/// @throws CaptureError while this thread captures
+/// Checks that this thread does not capture.
+/// @throws CaptureError while it captures
 template <class... What>
 void require_no_capture(const What&... what)
 {
@@ -73,9 +74,10 @@ void require_no_capture(const What&... what)
 struct DeviceMemory
 {
   void* data = nullptr;
-  std::uint64_t number = 0;  // of its allocation, in its thread
+  std::uint64_t number = 0;  // of the allocation, counted in its thread
 };
 
+/// Allocates memory in the order of a stream.
 /// @pre bytes > 0
 /// @throws DeviceError if the device is out of memory
 [[nodiscard]] inline DeviceMemory allocate_memory(std::size_t bytes, cudaStream_t stream)
@@ -98,8 +100,8 @@ struct DeviceMemory
   return memory;
 }
 
-/// Marks captured work that may use memory, which is about to be freed, unless it is memory that
-/// was allocated in the capture itself.
+/// Marks captured work that may use memory which is about to be freed as invalid, unless the memory
+/// was allocated in that very capture.
 /// @returns the work in whose capture it was allocated, or null
 inline CapturedWork* invalidate_captured_work(const DeviceMemory& memory) noexcept
 {
@@ -113,7 +115,7 @@ inline CapturedWork* invalidate_captured_work(const DeviceMemory& memory) noexce
   return owner;
 }
 
-/// Frees memory, or gives it to the work that goes on to use it whenever it is replayed.
+/// Frees memory, or gives it to the captured work that goes on to use it in each replay.
 inline void free_memory(const DeviceMemory& memory, cudaStream_t stream) noexcept
 {
   CapturedWork* owner = invalidate_captured_work(memory);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Access to a few adjacent elements of a row at once: 16 bytes at a time where the matrices are
-// aligned, else element by element. A thread visits the same elements in the same order either way.
+// Accesses a few adjacent elements of a row at once: 16 bytes at a time if the matrices are
+// aligned, or else element by element. A thread visits the same elements in the same order either
+// way.
 //
-// A thread that sums many chunks loads those of a series before it uses the first one, since it
-// waits some 500 ns for memory: one access in flight per thread does not use all of its bandwidth.
+// A thread that sums many chunks loads all those of a series before it uses the first one. A load
+// takes some 500 ns, and one access in flight per thread does not use all of the memory's
+// bandwidth.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,8 +38,8 @@ namespace cubist::CUBIST_ABI::detail
 
 inline constexpr std::size_t access_bytes = 16;
 
-/// How many elements of each matrix are accessed at once, for elements of these sizes: those in 16
-/// bytes of the smallest, at most 8.
+/// How many elements of each matrix are accessed at once, for elements of these sizes: as many as
+/// 16 bytes hold of the smallest, and at most 8.
 [[nodiscard]] constexpr unsigned chunk_width(std::initializer_list<std::size_t> sizes)
 {
   std::size_t least = access_bytes;
@@ -47,11 +49,11 @@ inline constexpr std::size_t access_bytes = 16;
 template <class... T>
 inline constexpr unsigned chunk_width_of = chunk_width({sizeof(T)...});
 
-/// What n elements are aligned to where they are accessed at once.
+/// The alignment of n elements that are accessed at once.
 template <class T, unsigned n>
 inline constexpr std::size_t chunk_alignment = std::min(access_bytes, n * sizeof(T));
 
-/// Whether all chunks of whole length can be accessed at once.
+/// Whether all whole chunks can be accessed at once.
 template <unsigned n, class T>
 [[nodiscard]] CUBIST_HOST_DEVICE bool chunks_are_aligned(const MatrixView<T>& m)
 {
@@ -71,7 +73,7 @@ template <class T, unsigned n>
 class Chunk
 {
  public:
-  /// @param inside  whether the elements exist; else they are neither loaded nor stored
+  /// @param inside  whether the elements exist; if not, they are neither loaded nor stored
   CUBIST_HOST_DEVICE explicit Chunk(T* at, bool inside = true)
       : at_{at},
         inside_{inside}
@@ -119,8 +121,8 @@ class Chunk
   std::remove_const_t<T> x_[n];
 };
 
-/// Where the chunks of a series are: the first is at (i, j), and each next one so far down and
-/// right of the last.
+/// Where the chunks of a series are: the first one is at (i, j), and each next one is `down` rows
+/// and `right` columns further.
 struct SeriesPlace
 {
   std::size_t i;
@@ -137,7 +139,7 @@ struct SeriesPlace
   }
 };
 
-/// The chunks of a series of `count` that begin inside a matrix, in registers.
+/// Those chunks of a series of `count` that begin inside a matrix, in registers.
 template <class T, unsigned n, unsigned count>
 class ChunkSeries
 {
@@ -172,7 +174,7 @@ CUBIST_HOST_DEVICE void on_registers(const F& f, C... chunks)
   (chunks.store(), ...);
 }
 
-/// f(k, m(i, j + k)…) for k in [0, n), as far as there are columns
+/// Calls f(k, m(i, j + k)…) for k in [0, n), as far as there are columns.
 template <unsigned n, class F, class... T>
 CUBIST_HOST_DEVICE void for_chunk(bool aligned, std::size_t i, std::size_t j, std::size_t cols,
                                   const F& f, const MatrixView<T>&... m)
@@ -196,8 +198,8 @@ CUBIST_HOST_DEVICE void on_series(const F& f, const SeriesPlace& at, Shape shape
   (series.store(), ...);
 }
 
-/// f(r, k, m(row(r), column(r) + k)…) for r in [0, count) and k in [0, n), as far as there are rows
-/// and columns
+/// Calls f(r, k, m(row(r), column(r) + k)…) for r in [0, count) and k in [0, n), as far as there
+/// are rows and columns.
 template <unsigned n, unsigned count, class F, class... T>
 CUBIST_HOST_DEVICE void for_series(bool aligned, const SeriesPlace& at, Shape shape, const F& f,
                                    const MatrixView<T>&... m)
@@ -219,12 +221,13 @@ CUBIST_HOST_DEVICE void for_series(bool aligned, const SeriesPlace& at, Shape sh
   }
 }
 
-/// How many chunks of matrices of these types a series has in a sum. Of three matrices or more it
-/// has one, since more threads run at a time where each has fewer registers.
+/// How many chunks of matrices of these types make a series in a sum. With three matrices or more
+/// it is one, since more threads run at a time if each has fewer registers.
 template <class... T>
 inline constexpr unsigned series_length = sizeof...(T) <= 2 ? 4 : 1;
 
-/// f(x[k]), for an array in registers, which has no index that is only known at run time.
+/// Calls f(x[k]) on an array in registers, which cannot be indexed by a number known only at run
+/// time.
 template <class X, unsigned n, class F>
 CUBIST_HOST_DEVICE void on_register(X (&x)[n], unsigned k, const F& f)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 // The stream on which a rank computes: CUDA's per-thread default stream of the rank's thread.
-// Memory, products, maps and folds are enqueued in program order; the host waits only where it
+// Memory, products, maps and folds are enqueued in program order, and the host waits only where it
 // reads results.
 
 #include <functional>
@@ -43,7 +43,7 @@ class ComputeStream
                          "the work of this rank");
   }
 
-  /// Makes `synchronize` of this thread call `wait` first, which returns when the stream is idle. A
+  /// Makes this thread's `synchronize` first call `wait`, which returns when the stream is idle. A
   /// backend polls for failures meanwhile, because the stream may wait for a rank that has ended.
   /// An empty function removes it.
   static void set_wait(std::function<void()> wait) { wait_function() = std::move(wait); }

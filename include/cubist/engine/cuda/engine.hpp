@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The engine of a GPU: the current device of the thread, which a backend sets first. cuBLAS
-// computes products, kernels the rest. All work is enqueued on one stream
+// The engine of a GPU, the thread's current device, which a backend sets first. cuBLAS computes
+// products, and kernels compute the rest. All work is enqueued on one stream
 // (engine/cuda/compute_stream.hpp) in program order; the host waits only in `upload`, `download`
 // and `fold`.
 //
-// Buffers, products and copies compile with any compiler; maps and folds need nvcc, and their
+// Buffers, products and copies compile with any compiler. Maps and folds need nvcc, and their
 // functions must be callable on the device (core/host_device.hpp).
 
 #include <concepts>
@@ -39,15 +39,15 @@
 namespace cubist::CUBIST_ABI
 {
 
+/// Computes on the thread's current device. Its maps and folds are those of KernelOperations.
 /// @throws ShapeError from every call, unless the shapes fit
-/// Its maps and folds are those of KernelOperations.
 class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
 {
  public:
   template <class T>
   using Buffer = CudaBuffer<T>;
 
-  /// Named parts of a program are ranges of a profiler.
+  /// Shows a part of a program as a range of a profiler.
   static void begin_span(const SpanName& name)
   {
     detail::Nvtx::push([&] { return name.to_string(); });
@@ -55,8 +55,8 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   /// Ends the innermost range.
   static void end_span() { detail::Nvtx::pop(); }
 
-  /// C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n); C is not
-  /// read when beta is 0.
+  /// Computes C = alpha op(A) op(B) + beta C, where op(A) is (m, k), op(B) (k, n) and C (m, n). C
+  /// is not read when beta is 0.
   template <Scalar T>
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
             MatrixView<T> c) const
@@ -65,8 +65,8 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
     if (c.size() > 0) detail::cublas_gemm(op_a, op_b, size, alpha, a, b, beta, c);
   }
 
-  /// A triangle of C = alpha op(A) op(A)^T + beta C; the triangle is not read when beta is 0, and
-  /// the rest of C is not accessed. cuBLAS has no such product of 16-bit elements.
+  /// Computes a triangle of C = alpha op(A) op(A)^T + beta C. The triangle is not read when beta is
+  /// 0, and the rest of C is not accessed. cuBLAS has no such product of 16-bit elements.
   template <std::floating_point T>
   void syrk(Triangle triangle, Op op, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c) const
   {
@@ -74,8 +74,8 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
     if (c.size() > 0) detail::cublas_syrk(triangle, op, size, alpha, a, beta, c);
   }
 
-  /// C[i] = alpha op(A[i]) op(B[i]) + beta C[i], all of one size, in one call
-  /// @throws ShapeError unless the shapes fit, and are those of all
+  /// Computes C[i] = alpha op(A[i]) op(B[i]) + beta C[i], all of one size, in one call.
+  /// @throws ShapeError unless the shapes fit, and are the same for all products
   template <Scalar T>
   void gemm_batch(Op op_a, Op op_b, T alpha, std::span<const MatrixView<const T>> a,
                   std::span<const MatrixView<const T>> b, T beta,
@@ -86,29 +86,32 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
     if (c[0].size() > 0) detail::cublas_gemm_batch(op_a, op_b, size, alpha, a, b, beta, c);
   }
 
-  /// Z = X W + b in one pass; false, and nothing is computed, if cublasLt does not support it.
+  /// Computes Z = X W + b in one pass.
+  /// @returns false, and computes nothing, if cublasLt does not support it
   template <RealScalar T>
   [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
                                   MatrixView<const T> b, MatrixView<T> z) const
   {
     return detail::CublasEpilogue<T>::affine(x, w, b, z).run();
   }
-  /// Z = X W + b, Y = f(Z) in one pass; false, and nothing is computed, if it is not supported.
+  /// Computes Z = X W + b, Y = f(Z) in one pass.
+  /// @returns false, and computes nothing, if that is not supported
   template <RealScalar T, class F>
   [[nodiscard]] bool fused_affine(MatrixView<const T> x, MatrixView<const T> w,
                                   MatrixView<const T> b, const F&, MatrixView<T> z,
                                   MatrixView<T> y) const
   {
-    // cublasLt's GELU is used for elements of 16 bits only. In float its tanh is inaccurate
-    // (weights of a GPT-2 were off by 3.8e-4 of 0.58 after training, where the host agrees with the
-    // reference), and cublasLt computes it in a pass of its own after the product.
+    // cublasLt's GELU is used for 16-bit elements only. In float its tanh is inaccurate (weights of
+    // a GPT-2 were off by 3.8e-4 of 0.58 after training, where the host agrees with the reference),
+    // and cublasLt computes it in a separate pass after the product.
     if constexpr (ShortReal<T> && detail::known_function<F> == detail::KnownFunction::gelu_tanh)
       return detail::CublasEpilogue<T>::affine_gelu(x, w, b, z, y).run();
     else
       return false;
   }
 
-  /// Attention in one pass; false, and nothing is computed, if it is not supported.
+  /// Computes attention in one pass.
+  /// @returns false, and computes nothing, if that is not supported
   template <ShortReal T>
   [[nodiscard]] bool fused_attention(const AttentionShape& s, MatrixView<const T> q,
                                      MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> o,
@@ -116,8 +119,8 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   {
     return detail::FusedAttention<T>::forward({s, q, k, v, {}, {}, l.data(), nullptr}, o);
   }
-  /// Its gradients in one pass each for queries and keys; false, and nothing is computed, if they
-  /// are not supported.
+  /// Computes attention's gradients, in one pass for the queries and one for the keys.
+  /// @returns false, and computes nothing, if that is not supported
   template <ShortReal T>
   [[nodiscard]] bool
   fused_attention_gradients(const AttentionShape& s, MatrixView<const T> q, MatrixView<const T> k,
@@ -133,7 +136,7 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   {
     transfer(in, out, cudaMemcpyDeviceToDevice);
   }
-  /// The host may change its memory when this returns.
+  /// Copies from the host, which may change its memory when this returns.
   template <Element T>
   void upload(MatrixView<const T> host, MatrixView<T> device) const
   {
@@ -141,7 +144,7 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
     transfer(host, device, cudaMemcpyHostToDevice);
     ComputeStream::synchronize();
   }
-  /// The host's memory has the elements when this returns.
+  /// Copies to the host, whose memory has the elements when this returns.
   template <Element T>
   void download(MatrixView<const T> device, MatrixView<T> host) const
   {
@@ -152,17 +155,18 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
 
   /// Work that was captured.
   using Graph = CudaGraph;
-  /// The work that f enqueues on the compute stream; it is not executed.
-  /// @throws CaptureError
+  /// Captures the work that f enqueues on the compute stream, without executing it.
+  /// @throws CaptureError for work that cannot be captured
   [[nodiscard]] Graph capture(const std::function<void()>& f) const { return Graph::capture(f); }
   /// Whether this thread captures.
   [[nodiscard]] bool is_capturing() const { return detail::CudaCapture::is_capturing(); }
+  /// Makes each replay of the work being captured call f first.
   /// @pre is_capturing()
   void before_replay(std::function<void()> f) const
   {
     detail::CudaCapture::get().current->before_replay.push_back(std::move(f));
   }
-  /// *p = value. The host does not wait: CUDA reads pageable memory before the call returns.
+  /// Sets *p = value. The host does not wait: CUDA reads pageable memory before the call returns.
   template <class T>
   void set(T* p, const T& value) const
   {
@@ -171,7 +175,7 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
         "cudaMemcpyAsync", "a value of ", sizeof(T), " bytes");
   }
 
-  /// A view of device memory.
+  /// Returns a view of device memory.
   template <class T>
   [[nodiscard]] MatrixView<T> view(MatrixView<T> m) const
   {
@@ -207,7 +211,7 @@ static_assert(detail::Captures<CudaEngine>);
 
 template <>
 inline constexpr bool in_host_memory<CudaEngine> = false;
-/// Where rows do not begin at such addresses, cuBLAS loads elements one by one.
+/// If rows begin elsewhere, cuBLAS loads elements one by one.
 template <>
 inline constexpr std::size_t row_alignment<CudaEngine> = 16;
 

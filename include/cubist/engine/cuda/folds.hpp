@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The kernel of folds. Each thread folds elements at a fixed stride, and a tree combines threads of
-// a block; where rows are short and many, a thread has elements of several rows. Where several
-// blocks share a row, or all elements, the last of them to arrive folds their parts in the same
-// way. The order depends on the shape and the types alone, so results are the same on every run.
+// The kernel of folds. Each thread folds elements at a fixed stride, and a tree combines the
+// threads of a block. If rows are short and many, a thread folds elements of several rows. If
+// several blocks share a row, or all elements, the last of them to arrive folds their parts in the
+// same way. The order depends only on the shape and the types, so results are the same on every
+// run.
 
 #include <cstddef>
 
@@ -19,7 +20,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A partial result, which may be empty because there is no neutral element.
+/// A partial result. It may be empty, because there is no neutral element.
 template <class T>
 struct Folded
 {
@@ -37,7 +38,7 @@ struct Folded
   {
     if (x.has_value) add(x.value, combine);
   }
-  /// init, combined with the value if there is one.
+  /// Returns init, combined with the value if there is one.
   template <class Combine>
   CUBIST_HOST_DEVICE T with(const T& init, Combine combine) const
   {
@@ -47,7 +48,7 @@ struct Folded
 
 /// Folds f(i, j, m(i, j), …) over the columns of each row, or over all elements; f returns a value
 /// or a part.
-/// @tparam series  the chunks of a series
+/// @tparam series  the number of chunks in a series
 template <class Out, class V, class Combine, class F, unsigned n, unsigned series>
 struct FoldKernel
 {
@@ -57,19 +58,19 @@ struct FoldKernel
   Tiling tiling;
   bool aligned;
   bool by_row;
-  Part* parts;  // null if there is one block for a result
+  Part* parts;  // null if one block computes each result
   MatrixView<Out> out;
   V init;
   Combine combiner;
   F f;
 
-  /// The threads of a block that have the same result.
+  /// The number of a block's threads that share a result.
   [[nodiscard]] CUBIST_HOST_DEVICE unsigned tree_size() const
   {
     return by_row ? tiling.across : block_threads;
   }
 
-  /// The blocks that share a result form a group.
+  /// The group of a block: the blocks that share a result form one.
   [[nodiscard]] CUBIST_HOST_DEVICE unsigned group(KernelThread at) const
   {
     return by_row ? tiling.block_row(at) : 0;
@@ -85,7 +86,7 @@ struct FoldKernel
     Part mine[series];
     CUBIST_UNROLL
     for (unsigned r = 0; r < series; ++r) mine[r] = {init, false};
-    // A series goes down where a thread has one chunk of a row, else to the right.
+    // A series goes down if a thread has one chunk of a row, or else to the right.
     const std::size_t rows = tiling.rows_apart(), cols = tiling.columns_apart();
     const bool goes_down = cols >= tiling.shape.cols;
     const SeriesPlace step{goes_down ? series * rows : rows, goes_down ? cols : series * cols,
@@ -115,7 +116,7 @@ struct FoldKernel
   }
 
  private:
-  /// mine[r] = the fold of it and of the r-th chunk of the series
+  /// Folds the r-th chunk of the series into mine[r].
   template <class... T>
   CUBIST_HOST_DEVICE void fold_series(const SeriesPlace& place, Part (&mine)[series],
                                       const MatrixView<T>&... m) const
@@ -130,8 +131,8 @@ struct FoldKernel
   }
 };
 
-/// out(i, 0) = the fold of f(i, j, m(i, j), …) over j or, unless it is by row, out(0, 0) = the fold
-/// over i and j.
+/// Sets out(i, 0) to the fold of f(i, j, m(i, j), …) over j or, unless it is by row, out(0, 0) to
+/// the fold over i and j.
 /// @pre there are rows or, unless it is by row, elements
 template <class Kernels, class Out, class V, class Combine, class F, class... T>
 void fold_to(MatrixView<Out> out, bool by_row, Shape shape, V init, Combine combine, F f,
@@ -157,7 +158,7 @@ void fold_to(MatrixView<Out> out, bool by_row, Shape shape, V init, Combine comb
                         MatrixView<const Part>{parts, of_parts}, m...);
 }
 
-/// The fold over all elements, once it is computed.
+/// Computes the fold over all elements, and waits for it.
 /// @pre there are elements
 template <class Kernels, class V, class Combine, class F, class... T>
 [[nodiscard]] V fold_all(Shape shape, V init, Combine combine, F f, MatrixView<T>... m)

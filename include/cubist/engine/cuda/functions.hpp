@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Adapters of an engine's element functions to the signatures that kernels call. A function gets
-// 16-bit elements as floats and elements of std::complex as Complex (core/complex.hpp), and must
-// not return std::complex.
+// Adapts an engine's element functions to the signatures that kernels call. A function gets 16-bit
+// elements as floats and elements of std::complex as Complex (core/complex.hpp), and must not
+// return std::complex.
 
 #include <complex>
 #include <cstddef>
@@ -29,11 +29,11 @@ struct DeviceValueOf<std::complex<T>>
   using type = Complex<T>;
 };
 
-/// The type in which a device computes with elements of type T, and sums them.
+/// The type in which a device computes and sums elements of type T.
 template <class T>
 using DeviceValue = typename DeviceValueOf<T>::type;
 
-/// An element as an argument.
+/// Passes an element as an argument.
 template <class T>
 [[nodiscard]] CUBIST_HOST_DEVICE constexpr decltype(auto) device_value(const T& x)
 {
@@ -43,7 +43,7 @@ template <class T>
     return wide(x);
 }
 
-/// What a function returned.
+/// Checks and returns what a function returned.
 template <class V>
 [[nodiscard]] CUBIST_HOST_DEVICE constexpr const V& device_result(const V& x)
 {
@@ -54,7 +54,7 @@ template <class V>
   return x;
 }
 
-/// element = value
+/// Sets element = value, rounded or converted to T.
 template <class T, class V>
 CUBIST_HOST_DEVICE void store(T& element, const V& value)
 {
@@ -64,7 +64,7 @@ CUBIST_HOST_DEVICE void store(T& element, const V& value)
     element = device_result(value);
 }
 
-/// An element as an argument that may be written to; `store` stores what the function wrote.
+/// Passes an element as an argument that may be written to; `store` stores what the function wrote.
 template <class T>
 struct DeviceArgument : Widened<T>
 {
@@ -93,7 +93,7 @@ struct DeviceArgument<const T>
   CUBIST_HOST_DEVICE void store() const {}
 };
 
-/// f(x…) as a function of (i, j, x…).
+/// Calls f(x…) as a function of (i, j, x…).
 template <class F>
 struct IgnoreIndices
 {
@@ -121,7 +121,7 @@ struct FillWith
   CUBIST_HOST_DEVICE void operator()(DeviceValue<T>& out) const { out = value; }
 };
 
-/// out = f(in…), of arguments of `IgnoreIndices`.
+/// out = f(in…), for the arguments of `IgnoreIndices`
 template <class F>
 struct StoreResult
 {
@@ -157,8 +157,8 @@ struct StoreRowResult
   }
 };
 
-/// Column j of the sum of list l, rounded once to T; added to what is there, if `adds`, as a sum
-/// would be that another rank computed and sent.
+/// Sums column j of list l and rounds the sum once to T. If `adds`, adds it to what is there, as if
+/// another rank had computed and sent the sum.
 template <class T>
 struct StoreSumOfRows
 {
@@ -190,7 +190,7 @@ struct StoreSumOfRows
   }
 };
 
-/// out = f(in…); returns the value before it is rounded to T, for a sum.
+/// out = f(in…); returns the value before it is rounded to T, for a sum
 template <class F>
 struct StoreAndSum
 {
@@ -205,7 +205,7 @@ struct StoreAndSum
   }
 };
 
-/// f(i, j, in…), for a fold.
+/// Returns f(i, j, in…), for a fold.
 template <class F>
 struct OfValues
 {
@@ -217,7 +217,7 @@ struct OfValues
   }
 };
 
-/// f(i)(in…), for a sum of columns.
+/// Returns f(i)(in…), for a sum of columns.
 template <class F>
 struct OfRowValues
 {
@@ -229,7 +229,7 @@ struct OfRowValues
   }
 };
 
-/// out = the value of f(i, j, in…); returns its term, for a fold.
+/// Sets out to the value of f(i, j, in…), and returns its term, for a fold.
 template <class F>
 struct StoreAndFold
 {

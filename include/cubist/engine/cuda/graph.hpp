@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Work of the compute stream, and of streams that it forks to and joins, as a CUDA graph.
+// Captures work of the compute stream, and of streams that it forks to and joins, as a CUDA graph.
 
 #include <functional>
 #include <memory>
@@ -21,13 +21,13 @@ namespace cubist::CUBIST_ABI
 class CudaGraph
 {
  public:
-  /// The work that f enqueues, which is not executed.
-  /// @throws CaptureError for work that cannot be captured, what f throws; then the stream is as
-  /// before
+  /// Captures the work that f enqueues, without executing it.
+  /// @throws CaptureError for work that cannot be captured, and whatever f throws; then the stream
+  /// is as it was before
   [[nodiscard]] static CudaGraph capture(const std::function<void()>& f)
   {
     detail::require_no_capture("another step");
-    ComputeStream::synchronize();  // what is captured cannot wait for what is not
+    ComputeStream::synchronize();  // captured work cannot wait for work outside the capture
     const auto stream = ComputeStream::get();
     CudaGraph result;
     Graph graph;
@@ -54,7 +54,7 @@ class CudaGraph
     return result;
   }
 
-  /// Enqueues the work, after the functions that prepare a replay.
+  /// Enqueues the work, after it has called the functions that prepare a replay.
   void replay()
   {
     for (const auto& prepare : work_->before_replay) prepare();
@@ -62,9 +62,9 @@ class CudaGraph
                          "the replay of a step");
   }
 
-  /// The caller checks that this memory exists when the graph is replayed.
+  /// Leaves it to the caller to check that this memory still exists when the graph is replayed.
   void ignore(const void* memory) { work_->ignored.push_back(memory); }
-  /// Whether all other memory that existed when it was captured exists.
+  /// Whether all other memory that existed during the capture still exists.
   [[nodiscard]] bool is_valid() const { return work_->valid; }
 
  private:

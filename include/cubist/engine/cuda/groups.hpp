@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The kernel of a function of many groups of matrices (engine/matrix_groups.hpp): a block of
-// threads for each group.
+// The kernel of a function of many groups of matrices (engine/matrix_groups.hpp). It takes a block
+// of threads for each group.
 
 #include <cstddef>
 #include <utility>
@@ -18,7 +18,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// f(m(i, j), …) for the matrices of the group whose number is that of the block
+/// Calls f(m(i, j), …) on the matrices of the group whose number is that of the block.
 template <class F, class... T>
 struct GroupKernel
 {

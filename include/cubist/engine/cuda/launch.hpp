@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How kernels run on a device, and the memory for parts of their results. Only nvcc compiles
+// Launches kernels on a device, and holds the memory for parts of their results. Only nvcc compiles
 // kernels; with another compiler, a call of an engine's map or fold fails to compile with a
 // message.
 //
-// A launch reports its own error, not that of an earlier call. It neither allocates, apart from the
-// thread's first one, nor waits, so it can be captured in a CUDA graph.
+// A launch reports its own error, not that of an earlier call. It does not wait, and allocates only
+// for the thread's first launch, so it can be captured in a CUDA graph.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,17 +24,18 @@ namespace cubist::CUBIST_ABI::detail
 
 #ifdef __CUDACC__
 
-/// Memory for parts of results, of this thread and its current device. Kernels of a stream run one
-/// after the other, so they share it; its addresses do not change.
+/// Memory for parts of results, of this thread and its current device. A stream runs its kernels
+/// one after the other, so they share the memory; its addresses do not change.
 class KernelWorkspace
 {
  public:
   static constexpr std::size_t result_bytes = 256;
-  /// Enough for the groups of blocks that share a result, and for the parts that tilings need.
+  /// Enough for all groups of blocks that share a result, and for the parts that tilings need.
   static constexpr std::size_t counter_bytes = filling_blocks(many_residents) * sizeof(unsigned);
   static constexpr std::size_t part_bytes = std::size_t{4} << 20;
   static_assert(counter_bytes % 16 == 0);
 
+  /// Returns the start of the memory.
   /// @throws DeviceError if the device is out of memory
   [[nodiscard]] static char* get()
   {
@@ -42,7 +43,7 @@ class KernelWorkspace
     return workspaces[current_device()].memory();
   }
 
-  /// A counter for each group of blocks, 0 between kernels.
+  /// The counters of the groups of blocks, which are 0 between kernels.
   [[nodiscard]] static unsigned* arrived()
   {
     return reinterpret_cast<unsigned*>(get() + result_bytes);
@@ -61,7 +62,7 @@ class KernelWorkspace
   char* memory()
   {
     if (memory_ != nullptr) return memory_;
-    // A capture of another mode refuses calls that are not part of it.
+    // A capture in another mode refuses calls that are not part of it.
     auto mode = cudaStreamCaptureModeRelaxed;
     require_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode",
                  "the memory of kernels");
@@ -75,7 +76,7 @@ class KernelWorkspace
     return memory_;
   }
 
-  /// Sets the counters to 0, in a stream that no other one waits for.
+  /// Sets the counters to 0, in a stream for which no other one waits.
   static cudaError_t clear(char* counters)
   {
     cudaStream_t stream = nullptr;
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(block_threads) run_kernel(Kernel kernel, M... 
   kernel.run(KernelThread{blockIdx.x, threadIdx.x}, m...);
 }
 
-/// What `start`, `combine` and `finish` of a kernel do, for a thread of a block.
+/// Does the `start`, `combine` and `finish` of a kernel, for one thread of a block.
 template <class Kernel, class... M>
 __device__ void reduce_block(const Kernel& kernel, KernelThread at, unsigned char* memory,
                              const M&... m)
@@ -108,7 +109,7 @@ __device__ void reduce_block(const Kernel& kernel, KernelThread at, unsigned cha
     __syncthreads();
     kernel.combine(at, half, shared);
   }
-  kernel.finish(at, shared);  // a thread finishes what it has combined
+  kernel.finish(at, shared);  // each thread finishes what it has combined
 }
 
 template <class... Kernel>
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(block_threads) reduce_kernel(Kernel kernel, M.
   reduce_block(kernel, {blockIdx.x, threadIdx.x}, memory, m...);
 }
 
-/// Whether this block is the last of its group to arrive. What all of them wrote is visible to it.
+/// Whether this block is the last of its group to arrive. If so, it sees what all of them wrote.
 /// @param arrived  how many have arrived: 0 before the first one and after the last one
 __device__ inline bool is_last_of_group(unsigned* arrived, unsigned blocks)
 {
@@ -147,15 +148,15 @@ __global__ void __launch_bounds__(block_threads, Kernel::residents)
     reduce_block(last, {group, at.thread}, memory, parts);
 }
 
-/// Neighbouring threads of a warp that compute a row.
-/// @tparam n  how many they are, a power of two
+/// Neighbouring threads of a warp that compute a row as a team.
+/// @tparam n  the number of threads, a power of two
 template <unsigned n>
 struct PartOfWarp
 {
   static constexpr unsigned size = n;
 
-  /// All threads' x, combined by `add(x, other)`. In each step of a tree two threads combine equal
-  /// values, so all get equal bits if x and other may be exchanged.
+  /// Combines all threads' x with `add(x, other)`. In each step of a tree two threads combine equal
+  /// values, so all threads get equal bits if x and other may be exchanged.
   template <class V, class Add>
   [[nodiscard]] __device__ static V combine(V x, Add add)
   {
@@ -165,13 +166,13 @@ struct PartOfWarp
   }
 
  private:
-  /// The x of the thread of the team whose number differs from this thread's in one bit.
+  /// Returns the x of the team's thread whose number differs from this thread's in one bit.
   template <class V>
   [[nodiscard]] __device__ static V of_thread(const V& x, unsigned bit)
   {
     constexpr unsigned words = sizeof(V) / sizeof(unsigned);
     static_assert(words * sizeof(unsigned) == sizeof(V));
-    // Other teams of the warp may have no row.
+    // The warp's other teams may have no row.
     const unsigned team =
         size == 32 ? ~0U : ((1U << size % 32) - 1) << threadIdx.x % 32 / size * size;
     unsigned part[words];
@@ -184,12 +185,12 @@ struct PartOfWarp
   }
 };
 
-/// A block that computes a row.
+/// A block whose threads compute a row as a team.
 struct WholeBlock
 {
   static constexpr unsigned size = block_threads;
 
-  /// All threads' x, combined by `add(x, other)`, which all of them get with equal bits.
+  /// Combines all threads' x with `add(x, other)`; all of them get equal bits.
   template <class V, class Add>
   [[nodiscard]] __device__ static V combine(const V& x, Add add)
   {
@@ -198,7 +199,7 @@ struct WholeBlock
     __shared__ alignas(16) unsigned char memory[warps * sizeof(V)];
     auto* const of_warps = reinterpret_cast<V*>(memory);
     const V of_warp = Warp::combine(x, add);
-    __syncthreads();  // what an earlier call wrote has been read
+    __syncthreads();  // all threads have read what an earlier call wrote
     if (threadIdx.x % Warp::size == 0) of_warps[threadIdx.x / Warp::size] = of_warp;
     __syncthreads();
     return PartOfWarp<warps>::combine(V{of_warps[threadIdx.x % warps]}, add);
@@ -212,21 +213,21 @@ struct CudaKernels
   using Team = PartOfWarp<32>;
   using LargeTeam = WholeBlock;
 
-  /// kernel.run(thread, m…)
+  /// Calls kernel.run(thread, m…) in each thread.
   template <class Kernel, class... M>
   static void run(const Kernel& kernel, const M&... m)
   {
     launch(&run_kernel<Kernel, M...>, kernel, m...);
   }
-  /// kernel.start(thread, shared, m…), kernel.combine(thread, half, shared) for half the size of
-  /// the tree and its halves down to 1, kernel.finish(thread, shared)
+  /// Calls kernel.start(thread, shared, m…), then kernel.combine(thread, half, shared) for half the
+  /// size of the tree, half of that, and so on down to 1, then kernel.finish(thread, shared).
   template <class Kernel, class... M>
   static void reduce(const Kernel& kernel, const M&... m)
   {
     launch(&reduce_kernel<Kernel, M...>, kernel, m...);
   }
-  /// reduce(kernel, m…), whose blocks write parts, and reduce(last, parts): the g-th block of
-  /// `last` runs as soon as the blocks of group g have written theirs.
+  /// Runs reduce(kernel, m…), whose blocks write parts, and reduce(last, parts): block g of `last`
+  /// runs as soon as the blocks of group g have written their parts.
   template <class Kernel, class Last, class P, class... M>
   static void reduce_parts(const Kernel& kernel, const Last& last, const MatrixView<P>& parts,
                            const M&... m)
@@ -235,7 +236,7 @@ struct CudaKernels
            KernelWorkspace::arrived(), parts, m...);
   }
 
-  /// Memory for n parts; every call returns the same.
+  /// Memory for n parts; every call returns the same memory.
   template <class T>
   [[nodiscard]] static T* workspace(std::size_t n)
   {
@@ -252,7 +253,7 @@ struct CudaKernels
     static_assert(sizeof(T) <= KernelWorkspace::result_bytes);
     return reinterpret_cast<T*>(KernelWorkspace::get());
   }
-  /// Waits for the result.
+  /// Waits for the result, and returns it.
   template <class T>
   [[nodiscard]] static T read(const T* result)
   {
@@ -286,7 +287,7 @@ struct CudaKernels
 template <class F>
 inline constexpr bool compiled_by_nvcc = false;
 
-/// Replaces kernels where the compiler is not nvcc.
+/// Stands for kernels if the compiler is not nvcc.
 struct CudaKernels
 {
   struct Team

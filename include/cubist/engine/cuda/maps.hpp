@@ -3,13 +3,13 @@
 
 // The kernels of maps and of column sums.
 //
-//   maps          each thread calls a function with its elements of all matrices
+//   maps          each thread calls a function on its elements of all matrices
 //   column sums   each thread sums elements of a chunk of columns, and a tree combines the threads
-//                 of a block; where there are many rows, several blocks share a column, and the
-//                 last of them to arrive sums their sums in the same way, in an order that depends
-//                 on the shape and the types alone
+//                 of a block. If there are many rows, several blocks share a column, and the last
+//                 of them to arrive adds their sums in the same way. The order depends only on the
+//                 shape and the types
 //
-// Kernels are objects, which a device's threads call (launch.hpp), and tests call on the host.
+// Kernels are objects that a device's threads call (launch.hpp), and that tests call on the host.
 
 #include <cstddef>
 
@@ -24,7 +24,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// f(i, j, m(i, j), …)
+/// Calls f(i, j, m(i, j), …) on a thread's elements.
 template <class F, unsigned n>
 struct ElementKernel
 {
@@ -43,6 +43,7 @@ struct ElementKernel
   }
 };
 
+/// Calls f(i, j, m(i, j), …) on all elements.
 /// @pre there are elements
 template <class Kernels, class F, class... T>
 void map_elements(Shape shape, F f, MatrixView<T>... m)
@@ -52,9 +53,10 @@ void map_elements(Shape shape, F f, MatrixView<T>... m)
   Kernels::run(kernel, m...);
 }
 
-/// sums[j] = the sum over i of f(i, j, m(i, j), …); or, of several blocks that share a column, each
-/// block's part in a row of `parts`.
-/// @tparam series  the chunks of a series; a function of several matrices has one, and more threads
+/// Sets sums[j] to the sum over i of f(i, j, m(i, j), …). If several blocks share a column, each
+/// block writes its part to a row of `parts`.
+/// @tparam series  the number of chunks in a series: one for a function of several matrices, so
+/// that more threads run
 template <class S, class F, unsigned n, unsigned series>
 struct ColumnSumKernel
 {
@@ -67,12 +69,12 @@ struct ColumnSumKernel
 
   Tiling tiling;
   bool aligned;
-  Total* parts;  // null if there is one block for a column
+  Total* parts;  // null if one block computes each column
   S* sums;
   F f;
 
   [[nodiscard]] CUBIST_HOST_DEVICE unsigned tree_size() const { return tiling.down(); }
-  /// The blocks that share a column form a group.
+  /// The group of a block: the blocks that share a column form one.
   [[nodiscard]] CUBIST_HOST_DEVICE unsigned group(KernelThread at) const
   {
     return tiling.block_column(at);
@@ -118,6 +120,7 @@ struct ColumnSumKernel
   }
 };
 
+/// Sets sums[j] to the sum over i of f(i, j, m(i, j), …).
 /// @pre there are columns
 template <class Kernels, class S, class F, class... T>
 void sum_columns(Shape shape, S* sums, F f, MatrixView<T>... m)

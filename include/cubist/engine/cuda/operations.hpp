@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// An engine's maps, sums and folds by kernels, which `Kernels` runs: on a device (launch.hpp), or
-// on the host for tests.
+// An engine's maps, sums and folds as kernels, which `Kernels` runs: on a device (launch.hpp) or,
+// for tests, on the host.
 
 #include <cstddef>
 
@@ -31,7 +31,7 @@ class KernelOperations
     for_each(FillWith<T>{value}, out);
   }
 
-  /// f(m(i, j), …) for all i and j; f writes to what is not const.
+  /// Calls f(m(i, j), …) for all i and j; f writes to elements that are not const.
   template <class F, class First, class... T>
   void for_each(F f, MatrixView<First> first, MatrixView<T>... m) const
   {
@@ -55,14 +55,14 @@ class KernelOperations
     map_groups<Kernels>(f, groups, count, types);
   }
 
-  /// out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
+  /// Sets out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
   template <class T, class F, class... In>
   void map(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
     for_each(StoreResult<F>{f}, out, MatrixView<const In>{in}...);
   }
 
-  /// Maps as map() does, and sums(0, j) = sum over i of out(i, j), for sums of one row.
+  /// Maps as map() does, and sets sums(0, j) to the sum over i of out(i, j); `sums` has one row.
   template <class T, class F, class... In>
   void map_sums(MatrixView<T> out, MatrixView<T> sums, F f, MatrixView<In>... in) const
   {
@@ -73,7 +73,7 @@ class KernelOperations
                            MatrixView<const In>{in}...);
   }
 
-  /// out(i, j) = f(i, j, in(i, j), …)
+  /// Sets out(i, j) = f(i, j, in(i, j), …).
   template <class T, class F, class... In>
   void map_indexed(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
@@ -83,7 +83,7 @@ class KernelOperations
                             MatrixView<const In>{in}...);
   }
 
-  /// out(i, j) = f(i)(in(i, j), …); `out` may be one of the inputs.
+  /// Sets out(i, j) = f(i)(in(i, j), …); `out` may be one of the inputs.
   template <class T, class F, class... In>
   void map_rows(MatrixView<T> out, F f, MatrixView<In>... in) const
   {
@@ -92,7 +92,7 @@ class KernelOperations
       map_elements<Kernels>(out.shape(), StoreRowResult<F>{f}, out, MatrixView<const In>{in}...);
   }
 
-  /// out(0, j) = sum over i of in(i, j), for out of one row.
+  /// Sets out(0, j) to the sum over i of in(i, j); `out` has one row.
   template <class T>
   void column_sums(MatrixView<const T> in, MatrixView<T> out) const
   {
@@ -100,7 +100,7 @@ class KernelOperations
     if (in.cols() > 0) sum_columns<Kernels>(in.shape(), out.data(), OfValues<Itself>{}, in);
   }
 
-  /// out(0, j) = sum over i of f(i)(in(i, j), …), for out of one row.
+  /// Sets out(0, j) to the sum over i of f(i)(in(i, j), …); `out` has one row.
   template <class T, class F, class First, class... In>
   void column_sums_of(F f, MatrixView<T> out, MatrixView<First> first, MatrixView<In>... in) const
   {
@@ -110,20 +110,20 @@ class KernelOperations
       sum_columns<Kernels>(first.shape(), out.data(), OfRowValues<F>{f},
                            MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
-  /// f(row) for each row of matrices of this shape (TeamRow).
+  /// Calls f(row) for each row of matrices of this shape (TeamRow).
   template <class F>
   void for_each_row(Shape shape, const F& f) const
   {
     if (shape.rows > 0) pass_rows<Kernels>(shape, f);
   }
-  /// Whether for_each_row is fast: a few long rows fill no device.
+  /// Whether for_each_row is fast: a few long rows do not fill a device.
   [[nodiscard]] static bool passes_rows(Shape shape)
   {
     return shape.cols < long_row || rows_fill_device<typename Kernels::LargeTeam>(shape);
   }
 
-  /// out(targets[l], :) = the sum of the rows of `in` in list l, in its order; with `adds`, += that
-  /// sum, which is rounded to T first.
+  /// Sets out(targets[l], :) to the sum of the rows of `in` in list l, in the list's order. With
+  /// `adds`, adds that sum, which is rounded to T first.
   template <Scalar T>
   void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool adds) const
   {
@@ -132,7 +132,7 @@ class KernelOperations
     if (sums.size() > 0) map_elements<Kernels>(sums, StoreSumOfRows<T>{in, lists, out, adds});
   }
 
-  /// out(i, 0) = the fold of f(i, j, in(i, j), …) over all columns j, starting with init.
+  /// Sets out(i, 0) to the fold of f(i, j, in(i, j), …) over all columns j, starting with init.
   template <class T, class Combine, class F, class First, class... In>
   void row_fold(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
                 MatrixView<In>... in) const
@@ -144,7 +144,7 @@ class KernelOperations
                          MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
 
-  /// The fold of f(i, j, in(i, j), …) over all rows and columns, starting with init.
+  /// Returns the fold of f(i, j, in(i, j), …) over all rows and columns, starting with init.
   template <class T, class Combine, class F, class First, class... In>
   [[nodiscard]] T fold(T init, Combine combine, F f, MatrixView<First> first,
                        MatrixView<In>... in) const
@@ -156,7 +156,7 @@ class KernelOperations
                                             MatrixView<const In>{in}...));
   }
 
-  /// out(0, 0) = the same, without waiting for it.
+  /// Sets out(0, 0) to what fold() returns, without waiting for it.
   template <RealScalar T, class Combine, class F, class First, class... In>
   void fold_to(MatrixView<T> out, T init, Combine combine, F f, MatrixView<First> first,
                MatrixView<In>... in) const
@@ -169,8 +169,8 @@ class KernelOperations
                              MatrixView<const In>{in}...);
   }
 
-  /// f(i, j, in(i, j), …) returns a value and a term (ValueAndTerm): out(i, j) becomes the value,
-  /// and the terms are folded; `out` may be one of the inputs.
+  /// Sets out(i, j) to the value that f(i, j, in(i, j), …) returns, and folds the terms that it
+  /// returns (ValueAndTerm); `out` may be one of the inputs.
   template <class V, class Combine, class T, class F, class... In>
   [[nodiscard]] V map_fold(V init, Combine combine, MatrixView<T> out, F f,
                            MatrixView<In>... in) const
@@ -181,7 +181,7 @@ class KernelOperations
                                             StoreAndFold<F>{f}, out, MatrixView<const In>{in}...));
   }
 
-  /// result(0, 0) = the same fold, without waiting for it.
+  /// Sets result(0, 0) to what map_fold() returns, without waiting for it.
   template <RealScalar V, class Combine, class T, class F, class... In>
   void map_fold_to(MatrixView<V> result, V init, Combine combine, MatrixView<T> out, F f,
                    MatrixView<In>... in) const

@@ -2,12 +2,12 @@
 #pragma once
 
 // The kernel of a function that computes whole rows (PassesRows in engine/engine.hpp). A team of
-// threads has a row: four threads, a warp, or a block, by the length of rows. Only its first pass
-// reads the row from the device's memory, because later passes find it in a cache, unless rows are
-// very long.
+// threads computes a row: four threads, a warp, or a block, depending on the length of rows. Only
+// its first pass reads the row from the device's memory. Later passes find it in a cache, unless
+// rows are very long.
 //
 // A sum or fold takes each thread's chunks from left to right, and then combines the threads in a
-// tree, so its order depends on the number of columns and the types alone.
+// tree. So its order depends only on the number of columns and the types.
 
 #include <cstddef>
 #include <utility>
@@ -24,7 +24,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// x = combine(x, other), of values that may be empty
+/// x = combine(x, other), for values that may be empty
 template <class Combine>
 struct FoldTo
 {
@@ -38,8 +38,8 @@ struct FoldTo
 };
 
 /// Row i of matrices, for one of the threads of its team.
-/// @tparam Team  `size`, the number of its threads, a power of two, and `combine(x, add)`, which
-///               gives each of them all threads' x, added by add(x, other)
+/// @tparam Team  has `size`, the number of its threads, a power of two, and `combine(x, add)`,
+/// which gives each of them the sum of all threads' x by add(x, other)
 template <class Team>
 class TeamRow
 {
@@ -53,7 +53,8 @@ class TeamRow
 
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t index() const { return i_; }
 
-  /// The sum of f(m(i, j), …) over all columns j; what f returns has += and is zero as V{}.
+  /// Returns the sum of f(m(i, j), …) over all columns j. The type V that f returns has +=, and its
+  /// zero is V{}.
   template <class F, class... T>
   [[nodiscard]] CUBIST_HOST_DEVICE auto sum(const F& f, const MatrixView<T>&... m) const
   {
@@ -62,7 +63,7 @@ class TeamRow
     for_chunks([&](std::size_t, const auto&... x) { mine += f(device_value(x)...); }, m...);
     return Team::combine(mine, Add{});
   }
-  /// The fold of f(i, j, m(i, j), …) over all columns j, starting with init.
+  /// Returns the fold of f(i, j, m(i, j), …) over all columns j, starting with init.
   template <class V, class Combine, class F, class... T>
   [[nodiscard]] CUBIST_HOST_DEVICE V fold(const V& init, Combine combine, const F& f,
                                           const MatrixView<T>&... m) const
@@ -73,7 +74,7 @@ class TeamRow
         m...);
     return Team::combine(mine, FoldTo<Combine>{combine}).with(init, combine);
   }
-  /// out(i, j) = f(in(i, j), …) for all columns j
+  /// Sets out(i, j) = f(in(i, j), …) for all columns j.
   template <class T, class F, class... In>
   CUBIST_HOST_DEVICE void map(const MatrixView<T>& out, const F& f,
                               const MatrixView<In>&... in) const
@@ -87,13 +88,13 @@ class TeamRow
   {
     return j / chunk_width_of<T...> % Team::size == thread_;
   }
-  /// values[i] = value
+  /// Sets values[i] = value.
   template <class V>
   CUBIST_HOST_DEVICE void set(V* values, const V& value) const
   {
     if (thread_ == 0) values[i_] = value;
   }
-  /// column(i, 0) = value
+  /// Sets column(i, 0) = value.
   template <class T, class V>
   CUBIST_HOST_DEVICE void store_in(const MatrixView<T>& column, const V& value) const
   {
@@ -101,7 +102,7 @@ class TeamRow
   }
 
  private:
-  /// f(j, m(i, j)…) for the columns of this thread
+  /// Calls f(j, m(i, j)…) for the columns of this thread.
   template <class F, class... T>
   CUBIST_HOST_DEVICE void for_chunks(const F& f, const MatrixView<T>&... m) const
   {
@@ -119,7 +120,7 @@ class TeamRow
   unsigned thread_;
 };
 
-/// f(row, m…) for each row
+/// Calls f(row, m…) for each row.
 template <class Team, class F>
 struct RowKernel
 {
@@ -134,18 +135,19 @@ struct RowKernel
   }
 };
 
-/// Rows of at most so many elements have a few threads each.
+/// Up to this many elements, a row has a few threads.
 inline constexpr std::size_t short_row = 256;
-/// Rows of at least so many elements have a block each: it has several chunks for each thread.
+/// From this many elements on, a row has a block, whose threads have several chunks each.
 inline constexpr std::size_t long_row = 4096;
 
-/// Whether a team for each row fills a device.
+/// Whether one team for each row fills a device.
 template <class Team>
 [[nodiscard]] bool rows_fill_device(Shape shape)
 {
   return shape.rows / (block_threads / Team::size) >= filling_blocks();
 }
 
+/// Calls f(row, m…) for each row, with this type of team.
 /// @pre there are rows
 template <class Kernels, class Team, class F, class... M>
 void pass_rows_by(Shape shape, const F& f, const M&... m)
@@ -154,6 +156,7 @@ void pass_rows_by(Shape shape, const F& f, const M&... m)
   tiling.blocks_down = static_cast<unsigned>(ceil_div(shape.rows, tiling.down()));
   Kernels::run(RowKernel<Team, F>{tiling, f}, m...);
 }
+/// Calls f(row) for each row.
 /// @pre there are rows
 template <class Kernels, class F>
 void pass_rows(Shape shape, const F& f)
@@ -166,7 +169,7 @@ void pass_rows(Shape shape, const F& f)
     pass_rows_by<Kernels, typename Kernels::LargeTeam>(shape, f);
 }
 
-/// out(i, 0) = the fold of f(i, j, m(i, j), …) over j
+/// out(i, 0) = the fold of f(i, j, m(i, j), …) over j, for row i of a team
 template <class Out, class V, class Combine, class F>
 struct FoldRow
 {
@@ -182,8 +185,8 @@ struct FoldRow
   }
 };
 
-/// out(i, 0) = the fold of f(i, j, m(i, j), …) over j. Where rows are short and many, a few threads
-/// fold each of them; else kernels of folds.hpp do.
+/// Sets out(i, 0) to the fold of f(i, j, m(i, j), …) over j. If rows are short and many, a few
+/// threads fold each of them; otherwise the kernels of folds.hpp do.
 /// @pre there are rows
 template <class Kernels, class Out, class V, class Combine, class F, class... T>
 void fold_rows(MatrixView<Out> out, Shape shape, V init, Combine combine, F f, MatrixView<T>... m)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How the threads of a kernel share the elements of a matrix. It depends on the shape and on the
-// types of the elements alone, so an order of sums that follows from it does, too.
+// How the threads of a kernel share the elements of a matrix. The tiling depends only on the shape
+// and on the types of the elements, and so does an order of sums that follows from it.
 //
 // Columns are cut into chunks of `width` adjacent ones. A block has `across` threads side by side,
 // with a chunk each, and down() such rows of threads; there are blocks_across x blocks_down blocks.
-// Elements beyond those that all threads cover are covered by the same threads again, at a stride.
+// The same threads cover the remaining elements, at a stride.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,22 +19,23 @@ namespace cubist::CUBIST_ABI::detail
 
 inline constexpr unsigned block_threads = 256;
 
-/// The blocks of a sum that a multiprocessor runs at a time, which limits the registers of a
+/// The blocks of a sum that a multiprocessor runs at a time. The number limits the registers of a
 /// thread: to 64, or to 40.
 inline constexpr unsigned few_residents = 4;
 inline constexpr unsigned many_residents = 6;
-/// The blocks of a sum that loads `series` chunks of each matrix before it uses the first one.
+/// The blocks that a multiprocessor runs of a sum that loads `series` chunks of each matrix before
+/// it uses the first one.
 template <unsigned series>
 inline constexpr unsigned residents_of = series == 1 ? many_residents : few_residents;
 
-/// The blocks that run at a time on a device of 132 multiprocessors: a sum of so many has few
-/// parts, and no last round that fills few multiprocessors.
+/// The blocks that run at a time on a device of 132 multiprocessors. A sum with this many blocks
+/// has few parts, and no last round that fills few multiprocessors.
 [[nodiscard]] constexpr std::size_t filling_blocks(unsigned residents = few_residents)
 {
   return std::size_t{132} * residents;
 }
 
-/// A thread of a kernel: the number of its block in the grid, and its own in the block.
+/// A thread of a kernel: the index of its block in the grid, and its index in the block.
 struct KernelThread
 {
   unsigned block;
@@ -71,18 +72,18 @@ struct Tiling
     return (std::size_t{block_column(at)} * across + at.thread % across) * width;
   }
 
-  /// How far apart the rows of a thread are.
+  /// The distance between the rows of a thread.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t rows_apart() const
   {
     return std::size_t{blocks_down} * down();
   }
-  /// How far apart the chunks of a thread in a row are, in columns.
+  /// The distance between the chunks of a thread in a row, in columns.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t columns_apart() const
   {
     return std::size_t{blocks_across} * across * width;
   }
 
-  /// f(i, j) for each chunk of a thread, (i, j) being its first element
+  /// Calls f(i, j) for each chunk of a thread, whose first element is (i, j).
   template <class F>
   CUBIST_HOST_DEVICE void for_chunks(KernelThread at, F f) const
   {
@@ -91,7 +92,7 @@ struct Tiling
   }
 };
 
-/// At most `most` threads across, for so many chunks; both are positive.
+/// Returns the threads across for so many chunks, at most `most`; both are positive.
 [[nodiscard]] constexpr unsigned threads_across(std::size_t chunks, unsigned most)
 {
   unsigned across = 1;
@@ -104,24 +105,25 @@ struct Tiling
   return static_cast<unsigned>(std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(most, 1)));
 }
 
-/// Blocks of a map over one row: more would begin and end while a device copies at full speed.
+/// Blocks of a map over one row: starting and ending more of them takes time while a device copies
+/// at full speed.
 inline constexpr std::size_t most_map_blocks = 4224;
 
-/// For maps: each thread has one chunk, unless there are many.
+/// Returns the tiling of a map: each thread has one chunk, unless there are many.
 [[nodiscard]] inline Tiling map_tiling(Shape shape, unsigned width)
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
   Tiling t{shape, width, threads_across(chunks, block_threads)};
-  // Where rows do not fill the threads across, more than a tenth of them would be idle.
+  // Fewer threads go across while more than a tenth of them would be idle.
   while (t.across > 32 && 10 * chunks < 9 * ceil_div(chunks, t.across) * t.across) t.across /= 2;
   t.blocks_across = block_count(ceil_div(chunks, t.across), most_map_blocks);
   t.blocks_down = block_count(ceil_div(shape.rows, t.down()), most_map_blocks / t.blocks_across);
   return t;
 }
 
-/// For sums of columns: each thread has one chunk of columns, and at least four rows where several
-/// blocks share a column, so that their parts are few. Blocks are narrow where there are few
-/// columns, since a block's sums take a thread each.
+/// Returns the tiling of sums of columns. Each thread has one chunk of columns, and at least four
+/// rows if several blocks share a column, so that their parts are few. Blocks are narrow if there
+/// are few columns, since each sum of a block takes a thread.
 [[nodiscard]] inline Tiling column_tiling(Shape shape, unsigned width,
                                           unsigned residents = few_residents)
 {
@@ -135,9 +137,9 @@ inline constexpr std::size_t most_map_blocks = 4224;
   return t;
 }
 
-/// For folds of rows: each thread has one row, and a few chunks of it. Many rows have few threads
-/// each, at least two, which read a sector of 32 bytes together; several blocks share a row where
-/// rows are few.
+/// Returns the tiling of folds of rows. Each thread has one row, and a few chunks of it. If rows
+/// are many, each has few threads, at least two, which read a sector of 32 bytes together; if rows
+/// are few, several blocks share one.
 [[nodiscard]] inline Tiling row_tiling(Shape shape, unsigned width)
 {
   const std::size_t chunks = ceil_div(shape.cols, width);
@@ -152,7 +154,7 @@ inline constexpr std::size_t most_map_blocks = 4224;
   return t;
 }
 
-/// For folds of all elements: at most as many blocks as run at a time.
+/// Returns the tiling of a fold of all elements: at most as many blocks as run at a time.
 [[nodiscard]] inline Tiling fold_tiling(Shape shape, unsigned width,
                                         unsigned residents = few_residents)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A warp of a device that multiplies tiles of 16-bit elements on its tensor cores, for the kernels
-// of attention_kernels.hpp. Only nvcc compiles it, for compute capability 8.0 or newer.
+// A warp of a device, which multiplies tiles of 16-bit elements on its tensor cores, for the
+// kernels of attention_kernels.hpp. Only nvcc compiles it, for compute capability 8.0 or newer.
 //
-// Thread t of a warp has, of a tile of 16 rows, elements of rows t / 4 and t / 4 + 8, which are its
-// slots 0 and 1; of 8 adjacent columns it has two, from 2 (t % 4) on.
+// Of a tile of 16 rows, thread t of a warp holds elements of rows t / 4 and t / 4 + 8, which are
+// its slots 0 and 1. Of 8 adjacent columns it holds two, from 2 (t % 4) on.
 //
 // Source: NVIDIA, "Parallel Thread Execution ISA", Matrix Fragments for mma.m16n8k16, ldmatrix.
 
@@ -51,12 +51,12 @@ class DeviceWarp
   [[nodiscard]] __device__ static unsigned block() { return blockIdx.x; }
   [[nodiscard]] __device__ static unsigned thread() { return threadIdx.x; }
   [[nodiscard]] __device__ static unsigned threads() { return 32 * count; }
-  /// Of this warp in its block.
+  /// The index of this warp in its block.
   [[nodiscard]] __device__ static unsigned index() { return threadIdx.x / 32; }
-  /// Until all threads of the block are here.
+  /// Waits until all threads of the block are here.
   __device__ static void wait() { __syncthreads(); }
 
-  /// Begins to copy 16 bytes to shared memory, or zeros unless they exist.
+  /// Begins to copy 16 bytes to shared memory, or zeros if the bytes do not exist.
   __device__ static void copy(T* to, const T* from, bool exists)
   {
 #if __CUDA_ARCH__ >= 800
@@ -66,14 +66,14 @@ class DeviceWarp
                  : "memory");
 #endif
   }
-  /// What this thread has begun to copy is a group.
+  /// Ends a group of the copies that this thread has begun.
   __device__ static void end_copies()
   {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
   }
-  /// Until all groups of this thread but the last n are copied.
+  /// Waits until all groups of this thread but the last n are copied.
   template <unsigned n>
   __device__ static void wait_for_copies()
   {
@@ -82,14 +82,14 @@ class DeviceWarp
 #endif
   }
 
-  /// 16 x 16 elements of a tile in shared memory.
+  /// Loads 16 x 16 elements of a tile in shared memory.
   [[nodiscard]] __device__ static Left left(const T* tile, unsigned ld)
   {
     Left a;
     load<false>(a.x, tile + lane() % 16 * ld + lane() / 16 * 8);
     return a;
   }
-  /// Columns k to k + 15 of sums, rounded to T.
+  /// Converts columns k to k + 15 of sums, rounded to T.
   template <unsigned n>
   [[nodiscard]] __device__ static Left left(const Sums<n>& sums, unsigned k)
   {
@@ -98,14 +98,14 @@ class DeviceWarp
     return {{pack(first[0], first[1]), pack(first[2], first[3]), pack(second[0], second[1]),
              pack(second[2], second[3])}};
   }
-  /// B^T, for 16 rows of a matrix B of 16 columns in shared memory.
+  /// Loads B^T, for 16 rows of a matrix B of 16 columns in shared memory.
   [[nodiscard]] __device__ static Right right_of_rows(const T* tile, unsigned ld)
   {
     Right b;
     load<false>(b.x, tile + (lane() % 8 + lane() / 16 * 8) * ld + lane() / 8 % 2 * 8);
     return b;
   }
-  /// B, for 16 rows of a matrix B of 16 columns in shared memory.
+  /// Loads B, for 16 rows of a matrix B of 16 columns in shared memory.
   [[nodiscard]] __device__ static Right right_of_columns(const T* tile, unsigned ld)
   {
     Right b;
@@ -113,7 +113,7 @@ class DeviceWarp
     return b;
   }
 
-  /// Columns j to j + 15 of sums += a b
+  /// Adds a b to columns j to j + 15 of sums.
   template <unsigned n>
   __device__ static void multiply(Sums<n>& sums, unsigned j, const Left& a, const Right& b)
   {
@@ -121,7 +121,7 @@ class DeviceWarp
     multiply(sums.x[j / 8 + 1], a.x, b.x[2], b.x[3]);
   }
 
-  /// f(x, i, j, slot) for this thread's elements x(i, j).
+  /// Calls f(x, i, j, slot) for this thread's elements x(i, j).
   template <unsigned n, class F>
   __device__ static void for_each(Sums<n>& sums, F f)
   {
@@ -130,7 +130,7 @@ class DeviceWarp
     for (unsigned e = 0; e < 4; ++e)
       f(sums.x[tile][e], lane() / 4 + e / 2 * 8, 8 * tile + lane() % 4 * 2 + e % 2, e / 2);
   }
-  /// f(x, y, i, j, slot) for this thread's elements x(i, j) and y(i, j).
+  /// Calls f(x, y, i, j, slot) for this thread's elements x(i, j) and y(i, j).
   template <unsigned n, class F>
   __device__ static void for_each_pair(Sums<n>& x, Sums<n>& y, F f)
   {
@@ -142,14 +142,14 @@ class DeviceWarp
   }
 
   [[nodiscard]] __device__ static Rows rows(float value) { return {{value, value}}; }
-  /// f(i, slot) for this thread's rows.
+  /// Calls f(i, slot) for this thread's rows.
   template <class F>
   __device__ static void for_each_row(F f)
   {
     f(lane() / 4, 0U);
     f(lane() / 4 + 8, 1U);
   }
-  /// Each row's number becomes the largest of it and the row's sums.
+  /// Raises each row's number to the largest of the row's sums.
   template <unsigned n>
   __device__ static void raise(Rows& largest, Sums<n>& sums)
   {
@@ -158,12 +158,12 @@ class DeviceWarp
     });
     combine(largest, [](float a, float b) { return fmaxf(a, b); });
   }
-  /// Each thread's part of a row becomes their sum.
+  /// Adds up the parts that the threads have of each row, and gives all of them the sum.
   __device__ static void add_up(Rows& parts)
   {
     combine(parts, [](float a, float b) { return a + b; });
   }
-  /// Parts of the row sums of a ∘ b.
+  /// Adds this thread's parts of the row sums of a ∘ b.
   __device__ static void add_products(Rows& parts, const Left& a, const Left& b)
   {
     CUBIST_UNROLL
@@ -171,7 +171,7 @@ class DeviceWarp
       parts.x[k % 2] += low(a.x[k]) * low(b.x[k]) + low(a.x[k] >> 16) * low(b.x[k] >> 16);
   }
 
-  /// The sums, rounded to T, in `valid` rows of `out`, whose rows are aligned to 4 bytes.
+  /// Stores the sums, rounded to T, in `valid` rows of `out`, whose rows are aligned to 4 bytes.
   template <unsigned n>
   __device__ static void store(const Sums<n>& sums, T* out, std::size_t ld, std::size_t valid)
   {
@@ -191,7 +191,7 @@ class DeviceWarp
 
   [[nodiscard]] __device__ static unsigned lane() { return threadIdx.x % 32; }
 
-  /// Combines the threads that have the same rows.
+  /// Combines the threads that hold parts of the same rows.
   template <class F>
   __device__ static void combine(Rows& rows, F f)
   {
@@ -206,7 +206,7 @@ class DeviceWarp
     return static_cast<float>(T::from_bits(static_cast<std::uint16_t>(bits)));
   }
 
-  // What older devices do not have is never executed there: FusedAttention asks first.
+  // Older devices never execute what they do not have: FusedAttention asks first.
 #if __CUDA_ARCH__ >= 800
   [[nodiscard]] __device__ static std::uint32_t pack(float low, float high)
   {
@@ -217,7 +217,7 @@ class DeviceWarp
       asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
     return x;
   }
-  /// Four 8 x 8 matrices, to a row of which each thread points; transposed if so.
+  /// Loads four 8 x 8 matrices, transposed or not; each thread points to a row of one.
   template <bool transposed>
   __device__ static void load(std::uint32_t (&x)[4], const T* row)
   {

@@ -2,7 +2,7 @@
 #pragma once
 
 // A buffer without elements. Its addresses have no memory behind them, and its bytes count as
-// memory of its rank.
+// memory that its rank uses.
 
 #include <cstddef>
 #include <memory>

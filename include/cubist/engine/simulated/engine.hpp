@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The engine of simulated ranks: it computes nothing, and takes time.
+// The engine of simulated ranks, which computes nothing and takes time.
 //
 //   products    operations / rate of the shape, in the machine's table, on the cores of the rank; a
-//               triangle of a symmetric product at the rate of the whole
-//   the others  bytes of all operands / bandwidth of memory; an operand that is one repeated row
-//               counts as that row
+//               triangle of a symmetric product runs at the rate of the whole
+//   the others  bytes of all operands / bandwidth of memory; an operand that repeats one row counts
+//               as that row
 //
 // Each call also takes the machine's `call_seconds`. Values that a program reads are zeros, and
-// folds return their initial value. The time of work that is repeated is computed once.
+// folds return their initial value. The time of repeated work is computed once.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Computes nothing: it advances the time of a simulated rank.
+/// Computes nothing, and advances the time of a simulated rank.
 class SimulatedEngine
 {
  public:
@@ -107,8 +107,8 @@ class SimulatedEngine
     require_shape(out.shape(), Shape{1, in.cols()});
     pass(in);
   }
-  /// Reads lists in host memory. The content of simulated lists is unknown, so all rows count as
-  /// summed.
+  /// Reads lists in host memory. The content of simulated lists is unknown, so all rows count as if
+  /// they were summed.
   template <Scalar T>
   void sum_rows(MatrixView<const T> in, const RowLists& lists, MatrixView<T> out, bool) const
   {
@@ -139,7 +139,7 @@ class SimulatedEngine
     return init;
   }
 
-  /// Takes the time of f(), which it calls the first time.
+  /// Calls f() the first time, and afterwards takes the time that it took.
   template <class F>
   void repeat(const RepeatedWork& work, const F& f) const
   {
@@ -149,13 +149,13 @@ class SimulatedEngine
 
   /// The rank's clock.
   [[nodiscard]] double seconds() const { return rank().clock; }
-  /// Gives the disk these bytes, and returns when they are on it.
+  /// Gives the disk these bytes, and returns the time at which they are on it.
   [[nodiscard]] double start_write(double bytes) const
   {
     detail::SimulatedRank& me = rank();
     return me.simulation->write(me, bytes);
   }
-  /// Moves this rank's clock to `time` seconds, unless it is later.
+  /// Moves this rank's clock to `time` seconds, unless the clock is later.
   void wait_until(double time) const
   {
     detail::SimulatedRank& me = rank();
@@ -180,7 +180,7 @@ class SimulatedEngine
     return *current;
   }
 
-  /// @param part of the product that is computed
+  /// @param part  the part of the product that is computed
   template <Scalar T>
   static void multiply(ProductSize size, double part = 1)
   {
@@ -197,6 +197,7 @@ class SimulatedEngine
         (ComplexScalar<T> ? 8 : 2) * part * double(size.m) * double(size.n) * double(size.k);
   }
 
+  /// Takes the time of one pass over these operands.
   /// @throws ShapeError unless all operands have the same shape
   template <class First, class... T>
   static void pass(MatrixView<First> first, MatrixView<T>... m)
