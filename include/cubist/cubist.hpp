@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The schemes, the networks, and ranks as threads. Files (cubist/io/…), the planner (cubist/plan/…)
-// and the other backends are included by whoever uses them.
+// Includes the schemes, the networks, and ranks as threads. A program includes files (cubist/io/…),
+// the planner (cubist/plan/…) and other backends itself.
 
 #include "cubist/backend/threads.hpp"
 #include "cubist/compiled/loops.hpp"

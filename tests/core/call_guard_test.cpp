@@ -16,7 +16,7 @@ TEST_CASE("a second call is refused until the first one ends")
     CHECK_THROWS_WITH(
         guard.enter("a plan"),
         "got a call of a plan while another call is in progress, so both would write to the same "
-        "workspace; give each thread an object of its own");
+        "workspace; give each thread its own object");
     CHECK_THROWS_AS(guard.enter("a plan"), ArgumentError);  // the refused call ended nothing
     CallGuard copy = guard;
     CHECK_NOTHROW(copy.enter("a plan"));

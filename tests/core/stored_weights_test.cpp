@@ -23,8 +23,9 @@ TEST_CASE("ways to store weights have names")
        {StoredWeights::scalar, StoredWeights::bfloat16, StoredWeights::half, StoredWeights::q8})
     CHECK(stored_weights_of(to_string(weights)) == weights);
   CHECK(stored_weights_of("float") == StoredWeights::scalar);
-  CHECK_THROWS_WITH(stored_weights_of("q4"), "got weights stored as q4, which is no way to store "
-                                             "them; use float, bfloat16, half or q8");
+  CHECK_THROWS_WITH(stored_weights_of("q4"),
+                    "got weights stored as q4, which is not a way to store "
+                    "them; use float, bfloat16, half or q8");
 }
 
 }  // namespace core_stored_weights_test

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's loops over elements that the compiled library has, for float and double. Layers,
-// losses and optimizers use them. They depend on no scheme and no backend, so a program's own
-// schemes and backends call them, too. A function that is missing here is compiled with the
-// program. The macro CUBIST_COMPILED_LOOPS declares the loops alone, for a program that has them
+// Declares the host's loops over elements that the compiled library has, for float and double.
+// Layers, losses and optimizers use them. They depend on no scheme and no backend, so a program's
+// own schemes and backends call them, too. A function that is missing here is compiled with the
+// program. The macro CUBIST_COMPILED_LOOPS declares only the loops, for a program that has them
 // from elsewhere, as cubist's tests do.
 
 #include <cstddef>
@@ -65,7 +65,7 @@ template <class T>
 struct AdamUpdate;
 
 // clang-format off
-/// The passes of an activation function F.
+/// The passes over an activation function F.
 #define CUBIST_ACTIVATION_LOOPS(prefix, F, T)                                                      \
   prefix struct ElementLoop<AddAndActivate<F>, T, T, const T>;                                     \
   prefix struct ElementLoop<AssignAndAdd<Slope<F>>, T, T, const T, const T>;

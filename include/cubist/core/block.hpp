@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How a dimension is cut: n indices, padded with zeros to a multiple of a quantum, in equal blocks.
-// Padding makes the parts of every collective equally long, as NCCL requires.
+// How a dimension is cut: n indices, padded with zeros to a multiple of a quantum, are divided into
+// equal blocks. Padding makes the parts of every collective equally long, as NCCL requires.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The sizes of a matrix, or of a block of one.
+/// The sizes of a matrix or of a block.
 struct Shape
 {
   std::size_t rows = 0;
@@ -24,14 +24,14 @@ struct Shape
   friend constexpr bool operator==(const Shape&, const Shape&) = default;
 };
 
-/// The shape as text for messages: "(16, 256)".
+/// Prints the shape for messages: "(16, 256)".
 inline std::ostream& operator<<(std::ostream& out, Shape s)
 {
   return out << '(' << s.rows << ", " << s.cols << ')';
 }
 
-/// Returns `s`, unless its sizes or indices, with padding, could overflow. The matrix may still be
-/// larger than the memory.
+/// Returns `s`, and checks that its sizes and indices, with padding, cannot overflow. The matrix
+/// may still be larger than the memory.
 /// @throws ShapeError for a matrix of more bytes than 64 bits count
 inline Shape require_countable(Shape s, std::size_t bytes_each)
 {
@@ -55,14 +55,14 @@ struct ProductSize
   friend constexpr bool operator==(const ProductSize&, const ProductSize&) = default;
 };
 
-/// The numbers of which rows and columns, if they are cut, are padded to multiples.
+/// The numbers to whose multiples rows and columns are padded if they are cut.
 struct Quanta
 {
   std::size_t rows = 1;
   std::size_t cols = 1;
 
   Quanta() = default;
-  /// One quantum for rows and columns.
+  /// Takes one quantum for rows and columns.
   constexpr Quanta(std::size_t quantum)
       : rows{quantum},
         cols{quantum}
@@ -77,8 +77,8 @@ struct Quanta
   friend constexpr bool operator==(const Quanta&, const Quanta&) = default;
 };
 
-/// The numbers of which the dimensions of a product are padded to multiples; 0 stands for the
-/// mesh's quantum.
+/// The numbers to whose multiples the dimensions of a product are padded; 0 stands for the mesh's
+/// quantum.
 struct ProductQuanta
 {
   std::size_t m = 0;  ///< for the rows of X and Y
@@ -88,13 +88,13 @@ struct ProductQuanta
   friend constexpr bool operator==(const ProductQuanta&, const ProductQuanta&) = default;
 };
 
-/// n / parts, rounded up.
+/// Returns n / parts, rounded up.
 [[nodiscard]] constexpr std::size_t ceil_div(std::size_t n, std::size_t parts)
 {
   return n / parts + (n % parts != 0 ? 1 : 0);
 }
 
-/// `n` rounded up to a multiple of `quantum`.
+/// Returns `n`, rounded up to a multiple of `quantum`.
 [[nodiscard]] constexpr std::size_t pad(std::size_t n, std::size_t quantum)
 {
   return ceil_div(n, quantum) * quantum;
@@ -103,14 +103,14 @@ struct ProductQuanta
 /// The indices [offset, offset + valid) of a dimension, padded to `size`.
 struct Range
 {
-  std::size_t offset = 0;  ///< the first index, in the whole matrix
+  std::size_t offset = 0;  ///< the first index within the whole matrix
   std::size_t size = 0;
   std::size_t valid = 0;  ///< the number of indices that are not padding
 
   friend constexpr bool operator==(const Range&, const Range&) = default;
 };
 
-/// Block `index` of `parts` of a dimension of `n` indices, padded to `padded`.
+/// Returns block `index` of `parts` of a dimension of `n` indices, padded to `padded`.
 /// @pre parts divides padded, index < parts, n <= padded
 [[nodiscard]] constexpr Range block_range(std::size_t n, std::size_t padded, std::size_t parts,
                                           std::size_t index)
@@ -126,14 +126,14 @@ struct Block
   Range rows;
   Range cols;
 
-  /// The numbers of rows and columns, padding included.
+  /// The numbers of rows and columns, including padding.
   [[nodiscard]] constexpr Shape padded() const { return {rows.size, cols.size}; }
   [[nodiscard]] constexpr Shape valid() const { return {rows.valid, cols.valid}; }
   friend constexpr bool operator==(const Block&, const Block&) = default;
 };
 
-/// Part `index` of a range that is cut into parts of ceil(size / parts) indices; the last parts may
-/// be shorter or empty.
+/// Returns part `index` of a range that is cut into parts of ceil(size / parts) indices. The last
+/// parts may be shorter or empty.
 [[nodiscard]] constexpr Range part_of_range(const Range& r, std::size_t parts, std::size_t index)
 {
   const std::size_t step = ceil_div(r.size, parts);
@@ -143,8 +143,8 @@ struct Block
   return {r.offset + before, size, std::min(size, r.valid - before)};
 }
 
-/// Part `index` of a block, which is contiguous in memory: some of its rows or, if the block is a
-/// single row, some of its columns.
+/// Returns part `index` of a block, which is contiguous in memory: some of the block's rows or, if
+/// it is a single row, some of its columns.
 [[nodiscard]] constexpr Block part_of_block(const Block& b, std::size_t parts, std::size_t index)
 {
   if (b.rows.size == 1) return {b.rows, part_of_range(b.cols, parts, index)};

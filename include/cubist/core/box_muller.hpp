@@ -11,8 +11,8 @@
 //
 // atanh, cos and sin are Taylor polynomials, whose next term is below 2^-58 of the sum. Libraries
 // differ in the last bits of std::log and std::cos, and only some compilers contract a product and
-// a sum to one operation. So this header only uses operations that IEEE 754 defines to the bit, and
-// std::fma for a product that is followed by a sum. With -ffast-math the last bits differ.
+// a sum to one operation. So this header uses only operations that IEEE 754 defines to the bit, and
+// std::fma for a product followed by a sum. With -ffast-math the last bits differ.
 //
 // Source: Box, Muller, "A note on the generation of random normal deviates", 1958; Cody, Waite,
 // "Software Manual for the Elementary Functions", 1980 (the reductions).
@@ -26,7 +26,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// c + c' x + c'' x^2 + …
+/// Returns c + c' x + c'' x^2 + ….
 template <class... C>
 [[nodiscard]] CUBIST_HOST_DEVICE inline double fma_polynomial(double x, double c, C... more)
 {
@@ -36,7 +36,7 @@ template <class... C>
     return std::fma(fma_polynomial(x, more...), x, c);
 }
 
-/// ln(k 2^-53)
+/// Returns ln(k 2^-53).
 /// @pre 0 < k <= 2^53
 [[nodiscard]] CUBIST_HOST_DEVICE inline double log_of_fraction(std::uint64_t k)
 {
@@ -58,7 +58,7 @@ struct Point
   double y;
 };
 
-/// (cos, sin) of 2 pi k 2^-53
+/// Returns (cos, sin) of 2 pi k 2^-53.
 /// @pre k < 2^53
 [[nodiscard]] CUBIST_HOST_DEVICE inline Point point_on_circle(std::uint64_t k)
 {
@@ -78,7 +78,8 @@ struct Point
   return {((n + 1) & 2) != 0 ? -x : x, (n & 2) != 0 ? -y : y};
 }
 
-/// Two independent standard normal numbers for u = k 2^-53 and v = l 2^-53; at most 8.58 in size.
+/// Returns two independent standard normal numbers for u = k 2^-53 and v = l 2^-53; at most 8.58 in
+/// size.
 /// @pre k, l < 2^53
 [[nodiscard]] CUBIST_HOST_DEVICE inline Point box_muller(std::uint64_t k, std::uint64_t l)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Detects concurrent calls of an object that one thread may use at a time.
+// Detects concurrent calls of an object that only one thread may use at a time.
 
 #include <atomic>
 #include <memory>
@@ -11,8 +11,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The member of such an object that knows whether a call is active. A copy of the object begins
-/// without one.
+/// Make this a member of such an object: it knows whether a call is active. A copy of the object
+/// starts without one.
 class CallGuard
 {
  public:
@@ -20,14 +20,15 @@ class CallGuard
   CallGuard(const CallGuard&) {}
   CallGuard& operator=(const CallGuard&) { return *this; }
 
-  /// An active call, which ends with the scope.
+  /// Ends a call.
   struct End
   {
     void operator()(std::atomic<bool>* active) const { active->store(false); }
   };
-  /// Ends the call when it is destroyed.
+  /// Ends the active call when it is destroyed.
   using Scope = std::unique_ptr<std::atomic<bool>, End>;
 
+  /// Begins a call.
   /// @param what the object, for the message: "a plan"
   /// @throws ArgumentError while another call is active
   [[nodiscard]] Scope enter(const char* what)
@@ -35,7 +36,7 @@ class CallGuard
     require<ArgumentError>(
         !active_.exchange(true), "got a call of ", what,
         " while another call is in progress, so both would write to the same workspace; give each "
-        "thread an object of its own");
+        "thread its own object");
     return Scope{&active_};
   }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How headers and the library cubist::compiled share their functions. In a program that is linked
-// to the library the macro CUBIST_COMPILED is defined; its value is the library's version.
+// How headers and the library cubist::compiled share functions. A program that is linked to the
+// library has the macro CUBIST_COMPILED; its value is the library's version.
 //
-// Functions that are not templates have their bodies in a file beside their header,
-// <header>_body.hpp, which the header includes at its end as CUBIST_BODY. There they are
-// CUBIST_INLINE. A program that is linked to the library only reads their declarations.
+// A function that is not a template has its body in a file beside its header, <header>_body.hpp,
+// which the header includes at its end as CUBIST_BODY and which marks it CUBIST_INLINE. A program
+// that is linked to the library reads only the declarations.
 //
-// Function templates have a macro at the end of their header that lists their instances;
+// A header of function templates lists their instances in a macro at its end;
 // cubist/core/instances.hpp says for which types the library has them.
 
 #include "cubist/version.hpp"

@@ -2,11 +2,11 @@
 #pragma once
 
 // A complex number for functions that run on a device, where std::complex has no arithmetic: nvcc
-// 13.0 compiles the operators of libstdc++'s std::complex so that they return their left operand.
-// The engine of a device passes an element of std::complex<T> to a function as Complex<T>.
+// 13.0 compiles the operators of libstdc++'s std::complex so that they return their left operand. A
+// device's engine passes an element of std::complex<T> to a function as Complex<T>.
 //
 // std::complex converts to Complex, so a function may combine elements with a std::complex that it
-// holds. The other conversion is explicit: a function of std::complex does not compile for a
+// holds. The other conversion is explicit, so a function of std::complex does not compile for a
 // device.
 //
 // Source of the quotient: Smith, "Algorithm 116: Complex division", CACM 5(8), 1962.
@@ -24,7 +24,7 @@ template <std::floating_point T>
 class Complex
 {
  public:
-  /// The number re + im i.
+  /// Makes the number re + im i.
   CUBIST_HOST_DEVICE constexpr Complex(T re = T{}, T im = T{})
       : re_{re},
         im_{im}
@@ -68,8 +68,8 @@ class Complex
   {
     return {z.re_ / s, z.im_ / s};
   }
-  /// Apart from its last operations, the division overflows or underflows only if the quotient
-  /// does.
+  /// Divides such that, apart from the last operations, it overflows or underflows only if the
+  /// quotient does.
   friend CUBIST_HOST_DEVICE constexpr Complex operator/(Complex a, Complex b)
   {
     if (magnitude(b.re_) < magnitude(b.im_))  // a / b = i a / (i b)
@@ -97,7 +97,7 @@ class Complex
   T im_;
 };
 
-/// Complex and std::complex.
+/// A Complex or a std::complex.
 template <class T>
 concept ComplexNumber = requires(const T& z)
 {

@@ -16,11 +16,12 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The base of all errors that cubist throws.
+/// The base class of all errors that cubist throws.
 class Error : public std::runtime_error
 {
  public:
-  /// An error with a message of three parts: what cubist got, why that is a problem, what to do.
+  /// Makes an error with a message of three parts: what cubist got, why that is a problem, what to
+  /// do.
   using std::runtime_error::runtime_error;
 
   /// The message, which begins with the rank once `launch` has caught the error.
@@ -42,8 +43,7 @@ class Error : public std::runtime_error
       message_.insert(0, prefix + ": ");
   }
 
-  /// Says at the end of the message where the error was thrown: in a stage of a pipeline, for
-  /// instance.
+  /// Adds to the end of the message where the error was thrown, such as the stage of a pipeline.
   void add_place(const std::string& place)
   {
     place_ += " (" + place + ")";
@@ -59,19 +59,19 @@ class Error : public std::runtime_error
 // clang-format off
 /// The extents do not fit the ranks, or matrices live on different meshes.
 struct MeshError : Error { using Error::Error; };
-/// Sizes that do not fit each other.
+/// Sizes do not fit each other.
 struct ShapeError : Error { using Error::Error; };
-/// A setting outside its range.
+/// A setting is outside its range.
 struct ArgumentError : Error { using Error::Error; };
-/// A file that is missing, truncated, not what it should be, or cannot be written.
+/// A file is missing, truncated, not what it should be, or cannot be written.
 struct DataError : Error { using Error::Error; };
 /// Ranks hold different copies of what should be the same.
 struct ReplicaError : Error { using Error::Error; };
-/// A NaN or an infinity where numbers are needed.
+/// A NaN or an infinity appeared where numbers are needed.
 struct NumericError : Error { using Error::Error; };
 /// A device failed, or lacks a feature that was requested.
 struct DeviceError : Error { using Error::Error; };
-/// Work that cannot be captured, or that cannot be captured now.
+/// Work cannot be captured, or cannot be captured now.
 struct CaptureError : Error { using Error::Error; };
 /// Ranks failed to exchange data.
 struct CommunicationError : Error { using Error::Error; };
@@ -90,7 +90,7 @@ struct RankFailed : Error { using Error::Error; };
 namespace detail
 {
 
-/// A part of a message: a text, or a value with the function that prints it.
+/// A part of a message: a text, or a value and the function that prints it.
 struct MessagePart
 {
   MessagePart(const char* text)
@@ -119,7 +119,7 @@ struct MessagePart
 [[gnu::cold]] inline std::string join(std::initializer_list<MessagePart> parts)
 {
   std::ostringstream message;
-  message.imbue(std::locale::classic());  // 1024, where a program's locale may write 1,024
+  message.imbue(std::locale::classic());  // 1024, though the program's locale may write 1,024
   for (const auto& part : parts) part.print(message, part.value);
   return message.str();
 }
@@ -133,7 +133,7 @@ template <class E>
 
 }  // namespace detail
 
-/// @throws E, with the parts as its message, unless `condition` holds
+/// Throws E, with the parts as its message, unless `condition` holds.
 template <class E>
 void require(bool condition, detail::MessagePart a)
 {

@@ -2,13 +2,13 @@
 #pragma once
 
 // A checksum of a matrix that does not depend on how the matrix is cut: the sum modulo 2^64, over
-// all elements, of mix(bits of the element, its global index). Ranks sum over their blocks, in any
+// all elements, of mix(the element's bits, its global index). Ranks sum over their blocks, in any
 // order; a CRC would need the bytes in the order of the file.
 //
-// Two matrices that differ in one element have different fingerprints; two that differ in more
-// elements have equal fingerprints with a probability of about 2^-64, unless someone made them
-// equal by intent. Elements are compared by their bits: -0.0 is not 0.0, and a NaN is equal to
-// itself. A 16-bit element counts as the float of its value.
+// Two matrices that differ in one element have different fingerprints. Two that differ in more
+// elements have equal ones with a probability of about 2^-64, unless someone made them equal on
+// purpose. Elements are compared by their bits: -0.0 is not 0.0, and a NaN equals itself. A 16-bit
+// element counts as the float of its value.
 //
 // Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014
 // (splitmix64); its last step is variant 13 of Stafford, "Better bit mixing", 2011.
@@ -27,7 +27,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The term of an element with these bits at this index; one to one in the bits for each index.
+/// Returns the term of an element with these bits at this index. For each index it is one to one in
+/// the bits.
 [[nodiscard]] CUBIST_HOST_DEVICE constexpr std::uint64_t mix(std::uint64_t bits,
                                                              std::uint64_t index)
 {
@@ -37,12 +38,12 @@ namespace cubist::CUBIST_ABI
   return x ^ (x >> 31);
 }
 
-/// The terms of a block, whose first element is (i0, j0), of a row-major matrix with `cols`
-/// columns: a function for an engine's `fold`. A complex number counts as two reals.
+/// Computes the terms of a block, whose first element is (i0, j0), of a row-major matrix with
+/// `cols` columns. It is a function for an engine's `fold`. A complex number counts as two reals.
 struct FingerprintTerm
 {
-  std::size_t i0 = 0;  ///< the first row of the block, in the whole matrix
-  std::size_t j0 = 0;  ///< the first column of the block, in the whole matrix
+  std::size_t i0 = 0;  ///< the block's first row in the whole matrix
+  std::size_t j0 = 0;  ///< the block's first column in the whole matrix
   std::size_t cols = 0;
 
   template <class T>
@@ -66,9 +67,9 @@ struct FingerprintTerm
   }
 };
 
-/// The fingerprint of a block in host memory, whose first element is (i0, j0), of a row-major
-/// matrix with `cols` columns. The fingerprints of a matrix's blocks add up to the fingerprint of
-/// the matrix.
+/// Returns the fingerprint of a block in host memory, whose first element is (i0, j0), of a
+/// row-major matrix with `cols` columns. The fingerprints of a matrix's blocks add up to the
+/// fingerprint of the matrix.
 template <Scalar T>
 [[nodiscard]] std::uint64_t fingerprint(MatrixView<const T> block, std::size_t i0, std::size_t j0,
                                         std::size_t cols)
@@ -83,7 +84,7 @@ template <Scalar T>
   return sum;
 }
 
-/// The fingerprint of a whole matrix in host memory.
+/// Returns the fingerprint of a whole matrix in host memory.
 template <Scalar T>
 [[nodiscard]] std::uint64_t fingerprint(MatrixView<const T> matrix)
 {

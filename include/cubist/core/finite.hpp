@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Tests for NaN and infinity, and comparisons, that hold whatever flags a program is compiled with.
+// Tests for NaN and infinity, and comparisons, that are right whatever flags a program is compiled
+// with.
 //
 // With -ffinite-math-only, which is part of -ffast-math and -Ofast, a compiler takes std::isnan(x)
-// and x != x for false, std::isfinite(x) for true, and may replace x < y by !(x >= y), which is
+// and x != x for false and std::isfinite(x) for true, and may replace x < y by !(x >= y), which is
 // true for a NaN. It assumes nothing about the bits of a number, so the functions here test the
-// bits. The tests have neither branches nor calls, so loops over them vectorise, and they run on a
+// bits. They have neither branches nor calls, so loops over them vectorise, and they run on a
 // device.
 
 #include <bit>
@@ -91,8 +92,8 @@ template <RealScalar T>
 namespace detail
 {
 
-/// condition ? a : b, computed with masks, because compilers may turn a conditional expression into
-/// a branch and then do not vectorise the loop.
+/// Returns condition ? a : b. It is computed with masks, because compilers may turn a conditional
+/// expression into a branch, and then do not vectorise the loop.
 template <std::floating_point T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T pick(bool condition, T a, T b)
 {
@@ -113,33 +114,33 @@ template <RealScalar T>
   const auto sign = signed_bits(x) >> (8 * sizeof(T) - 1);
   return (magnitude_bits(x) ^ sign) - sign;
 }
-/// a < b, and false if either is a NaN.
+/// Whether a < b; false if either is a NaN.
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_less(T a, T b)
 {
   return (int{sorting_key(a) < sorting_key(b)} & int{!is_nan(a)} & int{!is_nan(b)}) != 0;
 }
-/// The larger of two numbers, or a NaN if either is one.
+/// Returns the larger of two numbers, or a NaN if either is one.
 template <std::floating_point T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(T a, T b)
 {
   return pick(is_nan(b), b, pick(is_less(a, b), b, a));
 }
-/// The smaller of two numbers, or a NaN if either is one.
+/// Returns the smaller of two numbers, or a NaN if either is one.
 template <std::floating_point T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T smaller(T a, T b)
 {
   return pick(is_nan(b), b, pick(is_less(b, a), b, a));
 }
 #else
-/// a < b, and false if either is a NaN.
+/// Whether a < b; false if either is a NaN.
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr bool is_less(T a, T b)
 {
   return a < b;
 }
-/// The larger of two numbers, or a NaN if either is one. (Compilers have instructions for these two
-/// selections, but not where both give b.)
+/// Returns the larger of two numbers, or a NaN if either is one. (Compilers have instructions for
+/// these two selections, but not if both give b.)
 template <std::floating_point T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(T a, T b)
 {

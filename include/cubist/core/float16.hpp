@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Real numbers of 16 bits, for storage. They convert to float without loss, arithmetic is done in
+// 16-bit real numbers, for storage. They convert to float without loss. Arithmetic is done in
 // float, and a result is rounded to nearest, ties to even, when it is stored.
 //
 //              sign, exponent, fraction   epsilon   largest
@@ -9,8 +9,8 @@
 //   half       1     5         10         2^-10     65504
 //
 // A number beyond the largest becomes an infinity, and a NaN stays a NaN. On the host the
-// conversions are integer arithmetic on bits without branches, so that compilers vectorise loops
-// over them; a device has instructions for them.
+// conversions are integer arithmetic on bits without branches, so compilers vectorise loops over
+// them; a device has instructions for them.
 //
 // Source: IEEE 754-2019, 3.6 (half is its binary16); Intel, "BFLOAT16 - Hardware Numerics
 // Definition", 2018.
@@ -29,7 +29,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// a if the condition holds, else b. With a branch, compilers do not vectorise the loop around it.
+/// Returns a if the condition holds, else b. With a branch, compilers do not vectorise the loop
+/// around it.
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr std::uint32_t
 select(bool condition, std::uint32_t a, std::uint32_t b)
 {
@@ -83,7 +84,7 @@ struct HalfFormat
   {
     const std::uint32_t sign = (bits & 0x8000U) << 16;
     const std::uint32_t exponent = bits & 0x7C00U;
-    constexpr std::uint32_t bias = 112U << 23;  // the difference of the formats' biases
+    constexpr std::uint32_t bias = 112U << 23;  // the difference between the formats' biases
     // An exponent of 31 stands for infinity and NaN, and becomes 255.
     const std::uint32_t normal =
         ((bits & 0x7FFFU) << 13) + bias + select(exponent == 0x7C00U, bias, 0);
@@ -123,7 +124,7 @@ struct HalfFormat
   }
 };
 
-/// x as a float, rounded to odd: rounding that float again gives x rounded once.
+/// Returns x as a float, rounded to odd: rounding that float again gives x rounded once.
 [[nodiscard]] CUBIST_HOST_DEVICE constexpr float round_to_odd(double x)
 {
   const auto near = static_cast<float>(x);
@@ -147,17 +148,17 @@ class Float16
 {
  public:
   Float16() = default;
-  /// The nearest value; of two equally near ones, the one whose last bit is 0.
+  /// Takes the nearest value; of two equally near ones, the one whose last bit is 0.
   CUBIST_HOST_DEVICE constexpr Float16(float x)
       : bits_{round(x)}
   {
   }
-  /// The nearest value, rounded once.
+  /// Takes the nearest value, rounded once.
   CUBIST_HOST_DEVICE constexpr explicit Float16(double x)
       : Float16{detail::round_to_odd(x)}
   {
   }
-  /// The nearest value.
+  /// Takes the nearest value.
   template <std::integral I>
   CUBIST_HOST_DEVICE constexpr explicit Float16(I x)
       : Float16{static_cast<double>(x)}
@@ -172,14 +173,14 @@ class Float16
     return std::bit_cast<float>(Format::widen(bits_));
   }
 
-  /// The value with these bits.
+  /// Returns the value with these bits.
   [[nodiscard]] CUBIST_HOST_DEVICE static constexpr Float16 from_bits(std::uint16_t bits)
   {
     Float16 x{0.0F};
     x.bits_ = bits;
     return x;
   }
-  /// Its bits: sign, exponent, fraction.
+  /// The bits: sign, exponent, fraction.
   [[nodiscard]] CUBIST_HOST_DEVICE constexpr std::uint16_t bits() const { return bits_; }
 
   CUBIST_HOST_DEVICE constexpr Float16& operator+=(float x) { return *this = *this + x; }

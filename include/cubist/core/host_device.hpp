@@ -5,14 +5,15 @@
 // compilers it is empty.
 //
 // A function that an engine maps is an object of a named type at namespace scope, whose call
-// operator is marked in this way. nvcc accepts neither lambdas inside of a library's templates nor
-// private types. On a device its complex arguments and result are Complex (core/complex.hpp).
+// operator has this mark. nvcc accepts neither lambdas inside a library's templates nor private
+// types. On a device its complex arguments and result are Complex (core/complex.hpp).
 
 #include "cubist/version.hpp"
 
 #ifdef __CUDACC__
 #define CUBIST_HOST_DEVICE __host__ __device__
-/// Precedes a function whose callable may be a host function when it is called on the host.
+/// Marks a function that is given a callable, which may be a host function when it is called on the
+/// host.
 #define CUBIST_CALLS_ANY _Pragma("nv_exec_check_disable")
 #else
 #define CUBIST_HOST_DEVICE

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// For which types the compiled library has instances: every scheme of the catalogue, float and
-// double, and the backends Threads, Simulated and Mpi. On Threads and Mpi it also has training,
-// which no program simulates for long, and some schemes with a data axis.
+// Lists the types for which the compiled library has instances: every scheme of the catalogue,
+// float and double, and the backends Threads, Simulated and Mpi. For Threads and Mpi it also has
+// training, which no program simulates for long, and some schemes with a data axis.
 //
-// A header that defines such a function template lists its instances in a macro at its end, beside
-// the function, and gives it to one of the macros below:
+// A header that defines such a function template lists its instances in a macro at its end, and
+// passes it to one of the macros below:
 //
 //   #define CUBIST_MLP_INSTANCES(prefix, S, B, T) prefix … detail::make_mlp<S, B, T>(…);
 //   CUBIST_FOR_SCHEMES(CUBIST_MLP_INSTANCES)
 //
 // In a program that is linked to the library this declares them `extern`, so that the program does
 // not compile them again; in others it is empty. cmake/CubistInstances.cmake finds these lines, and
-// writes the library's sources. Other schemes, scalars and backends are compiled from the headers,
-// in the same program, too.
+// writes the library's sources. The same program compiles other schemes, scalars and backends from
+// the headers.
 //
-// Most of these functions make an object of which the caller knows only a base class, which hides
-// most of the library from the caller. None is inline, because a compiler reads the body of an
-// inline function, whether it is extern or not.
+// Most of these functions make an object and return it as a base class, which hides most of the
+// library from the caller. None is inline, because a compiler reads the body of an inline function
+// even if it is extern.
 
 #include "cubist/core/compiled.hpp"
 
@@ -76,16 +76,16 @@ struct Named<Mpi>
 /// Declares those of one mesh and both scalars.
 #define CUBIST_EXTERN_MESH(mesh, instances, B)                                                     \
   CUBIST_EXTERN_SCALARS(instances, detail::mesh##Mesh<B>)
-/// Declares those of one scheme and both scalars.
+/// Declares the instances of one scheme and both scalars.
 #define CUBIST_EXTERN_SCHEME(S, instances, B) CUBIST_EXTERN_SCALARS(instances, S, B)
-/// Declares those of a list of schemes or meshes, and of those with a data axis.
+/// Declares the instances of a list of schemes or meshes, and of those with a data axis.
 #define CUBIST_EXTERN_TRAINED(list, each, instances, B)                                            \
   CUBIST_COMPILED_##list(each, instances, B) CUBIST_COMPILED_DATA_##list(each, instances, B)
-/// On the backends that train.
+/// Declares instances on the backends that train.
 #define CUBIST_FOR_TRAINED(list, each, instances)                                                  \
   CUBIST_IF_COMPILED(CUBIST_EXTERN_TRAINED(list, each, instances, Threads))                        \
   CUBIST_IF_COMPILED_MPI(CUBIST_EXTERN_TRAINED(list, each, instances, Mpi))
-/// On all backends.
+/// Declares instances on all backends.
 #define CUBIST_FOR_ALL(list, each, instances)                                                      \
   CUBIST_FOR_TRAINED(list, each, instances)                                                        \
   CUBIST_IF_COMPILED(CUBIST_COMPILED_##list(each, instances, Simulated))
@@ -99,12 +99,12 @@ struct Named<Mpi>
 #define CUBIST_FOR_MESHES(instances) CUBIST_FOR_ALL(MESHES, CUBIST_EXTERN_AXES, instances)
 /// instances(prefix, M, T): the mesh of a scheme and a scalar.
 #define CUBIST_FOR_MESH_SCALARS(instances) CUBIST_FOR_ALL(MESHES, CUBIST_EXTERN_MESH, instances)
-/// As CUBIST_FOR_MESH_SCALARS, for what only training needs.
+/// As CUBIST_FOR_MESH_SCALARS, for functions that only training needs.
 #define CUBIST_FOR_TRAINED_MESHES(instances)                                                       \
   CUBIST_FOR_TRAINED(MESHES, CUBIST_EXTERN_MESH, instances)
 /// instances(prefix, S, B, T): a scheme, a backend and a scalar.
 #define CUBIST_FOR_SCHEMES(instances) CUBIST_FOR_ALL(SCHEMES, CUBIST_EXTERN_SCHEME, instances)
-/// As CUBIST_FOR_SCHEMES, for what only training needs.
+/// As CUBIST_FOR_SCHEMES, for functions that only training needs.
 #define CUBIST_FOR_TRAINED_SCHEMES(instances)                                                      \
   CUBIST_FOR_TRAINED(SCHEMES, CUBIST_EXTERN_SCHEME, instances)
 // clang-format on

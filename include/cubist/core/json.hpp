@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The one reader of JSON files. nlohmann::json parses any depth, but it copies and prints values
-// recursively, and some versions also destroy them recursively, so a file that is nested half a
+// The only reader of JSON files. nlohmann::json parses any depth, but it copies and prints values
+// recursively, and some versions also destroy them recursively. So a file that is nested half a
 // million deep would overflow the stack. This reader limits depth and size. It also refuses a
-// second value of the same name and bytes after a zero, which other readers ignore.
+// second value of the same name, and bytes after a zero, which other readers ignore.
 
 #include <cmath>
 #include <concepts>
@@ -24,20 +24,20 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Lists and objects may be nested this deep; no file that cubist reads needs a tenth of it.
+/// How deep lists and objects may be nested; no file that cubist reads needs a tenth of it.
 inline constexpr std::size_t json_depth_limit = 64;
 /// The largest file that is read, in bytes.
 inline constexpr std::size_t json_bytes_limit = std::size_t{1} << 28;
 
-/// What the messages about a JSON file say.
+/// What messages about a JSON file say.
 struct JsonUse
 {
   const char* consequence;  ///< why the fault is a problem: "so the machine stays unknown"
   const char* if_missing;   ///< what to do about a file that cannot be read
-  const char* if_damaged;   ///< what to do about a file that is no JSON
+  const char* if_damaged;   ///< what to do about a file that is not JSON
 };
 
-/// A value as a message shows it: at most `limit` characters of printable ASCII.
+/// Returns a value as messages show it: at most `limit` characters of printable ASCII.
 [[nodiscard]] std::string excerpt(const nlohmann::json& value, std::size_t limit = 40);
 
 /// Whether a value can be read as V without losing anything: a whole number that V can represent,
@@ -64,17 +64,19 @@ template <class V>
     return value.is_string();
 }
 
+/// Parses a text.
 /// @param file the name of the text's file, for messages
-/// @throws DataError for a text that is no JSON, is nested deeper than json_depth_limit, or has two
-/// values of one name in an object
+/// @throws DataError for a text that is not JSON, is nested deeper than json_depth_limit, or has
+/// two values of one name in an object
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& file,
                                         const JsonUse& use);
 
-/// The text of a file.
+/// Returns the text of a file.
 /// @throws DataError for a file that cannot be read, or is longer than json_bytes_limit
 [[nodiscard]] std::string read_json_text(const std::string& path, const JsonUse& use);
 
-/// @throws DataError as read_json_text() and parse_json()
+/// Reads and parses a file.
+/// @throws DataError as read_json_text() and parse_json() do
 [[nodiscard]] nlohmann::json read_json(const std::string& path, const JsonUse& use);
 
 }  // namespace cubist::CUBIST_ABI

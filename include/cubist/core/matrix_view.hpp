@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A view of a row-major matrix in host or device memory that it does not own: pointer, shape, and
-// leading dimension. A block of it is another view. Only an engine accesses the elements.
+// A view of a row-major matrix in host or device memory that the view does not own: pointer, shape,
+// and leading dimension. A block of the matrix is another view. Only an engine accesses the
+// elements.
 
 #include <cstddef>
 #include <span>
@@ -21,7 +22,7 @@ class MatrixView
  public:
   MatrixView() = default;
 
-  /// @pre ld >= cols; or ld is 0, and every row is the same memory, which is only read
+  /// @pre ld >= cols; or ld is 0, every row is the same memory, and it is only read
   CUBIST_HOST_DEVICE MatrixView(T* data, std::size_t rows, std::size_t cols, std::size_t ld)
       : data_{data},
         rows_{rows},
@@ -30,13 +31,13 @@ class MatrixView
   {
   }
 
-  /// Rows without gaps.
+  /// Makes a view of rows without gaps.
   MatrixView(T* data, Shape shape)
       : MatrixView{data, shape.rows, shape.cols, shape.cols}
   {
   }
 
-  /// A read-only view of the same matrix.
+  /// Returns a read-only view of the same matrix.
   operator MatrixView<const T>() const requires(!std::is_const_v<T>)
   {
     return {data_, rows_, cols_, ld_};
@@ -45,19 +46,19 @@ class MatrixView
   [[nodiscard]] CUBIST_HOST_DEVICE T* data() const { return data_; }
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t rows() const { return rows_; }
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t cols() const { return cols_; }
-  /// The leading dimension: the distance of two rows, in elements.
+  /// The leading dimension: the distance between two rows, in elements.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t ld() const { return ld_; }
   [[nodiscard]] Shape shape() const { return {rows_, cols_}; }
   [[nodiscard]] std::size_t size() const { return rows_ * cols_; }
 
-  /// The first element of row i.
+  /// Returns a pointer to the first element of row i.
   [[nodiscard]] CUBIST_HOST_DEVICE T* row(std::size_t i) const { return data_ + i * ld_; }
   [[nodiscard]] CUBIST_HOST_DEVICE T& operator()(std::size_t i, std::size_t j) const
   {
     return data_[i * ld_ + j];
   }
 
-  /// Rows [i, i + rows) and columns [j, j + cols), without a copy.
+  /// Returns rows [i, i + rows) and columns [j, j + cols), without a copy.
   /// @pre they lie inside the matrix
   [[nodiscard]] MatrixView block(std::size_t i, std::size_t j, Shape shape) const
   {
@@ -65,17 +66,17 @@ class MatrixView
     return {shape.size() == 0 ? data_ : data_ + i * ld_ + j, shape.rows, shape.cols, ld_};
   }
 
-  /// The first row, repeated as `rows` rows: a bias, broadcast over a batch.
+  /// Returns the first row, repeated as `rows` rows: a bias, broadcast over a batch.
   /// @pre there is a row
   [[nodiscard]] MatrixView<const T> repeated(std::size_t rows) const
   {
     return {data_, rows, cols_, 0};
   }
 
-  /// Whether the rows are without gaps.
+  /// Whether there are no gaps between rows.
   [[nodiscard]] bool contiguous() const { return ld_ == cols_ || rows_ <= 1; }
 
-  /// All elements, row by row.
+  /// Returns all elements, row by row.
   /// @throws ShapeError unless the view is contiguous
   [[nodiscard]] std::span<T> elements() const
   {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Counter-based random numbers: a number depends on the seed, the stream and the global index
-// alone, so it is the same on every scheme, mesh and backend, in whatever order it is computed.
-// Uniform numbers are exact; normal ones are made of two of them (core/box_muller.hpp).
+// Counter-based random numbers. A number depends only on the seed, the stream and the global index,
+// so it is the same on every scheme, mesh and backend, in whatever order it is computed. Uniform
+// numbers are exact; two of them make normal ones (core/box_muller.hpp).
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
 // Philox4x32-10 of the Random123 library.
@@ -29,21 +29,22 @@ namespace cubist::CUBIST_ABI
 class Philox
 {
  public:
-  /// Each weight, and each dropout mask of each step, has a `stream` of its own under one seed.
+  /// Selects a stream. Under one seed, each weight, and each dropout mask of each step, has its
+  /// own.
   CUBIST_HOST_DEVICE constexpr Philox(std::uint64_t seed, std::uint64_t stream)
       : seed_{seed},
         stream_{stream}
   {
   }
 
-  /// The 64 random bits at `index`.
+  /// Returns the 64 random bits at `index`.
   [[nodiscard]] CUBIST_HOST_DEVICE std::uint64_t bits(std::uint64_t index) const
   {
     const auto word = words(index);
     return std::uint64_t{word[0]} << 32 | word[1];
   }
 
-  /// The number at `index`, uniform in [0, 1); a complex one is uniform in the unit square.
+  /// Returns the number at `index`, uniform in [0, 1); a complex one is uniform in the unit square.
   template <Scalar T>
   [[nodiscard]] CUBIST_HOST_DEVICE T uniform(std::uint64_t index) const
   {
@@ -54,7 +55,7 @@ class Philox
       return unit<T>(word[0], word[1]);
   }
 
-  /// The number at `index`, uniform in [-bound, bound), in each component of a complex one.
+  /// Returns the number at `index`, uniform in [-bound, bound), in each component of a complex one.
   template <Scalar T>
   [[nodiscard]] CUBIST_HOST_DEVICE T symmetric(std::uint64_t index, Real<T> bound) const
   {
@@ -65,8 +66,9 @@ class Philox
       return centre(u, bound);
   }
 
-  /// The number at `index`, normal with mean 0 and this standard deviation, in each component of a
-  /// complex one; at most 8.58 deviations in size. It is computed in double, and rounded to T.
+  /// Returns the number at `index`, normal with mean 0 and this standard deviation, in each
+  /// component of a complex one; at most 8.58 deviations in size. It is computed in double, and
+  /// rounded to T.
   template <Scalar T>
   [[nodiscard]] CUBIST_HOST_DEVICE T normal(std::uint64_t index, Real<T> deviation) const
   {
@@ -91,13 +93,14 @@ class Philox
     return static_cast<std::uint32_t>(x);
   }
 
-  /// 53 random bits.
+  /// Returns 53 random bits.
   CUBIST_HOST_DEVICE static constexpr std::uint64_t fraction(std::uint32_t a, std::uint32_t b)
   {
     return (std::uint64_t{a} << 21) ^ (b >> 11);
   }
 
-  // As many random bits as the mantissa holds, so that every value is exact and 1 is never reached.
+  // Takes as many random bits as the mantissa holds, so that every value is exact and never reaches
+  // 1.
   template <RealScalar T>
   CUBIST_HOST_DEVICE static T unit(std::uint32_t a, std::uint32_t b)
   {

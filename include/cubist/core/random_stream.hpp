@@ -14,7 +14,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What random numbers are for; each has a stream of its own.
+/// What random numbers are for. Each purpose has its own streams.
 enum class Draw : std::uint8_t
 {
   weight,  ///< initial weights
@@ -30,6 +30,7 @@ enum class Draw : std::uint8_t
 
 namespace detail
 {
+/// Returns the number of a stream.
 /// @throws ArgumentError unless layer < 2^16 and step < 2^40
 [[nodiscard]] inline std::uint64_t stream_number(Draw draw, std::size_t layer, std::uint64_t step)
 {
@@ -42,7 +43,7 @@ namespace detail
 }
 }  // namespace detail
 
-/// The stream from which layer `layer` draws in step `step`.
+/// Returns the stream from which layer `layer` draws in step `step`.
 /// @throws ArgumentError unless layer < 2^16 and step < 2^40
 [[nodiscard]] inline Philox stream(std::uint64_t seed, Draw draw, std::size_t layer,
                                    std::uint64_t step = 0)

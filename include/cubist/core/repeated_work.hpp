@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What determines the time of some work of an engine that computes nothing (RemembersTimes in
+// Names what determines the time of some work on an engine that computes nothing (RemembersTimes in
 // engine/engine.hpp).
 
 #include <array>
@@ -13,17 +13,17 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The name of some work: work with equal names takes equal time.
+/// The name of some work. Work with equal names takes equal time.
 struct RepeatedWork
 {
   const void* code = nullptr;           ///< an address that no other code has
   std::array<std::size_t, 12> sizes{};  ///< all numbers on which the time depends
 
-  /// An arbitrary order, so that a map may have it as a key.
+  /// Orders names arbitrarily, so that they may be the keys of a map.
   friend auto operator<=>(const RepeatedWork&, const RepeatedWork&) = default;
 };
 
-/// A name for the code that a type stands for, such as that of a lambda.
+/// Returns a name for the code that a type stands for, such as that of a lambda.
 template <class Code>
 [[nodiscard]] const void* code_of()
 {

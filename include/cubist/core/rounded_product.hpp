@@ -2,15 +2,15 @@
 #pragma once
 
 // A product that a device rounds before anything is added to it. Otherwise nvcc fuses one of the
-// products of a b + c d with the sum. It chooses another one in another kernel, so the same update
-// of a parameter would have different bits there.
+// products of a b + c d with the sum, and not the same one in every kernel, so the same update of a
+// parameter would have different bits.
 
 #include "cubist/core/host_device.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// a b, rounded to nearest
+/// Returns a b, rounded to nearest.
 [[nodiscard]] CUBIST_HOST_DEVICE inline float rounded_product(float a, float b)
 {
 #ifdef __CUDA_ARCH__

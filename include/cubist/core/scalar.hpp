@@ -13,7 +13,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Real numbers of 16 bits; arithmetic on them is done in float.
+/// A 16-bit real number; arithmetic on it is done in float.
 template <class T>
 concept ShortReal = std::same_as<T, bfloat16> || std::same_as<T, half>;
 
@@ -49,7 +49,7 @@ struct RealOf<std::complex<T>>
 };
 }  // namespace detail
 
-/// The real type under a scalar: float for float and std::complex<float>.
+/// The real type of a scalar: float for float and std::complex<float>.
 template <Scalar T>
 using Real = typename detail::RealOf<T>::type;
 
@@ -57,7 +57,8 @@ using Real = typename detail::RealOf<T>::type;
 template <class T>
 using Accumulator = std::conditional_t<ShortReal<T>, float, T>;
 
-/// The name of an element type, for messages: "float", "bfloat16", "complex<double>", "int32".
+/// Returns the name of an element type, for messages: "float", "bfloat16", "complex<double>",
+/// "int32".
 template <Element T>
 [[nodiscard]] std::string element_name()
 {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How a model that is only evaluated stores the weights of its linear layers, and the bytes that
-// this takes.
+// How a model that is only evaluated stores the weights of its linear layers, and how many bytes
+// that takes.
 //
-//   bfloat16, half   16 bits an element
-//   q8               blocks of 32 elements along K: 8-bit integers q, and the scale d, a half;
+//   bfloat16, half   16 bits per element
+//   q8               blocks of 32 elements along K: 8-bit integers q, and a scale d, which is a
+//   half;
 //                    an element is d q. The layout is known as Q8_0
 //
 // A block of x has d = max |x| / 127, rounded to a half, and q = x / d, rounded to the nearest
-// integer. Blocks begin at multiples of 32 of the global matrix, so they are the same on every
+// integer. Blocks begin at multiples of 32 in the global matrix, so they are the same on every
 // mesh. The last block of a column may be shorter.
 // Source: llama.cpp, ggml-quants.c, quantize_row_q8_0.
 
@@ -24,17 +25,17 @@ namespace cubist::CUBIST_ABI
 {
 
 #ifndef __clang__
-// g++ says so of enumerators that are named like types, although a program must write their scope.
+// g++ warns about enumerators that are named like types, although a program must write their scope.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 #endif
 /// How the weights of linear layers are stored.
 enum class StoredWeights : std::uint8_t
 {
-  scalar,    ///< in the network's scalar
+  scalar,    ///< in the network's scalar type
   bfloat16,  ///< in 16 bits, rounded
   half,      ///< in 16 bits, rounded
-  q8         ///< in 8 bits, with a scale for each 32
+  q8         ///< in 8 bits, with a scale for every 32
 };
 #ifndef __clang__
 #pragma GCC diagnostic pop
@@ -43,7 +44,7 @@ enum class StoredWeights : std::uint8_t
 /// The elements of a block of StoredWeights::q8.
 inline constexpr std::size_t q8_block = 32;
 
-/// "scalar", "bfloat16", "half" or "q8".
+/// Returns "scalar", "bfloat16", "half" or "q8".
 [[nodiscard]] inline std::string to_string(StoredWeights weights)
 {
   switch (weights)
@@ -60,8 +61,9 @@ inline constexpr std::size_t q8_block = 32;
   return "scalar";
 }
 
-/// The way to store weights that has this name. Programs that compute in float call the scalar so.
-/// @throws ArgumentError for a name that none has
+/// Returns the way to store weights that has this name. Programs that compute in float call the
+/// scalar "float".
+/// @throws ArgumentError for an unknown name
 [[nodiscard]] inline StoredWeights stored_weights_of(const std::string& name)
 {
   for (const auto weights :
@@ -69,12 +71,12 @@ inline constexpr std::size_t q8_block = 32;
     if (name == to_string(weights)) return weights;
   if (name == "float") return StoredWeights::scalar;
   throw ArgumentError{"got weights stored as " + name +
-                      ", which is no way to store them; use float, bfloat16, half or q8"};
+                      ", which is not a way to store them; use float, bfloat16, half or q8"};
 }
 
-/// The bytes of a stored weight.
+/// Returns the bytes that a stored weight takes.
 /// @param w (in, out)
-/// @param scalar_bytes of an element of the network
+/// @param scalar_bytes the bytes of an element of the network
 [[nodiscard]] constexpr double stored_bytes(StoredWeights weights, Shape w,
                                             std::size_t scalar_bytes)
 {

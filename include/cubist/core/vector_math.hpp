@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Exponentials, the tail of the normal distribution and square roots for loops that compilers
-// vectorise: arithmetic without branches, calls or tables, which runs on a device, too. (std::sqrt
+// Exponentials, the tail of the normal distribution and square roots, for loops that compilers
+// vectorise: arithmetic without branches, calls or tables, which also runs on a device. (std::sqrt
 // sets errno, so compilers do not vectorise it.)
 //
 //   e^x, x <= 0     x = n ln 2 + r, |r| <= ln 2 / 2;  e^x = 2^n (1 + r + r^2 q(r))
@@ -31,8 +31,8 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
 
-// CUBIST_NO_REASSOCIATION begins a block in which clang reassociates nothing, CUBIST_PRECISE one in
-// which it computes as without such flags. Other compilers have no such pragmas that survive
+// CUBIST_NO_REASSOCIATION begins a block in which clang reassociates nothing; CUBIST_PRECISE begins
+// one in which it computes as without such flags. Other compilers have no such pragmas that survive
 // inlining and vectorisation: see as_written() and quotient().
 #if defined __clang__ && !defined __CUDACC__
 #define CUBIST_NO_REASSOCIATION _Pragma("clang fp reassociate(off)")
@@ -51,7 +51,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// c + c' x + c'' x^2 + …
+/// Returns c + c' x + c'' x^2 + ….
 template <class T, class... C>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T polynomial(T x, T c, C... more)
 {
@@ -70,20 +70,20 @@ struct VectorMath<float>
   using Bits = std::uint32_t;
   static constexpr int fraction_bits = 23;
   static constexpr Bits exponent_bias = 127;
-  /// Adding it rounds to an integer, which the lowest bits of the sum hold.
+  /// Adding this rounds to an integer, which the lowest bits of the sum hold.
   static constexpr float rounder = 0x1.8p23F;
-  static constexpr float least_exponent = -87.33654F;  // e^x is a normal number from here on
+  static constexpr float least_exponent = -87.33654F;  // e^x is a normal number from here up
   static constexpr float log2_e = 0x1.715476p0F;
   static constexpr float ln2_high = 0x1.62ep-1F;  // n times it is exact
   static constexpr float ln2_low = 0x1.0bfbe8p-15F;
-  static constexpr Bits high_half = ~Bits{0xfff};  // mask: the square of what it leaves is exact
+  static constexpr Bits high_half = ~Bits{0xfff};  // masks a number so that its square is exact
   // error 1e-9
   [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr float q(float r)
   {
     return polynomial(r, 0.5F, 0.166665769897F, 0.0416665546172F, 0.00836317905272F,
                       0.00139261835878F);
   }
-  static constexpr float tail_end = 13.3F;  // Q is 0 from here on
+  static constexpr float tail_end = 13.3F;  // Q is 0 from here up
   static constexpr float p = 0.29F;
   // error 1e-8
   [[gnu::always_inline]] CUBIST_HOST_DEVICE static constexpr float g(float w)
@@ -134,12 +134,12 @@ struct VectorMath<double>
 };
 
 #ifdef CUBIST_HIDES_VALUES
-/// Zero, but the compiler does not know that.
+/// Zero, though the compiler does not know that.
 [[gnu::used]] inline std::uint32_t hidden_zero = 0;
 #endif
 
-/// x, which the compiler does not reassociate with what is computed from it: g++ forgets
-/// __builtin_assoc_barrier where it vectorises a loop.
+/// Returns x such that the compiler does not reassociate it with what is computed from it. g++
+/// forgets __builtin_assoc_barrier when it vectorises a loop.
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T as_written(T x)
 {
@@ -159,7 +159,7 @@ struct Power
   T rest;
 };
 
-/// e^(x - tail), where the tail is the part of the exponent that rounding to x loses.
+/// Returns e^(x - tail), where the tail is the part of the exponent that rounding to x loses.
 /// @pre x is from `least_exponent` to 0
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline Power<T> power(T x, T tail)
@@ -175,13 +175,13 @@ template <RealScalar T>
 }
 
 #ifdef __CUDA_ARCH__
-/// e^(x - tail) by the device's instruction for 2^t, which is right to 2 units of the last place.
-/// The rounding of t = x log2 e, times ln 2, is added to the exponent.
+/// Returns e^(x - tail) by the device's instruction for 2^t, which is right to 2 units in the last
+/// place. The rounding of t = x log2 e, times ln 2, is added to the exponent.
 [[nodiscard]] __device__ inline float exp_on_device(float x, float tail)
 {
   constexpr float log2_e = VectorMath<float>::log2_e;
   constexpr float log2_e_low = 0x1.4ae0cp-26F;
-  // From 2^-127 on the instruction gives 0; the rest of an infinite t would be a NaN.
+  // Below 2^-127 the instruction gives 0; the rest of an infinite t would be a NaN.
   const float near = x < -120.0F ? -120.0F : x;
   const float t = near * log2_e;
   const float rest = fmaf(near, log2_e_low, fmaf(near, log2_e, -t));
@@ -191,7 +191,7 @@ template <RealScalar T>
 }
 #endif
 
-/// a / b; if b is 1, it is a. A device computes it to within 2 units in the last place.
+/// Returns a / b, which is a if b is 1. A device computes it to within 2 units in the last place.
 /// @pre b is from 1 to 2^100
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T quotient(T a, T b)
@@ -204,7 +204,7 @@ template <RealScalar T>
     return a / b;
 #elif defined __RECIPROCAL_MATH__
   // g++ multiplies by the processor's approximate reciprocal, refined by a step of Newton's method,
-  // which makes 1 - epsilon / 2 of 1 on most processors.
+  // which turns 1 into 1 - epsilon / 2 on most processors.
   using Bits = typename VectorMath<T>::Bits;
   return pick(std::bit_cast<Bits>(b) == std::bit_cast<Bits>(T{1}), a, a / b);
 #else
@@ -212,7 +212,7 @@ template <RealScalar T>
 #endif
 }
 
-/// e^(x - tail), or 0 where that is below the normal numbers.
+/// Returns e^(x - tail), or 0 where that is below the normal numbers.
 /// @pre x <= 0 or NaN
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T exp_of_negative(T x, T tail = T{})
@@ -230,7 +230,7 @@ template <RealScalar T>
   }
 }
 
-/// e^x - 1
+/// Returns e^x - 1.
 /// @pre x is from `least_exponent` to 0, or NaN
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T expm1_of_negative(T x)
@@ -250,14 +250,15 @@ struct NormalTail
   T ratio;
 };
 
-/// Q(|x|)
+/// Returns Q(|x|).
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline NormalTail<T> normal_tail(T x)
 {
   using M = VectorMath<T>;
   const T size = std::abs(x);
   const T a = pick(is_less(M::tail_end, size), M::tail_end, size);
-  // a^2 = high^2 + (a - high) (a + high): e^(-a^2/2) would have a^2/2 times the rounding of a^2.
+  // a^2 = high^2 + (a - high) (a + high): the error of e^(-a^2/2) would be a^2/2 times the rounding
+  // of a^2.
   const T high = std::bit_cast<T>(std::bit_cast<typename M::Bits>(a) & M::high_half);
   const T gaussian = exp_of_negative(T{-0.5} * high * high, T{0.5} * (a - high) * (a + high));
   const T t = quotient(T{1}, M::p * a + T{1});
@@ -265,7 +266,7 @@ template <RealScalar T>
   return {a, gaussian, t * (M::g(w) * w + T{0.5})};
 }
 
-/// sqrt(x)
+/// Returns sqrt(x).
 /// @pre x >= 0 or NaN
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T square_root(T x)
@@ -273,7 +274,7 @@ template <RealScalar T>
   CUBIST_NO_REASSOCIATION
   using M = VectorMath<T>;
   using Limits = std::numeric_limits<T>;
-  // Subnormal numbers are scaled first, because the guess is for normal numbers.
+  // Subnormal numbers are scaled first, because the guess works for normal numbers.
   constexpr T up = T{1} / Limits::epsilon() / Limits::epsilon();
   constexpr T down = Limits::epsilon();
   const bool small = is_less(x, Limits::min());

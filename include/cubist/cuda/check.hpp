@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Return codes of CUDA as errors.
+// Turns CUDA's return codes into errors.
 
 #include <cuda_runtime_api.h>
 
@@ -10,13 +10,14 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// Checks the return code of a call.
 /// @param what the purpose of the call: "a buffer of 64 bytes"
 /// @throws E unless the call succeeded
 template <class E = DeviceError, class... What>
 void require_cuda(cudaError_t code, const char* call, const What&... what)
 {
   if (code == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // otherwise a later call reports it again
+  static_cast<void>(cudaGetLastError());  // otherwise a later call would report it again
   const char* const advice = code == cudaErrorMemoryAllocation
                                  ? "use more devices, or smaller matrices"
                                  : "look for an error of earlier work on the device, and at its "

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ranges that a profiler shows (NVIDIA Tools Extension): `nsys profile` displays the parts of a
+// Ranges that a profiler shows (NVIDIA Tools Extension). `nsys profile` displays the parts of a
 // program by cubist's names, in the domain "cubist", above the kernels that they enqueue. A range
-// is the time of the host. Without a profiler a range is the test of a pointer.
+// measures the time of the host. Without a profiler, a range only tests a pointer.
 
 #include <string>
 
@@ -18,7 +18,7 @@ class Nvtx
 {
  public:
   /// Begins a range on this thread, inside the ranges that have not ended.
-  /// @param text returns its name; called only if a profiler is attached
+  /// @param text returns the range's name; called only if a profiler is attached
   template <class Text>
   static void push(Text text)
   {
@@ -37,7 +37,7 @@ class Nvtx
   }
 
  private:
-  /// Null if no profiler is attached.
+  /// Returns the domain, or null if no profiler is attached.
   [[nodiscard]] static nvtxDomainHandle_t domain()
   {
     static const nvtxDomainHandle_t handle = nvtxDomainCreateA("cubist");
@@ -45,7 +45,7 @@ class Nvtx
   }
 };
 
-/// A range until the end of the scope.
+/// Shows a range until the end of the scope.
 class NvtxRange
 {
  public:

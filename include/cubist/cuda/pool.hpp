@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where the buffers of a thread come from: from a pool that a backend installs, or from CUDA's own
-// pool.
+// Where the buffers of a thread come from: a pool that a backend installs, or CUDA's pool.
 
 #include <cstddef>
 #include <memory>
@@ -13,8 +12,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Device memory in the order of one stream: `free` may precede the end of the work that uses the
-/// memory, because `allocate` gives it to later work of the same stream.
+/// Device memory in the order of one stream. `free` may be called before the work that uses the
+/// memory has ended, because `allocate` gives the memory to later work of the same stream.
 class DevicePool
 {
  public:
@@ -22,12 +21,15 @@ class DevicePool
   DevicePool(DevicePool&&) = delete;
   virtual ~DevicePool() = default;
 
+  /// Allocates memory.
   /// @throws DeviceError if there is no memory left
   [[nodiscard]] virtual void* allocate(std::size_t bytes) = 0;
-  /// @param bytes as given to `allocate`
+  /// Frees memory.
+  /// @param bytes the number that was given to `allocate`
   virtual void free(void* data, std::size_t bytes) noexcept = 0;
 
-  /// The pool of the thread that calls it; null: CUDA's. Buffers own the pool that they are from.
+  /// The calling thread's pool; null stands for CUDA's. Buffers share the ownership of the pool
+  /// that they come from.
   [[nodiscard]] static std::shared_ptr<DevicePool>& current()
   {
     static thread_local std::shared_ptr<DevicePool> pool;
@@ -35,7 +37,7 @@ class DevicePool
   }
 };
 
-/// The scope in which buffers of this thread come from a pool.
+/// Makes this thread's buffers come from a pool until the end of the scope.
 class DevicePoolScope
 {
  public:

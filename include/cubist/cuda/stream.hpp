@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Owners of CUDA streams and events, and return codes of CUDA as CommunicationError.
+// Owns CUDA streams and events, and turns CUDA's return codes into CommunicationErrors.
 
 #include <memory>
 #include <type_traits>
@@ -14,6 +14,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// Checks the return code of a call.
 /// @param doing returns the purpose of the call: "all_reduce of 4 double by sum on rank 0 of 2"
 /// @throws CommunicationError unless the call succeeded
 template <class Doing>
@@ -62,7 +63,7 @@ class CudaEvent
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, CudaDestroy> event_;
 };
 
-/// Whether the work before the event is complete; cudaErrorNotReady is no error here.
+/// Whether the work before the event is complete; cudaErrorNotReady does not count as an error.
 template <class Doing>
 [[nodiscard]] bool is_complete(const CudaEvent& event, Doing doing)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A decorator of any backend that counts the elements each rank sends: `Counting<Threads>`.
+// Decorates any backend so that it counts the elements each rank sends: `Counting<Threads>`.
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/decorator.hpp"

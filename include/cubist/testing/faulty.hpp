@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A decorator of any backend that injects faults: `Faulty<Mpi>`.
+// Decorates any backend so that it injects faults: `Faulty<Mpi>`.
 //
 //   Faulty<Mpi>::faults = {{.kind = Fault::Kind::error, .rank = 1, .call = 100}};
 
@@ -42,7 +42,7 @@ struct Faulty : BackendDecorator<Faulty<B>, B>
   }
 
  private:
-  /// Thrown by a thread that dies: it leaves its body without a message.
+  /// A thread that dies throws this, which leaves its body without a message.
   struct Death
   {
   };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Fault injection: a decorator of any communicator, in which chosen calls of chosen ranks are
-// delayed, fail, or differ from the calls of the other ranks. With it, tests show that a program
-// ends with a message, and never hangs or accepts wrong data, whatever fails and wherever it fails.
+// Injects faults: decorates any communicator so that chosen calls of chosen ranks are delayed,
+// fail, or differ from the calls of the other ranks. With it, tests show that a program ends with a
+// message, and never hangs or accepts wrong data, whatever fails and wherever it fails.
 //
 // Windows are forwarded, so direct products run under it, too.
 
@@ -31,19 +31,19 @@ namespace cubist::CUBIST_ABI
 /// A fault in one call of one rank.
 struct Fault
 {
-  /// What happens to the rank.
+  /// What happens to the rank that has the fault.
   enum class Kind : std::uint8_t
   {
     delay,       // the rank sleeps first
     error,       // the call throws CommunicationError, as if the network were broken
     death,       // the process is killed; a thread leaves its body without a message
-    wrong_size,  // pieces are one element shorter; barriers and empty calls do not change
+    wrong_size,  // pieces are one element shorter; barriers and empty calls stay as they are
     wrong_order  // the rank makes a call of another kind first
   };
   Kind kind = Kind::delay;                  ///< what happens
-  int rank = 0;                             // the rank of the launch that has the fault
-  std::optional<CallKind> collective = {};  // the kind of call; by default any
-  std::uint64_t call = 0;  // the number of the call among such calls of the rank, from 0 on
+  int rank = 0;                             // the rank within the launch
+  std::optional<CallKind> collective = {};  // the kind of call; any kind by default
+  std::uint64_t call = 0;  // the index of the call among such calls of the rank, from 0 on
   std::chrono::milliseconds delay{0};  ///< how long a call is delayed
 };
 
@@ -60,8 +60,8 @@ class RankFaults
     std::erase_if(faults_, [&](const Fault& fault) { return fault.rank != rank; });
   }
 
-  /// Injects the faults of a call; returns the call to make instead.
-  /// @throws CommunicationError
+  /// Injects the faults of a call, and returns the call to make instead.
+  /// @throws CommunicationError if the fault is an error
   template <Communicator C, Element T>
   [[nodiscard]] Call<T> inject(C& inner, Call<T> call)
   {
@@ -125,7 +125,7 @@ class RankFaults
   std::uint64_t all_ = 0;
 };
 
-/// A communicator whose rank has faults, here and in every communicator split from it.
+/// A communicator that injects its rank's faults, here and in every communicator split from it.
 template <Communicator C>
 class FaultyCommunicator : public CommunicatorDecorator<FaultyCommunicator<C>, C>
 {
@@ -137,13 +137,13 @@ class FaultyCommunicator : public CommunicatorDecorator<FaultyCommunicator<C>, C
   {
   }
 
-  /// Makes the call that has its faults.
+  /// Makes the call with its faults.
   template <Element T, class Begin>
   [[nodiscard]] auto on_call(const Call<T>& call, Begin begin)
   {
     return begin(faults_->inject(this->inner(), call));
   }
-  /// Opens a window whose block has its faults.
+  /// Opens a window whose block has the call's faults.
   template <Element T, class Open>
   [[nodiscard]] auto on_window(const Call<T>& call, Open open)
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A decorator of any communicator that counts what its rank would send on a cluster, by the
+// Decorates any communicator so that it counts what its rank would send on a cluster, by the
 // conventions of comm/traffic.hpp.
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace cubist::CUBIST_ABI
 {
 
 /// A communicator that counts what its rank sends, here and in every communicator split from it. It
-/// has no windows, because a block that is read in place is not sent, and algorithms must send as
+/// has no windows: a block that is read in place is not sent, and algorithms must send as they do
 /// on a cluster.
 template <Communicator C>
 class CountingCommunicator : public CommunicatorDecorator<CountingCommunicator<C>, C, false>
@@ -30,7 +30,7 @@ class CountingCommunicator : public CommunicatorDecorator<CountingCommunicator<C
   {
   }
 
-  /// What this rank has sent; shared by communicators split from one.
+  /// What this rank has sent; communicators that are split from this one share it.
   [[nodiscard]] Traffic& traffic() const { return *traffic_; }
 
   /// Counts a call once it has started.
