@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Meshes for a batch of products: the ranks of a communicator in groups of equal size, each with a
-// mesh of the scheme. The matrices of a batch are distributed over the groups; with one group, each
-// rank has a block of every matrix.
+// Meshes for a batch of products. The ranks of a communicator form groups of equal size, each with
+// a mesh of the scheme, and the matrices of a batch are distributed over the groups. With one
+// group, each rank has a block of every matrix.
 
 #include "cubist/core/error.hpp"
 #include "cubist/scheme/mesh.hpp"
@@ -11,7 +11,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Groups of ranks, each a mesh of its own.
+/// Groups of ranks, each of which has its own mesh.
 template <class A, class B>
 class AxisBatchMesh
 {
@@ -25,11 +25,11 @@ class AxisBatchMesh
   [[nodiscard]] int groups() const { return groups_; }
   /// The number of ranks in a group.
   [[nodiscard]] int group_size() const { return world_.size() / groups_; }
-  /// The number of this rank's group.
+  /// The index of this rank's group.
   [[nodiscard]] int index() const { return index_; }
   /// The mesh of this rank's group.
   [[nodiscard]] const Group& group() const { return group_; }
-  /// The ranks with the same number in each group.
+  /// The ranks that have this rank's index in their groups.
   [[nodiscard]] Communicator& across() const { return across_; }
 
  protected:

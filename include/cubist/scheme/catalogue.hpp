@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The catalogue of schemes, by type and by name. It drives the planner, the tools, the examples,
-// the benchmarks and the tests: a new scheme is its header, its test, and a line in `Catalogue`.
+// The catalogue of schemes, by type and by name. The planner, the tools, the examples, the
+// benchmarks and the tests read it, so a new scheme is a header, a test, and a line in `Catalogue`.
 //
 //   for_each_scheme([&]<class S>() { ... });                         // every scheme
 //   with_scheme("summa2d", [&]<class S>() { return ...; });          // the scheme of a name
@@ -69,13 +69,13 @@ struct WithData<Schemes<S...>>
 
 /// Every scheme of the catalogue with a data axis.
 using DataCatalogue = detail::WithData<Catalogue>::type;
-/// Every scheme without a data axis, and with one.
+/// Every scheme, without a data axis and with one.
 using WholeCatalogue = detail::WithData<Catalogue>::both;
-/// Every scheme in the stages of a pipeline, with a data axis in each stage: a job has ranks of a
-/// stage side by side. These are schemes of networks only.
+/// Every scheme in the stages of a pipeline, with a data axis inside each stage, so that the ranks
+/// of a stage are neighbours in a job. Only networks use these schemes.
 using PipelineCatalogue = detail::WithData<Catalogue>::stages;
 
-/// Whether two names are equal, apart from upper and lower case.
+/// Whether two names are equal, ignoring case.
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b)
 {
   if (a.size() != b.size()) return false;
@@ -105,14 +105,14 @@ decltype(auto) call_for_name(Schemes<First, Rest...>, [[maybe_unused]] std::stri
 
 }  // namespace detail
 
-/// Calls f.operator()<S>() for every scheme of a list, in its order.
+/// Calls f.operator()<S>() for every scheme of a list, in the list's order.
 template <class List = Catalogue, class F>
 void for_each_scheme(F&& f)
 {
   detail::for_each(List{}, f);
 }
 
-/// The names of a list, for the choices of a command line.
+/// Returns the names in a list, for the choices of a command line.
 template <class List = Catalogue>
 [[nodiscard]] std::vector<std::string> scheme_name_list()
 {
@@ -121,7 +121,7 @@ template <class List = Catalogue>
   return names;
 }
 
-/// "Megatron1D, Grid2D, …", for messages.
+/// Returns "Megatron1D, Grid2D, …", for messages.
 template <class List = Catalogue>
 [[nodiscard]] std::string scheme_names()
 {
@@ -140,7 +140,7 @@ template <class List = Catalogue>
   return found;
 }
 
-/// Returns f.operator()<S>() for the scheme of this name, in upper or lower case.
+/// Returns f.operator()<S>() for the scheme of this name, ignoring case.
 /// @throws ArgumentError for a name that the list does not have
 template <class List = Catalogue, class F>
 decltype(auto) with_scheme(std::string_view name, F&& f)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cube of q x q x q ranks: Grid3D with x = y = z = q.
+// A cube of q x q x q ranks: Grid3D with x = y = z = q.
 //
 //   X (M, K) rows [z y] cols [x]    W (K, N) rows [x z] cols [y]    Y (M, N) rows [z x] cols [y]
 //
-// Words a rank: forward (q-1)/q^3 (MK + KN + MN), backward as much again with gathered operands
-// kept, otherwise (q-1)/q^3 (MK + KN) more.
+// Elements that one rank sends: forward (q-1)/q^3 (MK + KN + MN); backward the same if the gathered
+// operands are kept, otherwise (q-1)/q^3 (MK + KN) more.
 // Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
 // arXiv 2105.14450; Colossal-AI, 3D Tensor Parallelism.
 
@@ -26,13 +26,13 @@ struct BasicCube3D : BasicGrid3D<X, Y>
   using Axes = cubist::Axes<AxisX, AxisY, AxisZ>;
   using Next = BasicCube3D<Y, X>;
 
-  /// The edge of the cube; left out, it follows from the ranks.
+  /// The edge of the cube. If it is left out, it follows from the number of ranks.
   struct Extents
   {
     int q = 0;  ///< along each of the three axes; 0: the cube root of the ranks
   };
 
-  /// (x, y, z)
+  /// Returns (x, y, z).
   /// @throws MeshError unless q q q is `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {

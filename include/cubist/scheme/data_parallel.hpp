@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A scheme on d meshes side by side: each multiplies its share of the rows, its batch, by the same
+// A scheme on d meshes side by side. Each multiplies its share of the rows, its batch, by the same
 // weights.
 //
-//   X (M, K), Y (M, N): rows [data, S's] cols as S's
-//   W (K, N): as S's, replicated along data; its gradient is summed along data
+//   X (M, K), Y (M, N): rows [data, those of S] cols as in S
+//   W (K, N): as in S, replicated along data; its gradient is summed along data
 //
 //   Mesh<DataParallel<Summa2D>, Threads> mesh{world, {.data = 2, .scheme = {.q = 2}}};
 //
-// Words a rank: those of S on one mesh for M/d rows, + 2(d-1)/d of its block of W in backward.
+// Elements that one rank sends: those of S on one mesh for M/d rows, and in backward 2(d-1)/d of
+// its block of W.
 // Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3; Dean et al., "Large Scale
 // Distributed Deep Networks", 2012.
 
@@ -29,7 +30,7 @@ struct DataParallel;
 namespace detail
 {
 
-/// A layout with Data in front of the axes that cut the rows.
+/// A layout with Data before the axes that cut the rows.
 template <class>
 struct WithDataRows;
 template <class... R, class Cols>
@@ -50,7 +51,7 @@ struct AlgorithmFor<GatherMultiplyScatter<X, W, Y>, S>
   using type = GatherMultiplyScatter<typename S::Input, typename S::Weight, typename S::Output>;
 };
 
-/// The layouts of a scheme on several meshes.
+/// The layouts of a scheme on several meshes side by side.
 template <class S>
 struct DataParallelLayouts
 {
@@ -61,7 +62,7 @@ struct DataParallelLayouts
 
 inline constexpr char data_parallel_name[] = "DataParallel";
 
-/// What DataParallel<S> has for products, or for a network in stages.
+/// The members that DataParallel<S> has for products, or for a network in stages.
 template <class S>
 struct DataParallelParts : DataParallelLayouts<S>
 {
@@ -70,17 +71,18 @@ struct DataParallelParts : DataParallelLayouts<S>
 template <PipelineScheme S>
 struct DataParallelParts<S> : DataParallelLayouts<S>
 {
-  using StageScheme = DataParallel<typename S::StageScheme>;  ///< on the ranks of all pipelines
+  using StageScheme =
+      DataParallel<typename S::StageScheme>;  ///< a stage's, on the ranks of all pipelines
 };
 
 }  // namespace detail
 
-/// @tparam S a scheme, or a Pipeline (scheme/pipeline.hpp): then each mesh is one in stages
+/// @tparam S a scheme, or a Pipeline (scheme/pipeline.hpp), with which each mesh is cut into stages
 template <NetworkScheme S>
 struct DataParallel : detail::FrontAxis<detail::data_parallel_name, Data, S>,
                       detail::DataParallelParts<S>
 {
-  using Scheme = S;  ///< on each of the meshes
+  using Scheme = S;  ///< the scheme of each mesh
   using Axes = typename DataParallel::FrontAxis::Axes;
   using Next = std::conditional_t<std::is_same_v<S, typename S::Next>, DataParallel,
                                   DataParallel<typename S::Next>>;
@@ -89,11 +91,11 @@ struct DataParallel : detail::FrontAxis<detail::data_parallel_name, Data, S>,
   /// number for which the scheme has a mesh on each part of the ranks.
   struct Extents
   {
-    int data = 0;                     ///< meshes side by side; 0: what the scheme's extents leave
+    int data = 0;  ///< meshes side by side; 0: as many as the scheme's extents leave
     typename S::Extents scheme = {};  ///< the extents of each mesh
   };
 
-  /// (data, those of the scheme)
+  /// Returns (data, the scheme's extents).
   /// @throws MeshError unless they multiply up to `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
@@ -101,7 +103,7 @@ struct DataParallel : detail::FrontAxis<detail::data_parallel_name, Data, S>,
   }
 };
 
-/// Pipelines side by side are in stages.
+/// Pipelines side by side have stages, too.
 template <class S>
 inline constexpr bool is_pipeline<DataParallel<S>> = is_pipeline<S>;
 

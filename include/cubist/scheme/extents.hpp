@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Functions with which schemes choose the extents of a mesh for a number of ranks.
+// Functions by which schemes choose the extents of a mesh for a number of ranks.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ namespace cubist::CUBIST_ABI::detail
   return p;
 }
 
-/// The largest q with q^power <= n.
+/// Returns the largest q with q^power <= n.
 [[nodiscard]] constexpr int root(int n, int power)
 {
   int q = 0;
@@ -30,7 +30,7 @@ namespace cubist::CUBIST_ABI::detail
   return q;
 }
 
-/// The largest divisor of n up to `most`.
+/// Returns the largest divisor of n up to `most`.
 /// @pre n >= 1, most >= 1
 [[nodiscard]] constexpr int largest_divisor(int n, int most)
 {
@@ -39,7 +39,7 @@ namespace cubist::CUBIST_ABI::detail
   return d;
 }
 
-/// The divisor of n that is nearest to `requested`; of two equally near ones, the lower.
+/// Returns the divisor of n that is nearest to `requested`; of two equally near ones, the lower.
 /// @pre n >= 1
 [[nodiscard]] constexpr int nearest_divisor(int n, int requested)
 {
@@ -52,7 +52,7 @@ namespace cubist::CUBIST_ABI::detail
   }
 }
 
-/// Completes extents: those that are left out (0) share the ranks that the others leave, as evenly
+/// Completes extents. Those that are left out (0) share the ranks that the others leave, as evenly
 /// as possible, with the smaller extents first.
 template <std::size_t n>
 [[nodiscard]] constexpr std::array<int, n> fill_extents(std::array<int, n> extents, int ranks)
@@ -73,7 +73,7 @@ template <std::size_t n>
   return extents;
 }
 
-/// Extents for all of the ranks that are near to those requested.
+/// Returns extents that use all ranks and are near to those requested.
 template <std::size_t n>
 [[nodiscard]] constexpr std::array<int, n> nearest_extents(std::array<int, n> requested, int ranks)
 {
@@ -95,7 +95,7 @@ template <std::size_t n>
   return fill_extents(requested, ranks);
 }
 
-/// "1 or 8 ranks": the numbers q^power around `ranks`.
+/// Returns "1 or 8 ranks": the numbers q^power around `ranks`.
 [[nodiscard]] inline std::string nearest_powers(int ranks, int power)
 {
   const auto raised = [power](int q) { return std::to_string(power_of(q, power)); };
@@ -103,8 +103,8 @@ template <std::size_t n>
   return (q > 0 ? raised(q) + " or " : "") + raised(q + 1) + " ranks";
 }
 
-/// The number of ranks of a mesh with these extents, or any number above 2^31 if it is larger than
-/// that.
+/// Returns the number of ranks of a mesh with these extents, or any number above 2^31 if it is
+/// larger than that.
 /// @pre the extents are positive
 template <class Extents = std::initializer_list<int>>
 [[nodiscard]] constexpr long ranks_on(const Extents& extents)
@@ -115,20 +115,20 @@ template <class Extents = std::initializer_list<int>>
   return p;
 }
 
-/// ", or 12 ranks"; empty if that is more than a world may have.
+/// Returns ", or 12 ranks", or nothing if a world cannot have that many.
 [[nodiscard]] inline std::string or_ranks(long ranks)
 {
   return ranks > std::numeric_limits<int>::max() ? "" : ", or " + std::to_string(ranks) + " ranks";
 }
 
-/// An extent that a user may leave out, with the name that it has in `Extents`.
+/// An extent that a user may leave out, with its name in `Extents`.
 struct NamedExtent
 {
   const char* name;
   int value;
 };
 
-/// "{.q = 2, .d = 3}": the extents that are not left out, as the user gives them.
+/// Returns "{.q = 2, .d = 3}": the extents that are not left out, as the user gives them.
 template <class Extents = std::initializer_list<NamedExtent>>
 [[nodiscard]] std::string extents_text(const Extents& extents)
 {
@@ -139,7 +139,8 @@ template <class Extents = std::initializer_list<NamedExtent>>
   return "{" + s + "}";
 }
 
-/// @throws MeshError for an extent below 0; 0 stands for one that is left out
+/// Checks that no extent is negative; 0 stands for one that is left out.
+/// @throws MeshError for a negative extent
 template <class Extents = std::initializer_list<NamedExtent>>
 void require_extents(const char* scheme, int ranks, const Extents& extents)
 {
@@ -149,8 +150,8 @@ void require_extents(const char* scheme, int ranks, const Extents& extents)
                        "it out");
 }
 
-/// A mesh whose axes may have any extents.
-/// @param requested the extents and the names that they have in `Extents`
+/// Returns the extents of a mesh whose axes may have any extents.
+/// @param requested the extents, and their names in `Extents`
 /// @throws MeshError unless they multiply up to `ranks`
 template <std::size_t n>
 [[nodiscard]] std::array<int, n> free_extents(const char* scheme, int ranks,

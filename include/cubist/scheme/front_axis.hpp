@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Several meshes of a scheme S along one more axis, which comes before S's axes: what DataParallel
-// and Pipeline have in common.
+// Several meshes of a scheme S along one more axis, which comes before S's axes. DataParallel and
+// Pipeline share it.
 //
 //   struct Replicated : detail::FrontAxis<front_name, Data, S>   // its name is "front_name<S's>"
 
@@ -17,7 +17,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The axes `List` with A in front.
+/// The axes `List`, after A.
 template <class A, class List>
 struct WithFront;
 template <class A, class... Rest>
@@ -61,7 +61,7 @@ struct FrontAxis
     return S::quantum(of_scheme(e));
   }
 
-  /// The extents of `meshes` meshes.
+  /// Returns the extents of `meshes` meshes.
   [[nodiscard]] static constexpr typename Axes::Array
   extents_of(int meshes, const typename S::Axes::Array& scheme)
   {
@@ -70,7 +70,7 @@ struct FrontAxis
     return e;
   }
 
-  /// The extents of one mesh.
+  /// Returns the extents of one mesh.
   [[nodiscard]] static constexpr typename S::Axes::Array of_scheme(const typename Axes::Array& e)
   {
     typename S::Axes::Array scheme{};
@@ -79,9 +79,9 @@ struct FrontAxis
   }
 
  protected:
-  /// The extents of all meshes on `ranks` ranks. If `meshes` is 0, it is the smallest number for
-  /// which the scheme has a mesh on each part of the ranks.
-  /// @param extent  the name of the number of meshes
+  /// Returns the extents of all meshes on `ranks` ranks. If `meshes` is 0, takes the smallest
+  /// number for which the scheme has a mesh on each part of the ranks.
+  /// @param extent  the name of the extent that counts the meshes
   /// @throws MeshError unless they multiply up to `ranks`
   [[nodiscard]] static typename Axes::Array
   extents_along(const char* extent, int meshes, const typename S::Extents& requested, int ranks)

@@ -6,10 +6,10 @@
 //
 //   B (M, M) rows [row] cols []    X (M, N) rows [row] cols [col]    Y = B X as X
 //
-// A and B are what DistGram makes of X and of A (matmul/dist_gram.hpp), and B X is a DistMatMul, so
-// no matrix is redistributed between iterations. B does not move; X is gathered along row.
+// DistGram makes A from X, and B from A (matmul/dist_gram.hpp); B X is a DistMatMul. So no matrix
+// is redistributed between iterations. B does not move; X is gathered along row.
 //
-// Words a rank: forward (r-1) MN / rc.
+// Elements that one rank sends: forward (r-1) MN / rc.
 // Source: the iteration is that of Jordan et al., "Muon: An optimizer for hidden layers in neural
 // networks", 2024.
 
@@ -40,15 +40,15 @@ struct GramGrid
   using Next = Summa2D;
   using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 
-  /// The extents. If one is left out, it follows from the ranks; if both are, they are as equal as
-  /// possible.
+  /// The numbers of rows and columns. If one is left out, it follows from the ranks; if both are,
+  /// they are as equal as possible.
   struct Extents
   {
     int rows = 0;
     int cols = 0;
   };
 
-  /// (row, col)
+  /// Returns (row, col).
   /// @throws MeshError unless rows x cols is `ranks`
   [[nodiscard]] static Axes::Array extents(const Extents& requested, int ranks)
   {
@@ -60,8 +60,8 @@ struct GramGrid
 
   [[nodiscard]] static constexpr std::size_t quantum(const Axes::Array& /*extents*/) { return 1; }
 
-  /// The elements that all ranks together send in an iteration for X (m, n): two products with the
-  /// transpose, and B X.
+  /// Returns the elements that all ranks together send in one iteration for X (m, n): in two
+  /// products with the transpose, and in B X.
   [[nodiscard]] static std::uint64_t elements_of_iteration(const Axes::Array& e, std::size_t m,
                                                            std::size_t n)
   {
@@ -73,8 +73,9 @@ struct GramGrid
            (r - 1) * pad(m, r) * pad(n, c);
   }
 
-  /// The extents on which an iteration for X (m, n) sends the fewest elements. Ranks that share
-  /// memory (can_expose) read blocks in place, so they have the grid on which nothing is summed.
+  /// Returns the extents on which an iteration for X (m, n) sends the fewest elements. Ranks that
+  /// share memory (can_expose) read blocks in place, so they get the grid on which nothing is
+  /// summed.
   /// @pre ranks > 0
   [[nodiscard]] static Axes::Array best_extents(int ranks, std::size_t m, std::size_t n,
                                                 bool share_memory = false)

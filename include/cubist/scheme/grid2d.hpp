@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A mesh of x x y ranks on which rows stay whole: activations are cut by columns over all ranks.
+// A mesh of x x y ranks on which rows stay whole: all ranks together cut activations by columns.
 //
 //   X (M, K) rows [] cols [x y]    W (K, N) rows [x] cols [y]    Y (M, N) rows [] cols [y x]
 //
-// X is gathered along y and Y scattered along x, both by columns; W never moves. The next layer
-// sees x and y swapped.
+// X is gathered along y and Y scattered along x, both by columns; W never moves. The next layer has
+// x and y swapped.
 //
-// Words a rank: forward [(y-1) MK + (x-1) MN] / xy, backward as much again with the gathered X
-// kept, otherwise (y-1) MK / xy more.
+// Elements that one rank sends: forward [(y-1) MK + (x-1) MN] / xy; backward the same if the
+// gathered X is kept, otherwise (y-1) MK / xy more.
 // Source: MindSpore, High Dimension Tensor Parallel, 2D.
 
 #include <cstddef>
@@ -34,15 +34,15 @@ struct BasicGrid2D
   using Next = BasicGrid2D<Y, X>;
   using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 
-  /// The extents. If one is left out, it follows from the ranks; if both are, they are as equal as
-  /// possible.
+  /// The extents of both axes. If one is left out, it follows from the ranks; if both are, they are
+  /// as equal as possible.
   struct Extents
   {
     int x = 0;  ///< along axis x
     int y = 0;  ///< along axis y
   };
 
-  /// (x, y)
+  /// Returns (x, y).
   /// @throws MeshError unless x y is `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A mesh of x x y x z ranks, of any extents: every matrix is cut over all ranks, none is
+// A mesh of x x y x z ranks, of any extents. Every matrix is cut over all ranks, and none is
 // replicated.
 //
 //   X (M, K) rows [z y] cols [x]    W (K, N) rows [x z] cols [y]    Y (M, N) rows [z x] cols [y]
 //
-// X is gathered along y, W along z, and Y scattered along x. The next layer sees x and y swapped.
+// X is gathered along y, W along z, and Y scattered along x. The next layer has x and y swapped.
 //
-// Words a rank: forward [(y-1) MK + (z-1) KN + (x-1) MN] / xyz, backward as much again with
-// gathered operands kept, otherwise [(y-1) MK + (z-1) KN] / xyz more.
+// Elements that one rank sends: forward [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; backward the same
+// if the gathered operands are kept, otherwise [(y-1) MK + (z-1) KN] / xyz more.
 // Source: Bian et al., "Maximizing Parallelism in Distributed Training for Huge Neural Networks",
 // arXiv 2105.14450; MindSpore, High Dimension Tensor Parallel, 3D.
 
@@ -37,8 +37,8 @@ struct BasicGrid3D
   using Next = BasicGrid3D<Y, X>;
   using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 
-  /// The extents. Those that are left out share the ranks that the others leave, as evenly as
-  /// possible.
+  /// The extents of the three axes. Those that are left out share the ranks that the others leave,
+  /// as evenly as possible.
   struct Extents
   {
     int x = 0;  ///< along axis x
@@ -46,7 +46,7 @@ struct BasicGrid3D
     int z = 0;  ///< along axis z
   };
 
-  /// (x, y, z)
+  /// Returns (x, y, z).
   /// @throws MeshError unless x y z is `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// All P ranks on one axis, two layers as a pair: the first cuts W by columns, the second by rows,
-// so that nothing is sent between them.
+// All P ranks on one axis, with layers in pairs: the first one cuts W by columns, the second one by
+// rows, so that nothing is sent between them.
 //
 //   column half   X (M, K) replicated      W (K, N) cols [t]    Y (M, N) cols [t]
 //   row half      X (M, K) cols [t]        W (K, N) rows [t]    Y (M, N) replicated
 //
-// Forward all-reduces Y of the row half, and backward dX of the column half. With sequence
-// parallelism the replicated activations are cut by rows, rows [t]. They take P times less memory,
-// and the all_reduce becomes an all_gather before the column half and a reduce_scatter after the
-// row half.
+// The forward pass all-reduces Y of the row half, and the backward pass dX of the column half. With
+// sequence parallelism the replicated activations are cut by rows, rows [t]. They take P times less
+// memory, and each all_reduce becomes an all_gather before the column half and a reduce_scatter
+// after the row half.
 //
-// Words a rank, for a pair h -> 4h -> h: 2(P-1)/P M h in forward, and as much in backward. With
-// sequence parallelism backward sends (P-1)/P M h more, unless the gathered X is kept.
+// Elements that one rank sends, for a pair h -> 4h -> h: 2(P-1)/P M h in forward, and the same in
+// backward. With sequence parallelism backward sends (P-1)/P M h more, unless the gathered X is
+// kept.
 // Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3; Korthikanti et al., "Reducing
 // Activation Recomputation in Large Transformer Models", arXiv 2205.05198, section 4.2.
 
@@ -27,7 +28,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What the two halves of a pair share.
+/// The members that both halves of a pair share.
 /// @tparam Between the layout of activations between pairs
 template <class Between>
 struct MegatronPair
@@ -43,6 +44,7 @@ struct MegatronPair
     int p = 0;  ///< ranks; 0: all
   };
 
+  /// Returns the extents.
   /// @throws MeshError unless p is `ranks`
   [[nodiscard]] static Axes::Array extents(const Extents& requested, int ranks)
   {
@@ -82,10 +84,10 @@ struct MegatronRowHalf : MegatronPair<Between>
   using Algorithm = GatherMultiplyScatter<Input, Weight, Output>;
 };
 
-/// Activations between pairs are replicated.
+/// Replicates the activations between pairs.
 using Megatron1D = MegatronColumnHalf<Layout<Rows<>, Cols<>>>;
 
-/// Activations between pairs are cut by rows.
+/// Cuts the activations between pairs by rows.
 using Megatron1DSequence = MegatronColumnHalf<Layout<Rows<Tensor>, Cols<>>>;
 
 static_assert(SchemeType<Megatron1D> && SchemeType<Megatron1DSequence>);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The mesh of one scheme: an AxisMesh whose extents the scheme has checked, or completed from the
+// The mesh of a scheme: an AxisMesh whose extents the scheme has checked, or completed from the
 // number of ranks.
 
 #include <concepts>
@@ -22,8 +22,8 @@ concept MeshShape = requires(typename S::Extents requested, typename S::Axes::Ar
   { S::quantum(extents) } -> std::same_as<std::size_t>;
 };
 
-/// The planner's choice of a scheme and its extents, with a function `extents_of<S>(plan)` found by
-/// its argument.
+/// The planner's choice of a scheme and its extents. Argument-dependent lookup finds a function
+/// `extents_of<S>(plan)`.
 template <class P>
 concept MeshPlan = requires(const P& plan) { plan.scheme.size(); plan.extents.size(); };
 // clang-format on
@@ -34,16 +34,17 @@ class Mesh : public AxisMesh<typename S::Axes, B>
  public:
   using Scheme = S;
 
-  /// Extents that are left out follow from the number of ranks. Every rank of `world` calls this.
+  /// Makes a mesh of all ranks. Extents that are left out follow from the number of ranks. Every
+  /// rank of `world` calls this.
   /// @throws MeshError for extents that do not fit the scheme or the ranks; it names some that do
   explicit Mesh(const typename B::Communicator& world, const typename S::Extents& requested = {})
       : Mesh{world, S::extents(requested, world.size()), IdleRanks::refused}
   {
   }
 
-  /// A mesh of named extents that may leave ranks idle. With IdleRanks::allowed it has as many of
-  /// the ranks as the scheme has a mesh for. A list without names, such as {2, 2}, gives the exact
-  /// extents.
+  /// Makes a mesh of named extents that may leave ranks idle. With IdleRanks::allowed it takes as
+  /// many of the ranks as the scheme has a mesh for. A list without names, such as {2, 2}, gives
+  /// the exact extents.
   /// @throws MeshError for extents that do not fit the scheme, or need more ranks
   template <std::same_as<typename S::Extents> E = typename S::Extents>
   Mesh(const typename B::Communicator& world, const E& requested, IdleRanks idle)
@@ -51,8 +52,8 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   {
   }
 
-  /// Exactly these extents, which may leave ranks idle. Without the third argument clang 14 would
-  /// take {.q = 2} inside a template for an array.
+  /// Makes a mesh of exactly these extents, which may leave ranks idle. Without the third argument
+  /// clang 14 would take {.q = 2} inside a template for an array.
   /// @pre the scheme allows the extents
   /// @throws MeshError unless they are positive and fit the ranks
   Mesh(const typename B::Communicator& world, const typename S::Axes::Array& extents,
@@ -61,7 +62,7 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   {
   }
 
-  /// The mesh of a plan (plan/plan.hpp); ranks that the plan does not use are idle.
+  /// Makes the mesh of a plan (plan/plan.hpp); ranks that the plan does not use are idle.
   /// @throws MeshError for the plan of another scheme, or of more ranks
   template <MeshPlan P>
   Mesh(const typename B::Communicator& world, const P& plan)

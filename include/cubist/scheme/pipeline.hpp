@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A network in stages, one after the other: each stage has a part of the layers, on a mesh of
-// scheme S of its own, and passes activations to the next one.
+// A network in stages, one after the other. Each stage has some of the layers, on its own mesh of
+// scheme S, and passes activations to the next one.
 //
-//   X (M, K), Y (M, N): as S's, replicated along stage
-//   a parameter: as S's, on the ranks of the stage that has its layer
+//   X (M, K), Y (M, N): as in S, replicated along stage
+//   a parameter: as in S, on the ranks of the stage that has its layer
 //
 //   Mesh<Pipeline<Summa2D>, Threads> mesh{world, {.stages = 2, .scheme = {.q = 2}}};
 //   MLP<Pipeline<Summa2D>, Threads, float> mlp{mesh, sizes, {.pipeline = {.micro_batches = 8}}};
 //   loss = mlp.compute_gradients(x, labels);
 //
-// With a data axis several pipelines are side by side, each for its share of the rows. The axis is
-// before the stages in DataParallel<Pipeline<S>>, and after them in
+// With a data axis several pipelines run side by side, each for its share of the rows. The axis
+// comes before the stages in DataParallel<Pipeline<S>>, and after them in
 // Pipeline<DataParallel<S>>. The two differ in the order of ranks, which decides whether stages or
 // replicas are on different nodes.
 //
-// Networks are cut in stages, products are not: a Pipeline is a scheme of MLP and Transformer only
-// (NetworkScheme), whose layers are those of scheme S.
+// Networks are cut into stages, but products are not: only MLP and Transformer take a Pipeline as
+// their scheme (NetworkScheme), and their layers have scheme S.
 //
-// Words a rank: those of S for the layers of its stage, in each micro-batch. In addition each stage
-// sends a rank's block of activations to the next stage in each of the m micro-batches, and as much
-// comes back for its gradient.
+// Elements that one rank sends: those of S for the layers of its stage, in each micro-batch. In
+// addition, in each of the m micro-batches, it sends its block of activations to the next stage,
+// and gets as much back for its gradient.
 // Source: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
 // Megatron-LM", arXiv 2104.04473, section 2.2 (one forward, one backward).
 
@@ -55,11 +55,11 @@ struct Pipeline : detail::FrontAxis<detail::pipeline_name, PipelineStage, S>
   /// number for which the scheme has a mesh on each part of the ranks.
   struct Extents
   {
-    int stages = 0;                   ///< one after the other; 0: what the scheme's extents leave
+    int stages = 0;  ///< one after the other; 0: as many as the scheme's extents leave
     typename S::Extents scheme = {};  ///< the extents of each stage
   };
 
-  /// (stages, those of the scheme)
+  /// Returns (stages, the scheme's extents).
   /// @throws MeshError unless they multiply up to `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {

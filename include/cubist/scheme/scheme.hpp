@@ -5,18 +5,19 @@
 //
 //   Axes, Extents, extents, quantum,  the axes of its mesh, and which extents they may have
 //   fits
-//   Input, Weight, Output             the layouts of the three matrices of a layer,
+//   Input, Weight, Output             the layouts of a layer's three matrices,
 //                                     X (M, K), W (K, N) and Y = X W (M, N)
 //   Next                              the scheme of the next layer, whose Input is this Output
-//   Algorithm                         which algorithm multiplies by collectives: Summa or
+//   Algorithm                         the algorithm that multiplies by collectives: Summa or
 //                                     GatherMultiplyScatter
 //
-// Which algorithm runs does not depend on the scheme alone; `DistMatMul::method()` tells it:
+// The scheme alone does not decide which algorithm runs; `DistMatMul::method()` tells which one
+// does:
 //
 //   1. where all ranks of the mesh can read each other's memory, as threads and the processes of
 //      one node can: the direct product (algorithm/direct/), which follows from the layouts alone;
-//   2. elsewhere, as between nodes and on GPUs: the scheme's own, SUMMA (algorithm/summa/) or
-//      gather-multiply-scatter (algorithm/gather/).
+//   2. elsewhere, as between nodes and on GPUs: the scheme's Algorithm, SUMMA (algorithm/summa/)
+//      or gather-multiply-scatter (algorithm/gather/).
 //
 // `Method::direct` and `Method::collectives` (algorithm/options.hpp) force the first or the second.
 
@@ -46,11 +47,11 @@ concept SchemeType = MeshShape<S> && MeshShape<typename S::Next> && requires(typ
 template <class S>
 inline constexpr bool is_pipeline = false;
 
-/// The types by which a network may be cut: a scheme, or a Pipeline of one.
+/// A type by which a network may be cut: a scheme, or a Pipeline of one.
 template <class S>
 concept NetworkScheme = SchemeType<S> || is_pipeline<S>;
 
-/// Stages of a scheme, S::StageScheme.
+/// A type that runs a scheme in stages: each stage has scheme S::StageScheme.
 template <class S>
 concept PipelineScheme = NetworkScheme<S> && is_pipeline<S>;
 // clang-format on

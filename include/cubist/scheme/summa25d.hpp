@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// SUMMA on d layers of q x q ranks: each layer multiplies its share of the rows by the same
+// SUMMA on d layers of q x q ranks. Each layer multiplies its share of the rows by the same
 // weights.
 //
 //   X (M, K), Y (M, N): rows [depth row] cols [col]
@@ -9,11 +9,11 @@
 //
 //   Summa25D        Y stays
 //   Summa25DInput   X stays    W: rows [col] cols [row]
-//   Summa25DWeight  W stays    X: rows [depth col] cols [row]; the next layer sees rows and columns
+//   Summa25DWeight  W stays    X: rows [depth col] cols [row]; the next layer has rows and columns
 //                              swapped
 //
-// Words a rank: forward (q-1)/q^2 times the two matrices that a layer of ranks moves, MK/d + KN for
-// Summa25D; backward twice as much, and 2(d-1)/(d q^2) KN.
+// Elements that one rank sends: forward (q-1)/q^2 times the two matrices that a layer of ranks
+// moves, MK/d + KN for Summa25D; backward twice as much, plus 2(d-1)/(d q^2) KN.
 // Source: Wang et al., "Tesseract", arXiv 2105.14500; Colossal-AI, 2.5D Tensor Parallelism.
 
 #include <algorithm>
@@ -41,14 +41,15 @@ struct BasicSumma25D : SummaLayouts<stationary, R, C, Depth>
                                   BasicSumma25D>;
   using Algorithm = Summa<R, C, stationary>;
 
-  /// d layers of q x q ranks. What is left out follows from the ranks, with q as large as possible.
+  /// d layers of q x q ranks. Extents that are left out follow from the ranks, with q as large as
+  /// possible.
   struct Extents
   {
     int q = 0;  ///< along row and col
     int d = 0;  ///< along depth
   };
 
-  /// (depth, row, col)
+  /// Returns (depth, row, col).
   /// @throws MeshError unless q q d is `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {

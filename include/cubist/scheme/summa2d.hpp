@@ -5,11 +5,11 @@
 //
 //   Summa2D        Y stays    X (M, K), W (K, N), Y (M, N): rows [row] cols [col]
 //   Summa2DInput   X stays    W: rows [col] cols [row], X and Y as above
-//   Summa2DWeight  W stays    X: rows [col] cols [row], W and Y as above; the next layer sees rows
+//   Summa2DWeight  W stays    X: rows [col] cols [row], W and Y as above; the next layer has rows
 //                             and columns swapped
 //
-// Words a rank, q x q: forward (q-1)/q^2 times the two matrices that move, MK + KN for Summa2D;
-// backward twice that.
+// Elements that one rank sends, on q x q ranks: forward (q-1)/q^2 times the two matrices that move,
+// MK + KN for Summa2D; backward twice that.
 // Source: Xu et al., "An Efficient 2D Method for Training Super-Large Deep Learning Models"
 // (Optimus), arXiv 2104.05343; Colossal-AI, 2D Tensor Parallelism.
 
@@ -40,7 +40,7 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
                                   BasicSumma2D>;
   using Algorithm = Summa<R, C, stationary>;
 
-  /// q for a square mesh, or rows and cols; what is left out follows from the ranks.
+  /// q for a square mesh, or rows and cols. Extents that are left out follow from the ranks.
   struct Extents
   {
     int q = 0;  ///< along row and col
@@ -48,7 +48,7 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
     int cols = 0;
   };
 
-  /// (row, col)
+  /// Returns (row, col).
   /// @throws MeshError unless the extents multiply up to `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {

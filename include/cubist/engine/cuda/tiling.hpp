@@ -6,7 +6,7 @@
 //
 // Columns are cut into chunks of `width` adjacent ones. A block has `across` threads side by side,
 // with a chunk each, and down() such rows of threads; there are blocks_across x blocks_down blocks.
-// The same threads cover the remaining elements, at a stride.
+// If elements are left, these threads cover them, too, at a stride.
 
 #include <algorithm>
 #include <cstddef>

@@ -4,8 +4,8 @@
 // A warp of a device, which multiplies tiles of 16-bit elements on its tensor cores, for the
 // kernels of attention_kernels.hpp. Only nvcc compiles it, for compute capability 8.0 or newer.
 //
-// Of a tile of 16 rows, thread t of a warp holds elements of rows t / 4 and t / 4 + 8, which are
-// its slots 0 and 1. Of 8 adjacent columns it holds two, from 2 (t % 4) on.
+// Thread t of a warp holds elements of rows t / 4 and t / 4 + 8 of a tile of 16 rows; these are its
+// slots 0 and 1. It holds two of 8 adjacent columns, from 2 (t % 4) on.
 //
 // Source: NVIDIA, "Parallel Thread Execution ISA", Matrix Fragments for mma.m16n8k16, ldmatrix.
 
