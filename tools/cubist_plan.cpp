@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prints which scheme and mesh to use for a network on so many ranks, and why, and draws how they
-// cut it.
+// Prints which scheme and mesh to use for a network on a number of ranks, and why, and draws how
+// they cut it.
 
 #include <algorithm>
 #include <cstdio>
@@ -70,7 +70,7 @@ struct Options
   std::string svg;
 };
 
-/// The name of a scheme without one that is around it, "Pipeline<" or "DataParallel<".
+/// Returns the name of a scheme without the one around it, "Pipeline<" or "DataParallel<".
 std::string without(const std::string& front, const std::string& scheme)
 {
   if (scheme.size() <= front.size() || !cubist::same_name(scheme.substr(0, front.size()), front))
@@ -79,7 +79,7 @@ std::string without(const std::string& front, const std::string& scheme)
 }
 std::string without_stages(const std::string& scheme) { return without("Pipeline<", scheme); }
 
-/// The name of a scheme without its stages and its data axis.
+/// Returns the name of a scheme without its stages and its data axis.
 std::string without_data(const std::string& scheme)
 {
   return without("DataParallel<", without_stages(scheme));
@@ -90,7 +90,7 @@ bool is_in_stages(const Options& options)
   return cubist::has_scheme<cubist::PipelineCatalogue>(options.scheme);
 }
 
-/// Whether a plan is on the requested scheme, with or without stages and a data axis.
+/// Whether a plan uses the requested scheme, with or without stages and a data axis.
 bool is_requested(const cubist::Plan& plan, const Options& options)
 {
   return cubist::same_name(plan.scheme, options.scheme) ||
@@ -149,7 +149,7 @@ template <class PlanInStages>
                           "divisor of the ranks from 2, or a mesh without that axis"};
 }
 
-/// The plans to print, of those on the requested scheme and mesh.
+/// Selects the plans to print from those on the requested scheme and mesh.
 std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, const Options& options)
 {
   std::vector<cubist::Plan> plans;
@@ -164,7 +164,7 @@ std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, con
   return plans;
 }
 
-/// Whether the memory of a simulated step, which has AdamW, is that of the plans.
+/// Whether the plans have the memory of a simulated step, which has AdamW.
 bool compares_memory(const Options& options)
 {
   return (options.forward || options.optimizer.starts_with("adam")) &&
@@ -175,7 +175,7 @@ void draw(const cubist::Plan& plan, const Options& options,
           const std::vector<cubist::ProductSize>& layers)
 {
   if (!options.draw && options.svg.empty()) return;
-  cubist::Plan of_stage = plan;  // the first, if there are several
+  cubist::Plan of_stage = plan;  // the first stage, if there are several
   of_stage.scheme = without_stages(plan.scheme);
   const bool has_stages = of_stage.scheme != plan.scheme;
   if (has_stages) of_stage.extents.erase(of_stage.extents.begin());
@@ -197,8 +197,8 @@ void draw(const cubist::Plan& plan, const Options& options,
                                      ", so the drawing would be lost; pass --svg another path");
 }
 
-/// The model of a folder with a config.json or of the file itself, or the published one of this
-/// name.
+/// Reads the model of a folder with a config.json, or of that file, or returns the published model
+/// of this name.
 cubist::TransformerConfig read_model(const std::string& name)
 {
   const std::filesystem::path path{name};
@@ -207,7 +207,7 @@ cubist::TransformerConfig read_model(const std::string& name)
   return cubist::transformer_model(name);
 }
 
-/// The bytes of an element of this type.
+/// Returns the bytes of an element of this type.
 std::size_t scalar_bytes(const std::string& name)
 {
   return name == "double" ? sizeof(double) : name == "float" ? sizeof(float) : sizeof(short);
@@ -232,7 +232,7 @@ class Network
                 .k = model.width}};
   }
 
-  /// The elements of all parameters.
+  /// Returns the number of elements of all parameters.
   [[nodiscard]] double parameters() const
   {
     if (step_) return static_cast<double>(step_->model.parameters());
@@ -240,9 +240,9 @@ class Network
     for (const auto& w : layers_) sum += (static_cast<double>(w.k) + 1) * static_cast<double>(w.n);
     return sum;
   }
-  /// The layers that are drawn.
+  /// Returns the layers that are drawn.
   [[nodiscard]] const std::vector<cubist::ProductSize>& drawn() const { return layers_; }
-  /// The elements in M h.
+  /// Returns the number of elements in M h.
   [[nodiscard]] double unit() const
   {
     return static_cast<double>(layers_.front().m) * static_cast<double>(layers_.front().k);
@@ -253,21 +253,22 @@ class Network
     return step_ ? cubist::plan(*step_, ranks, machine, options)
                  : cubist::plan(layers_, ranks, machine, options);
   }
-  /// @throws what is wrong with a pipeline of these extents
+  /// Plans stages of these extents, to find what is wrong with them.
+  /// @throws what is wrong
   template <class P>
   void plan_in_stages(const typename P::Axes::Array& extents, int ranks,
                       const cubist::Machine& machine, const cubist::PlanOptions& options) const
   {
     static_cast<void>(cubist::plan_on<P>(extents, step_.value(), ranks, machine, options));
   }
-  /// The largest batch that fits where a plan is, in tokens.
+  /// Returns the largest batch, in tokens, that fits on a plan's mesh.
   [[nodiscard]] std::size_t largest_batch(const cubist::Plan& plan, const cubist::Machine& machine,
                                           const cubist::PlanOptions& options) const
   {
     return step_ ? step_->batch.length * cubist::largest_batch(plan, *step_, machine, options)
                  : cubist::largest_batch(plan, layers_, machine, options);
   }
-  /// What a step costs by simulation.
+  /// Returns what a step costs by simulation.
   [[nodiscard]] cubist::SimulatedCost simulated(const cubist::Plan& plan, const Options& options,
                                                 const cubist::Machine& machine,
                                                 const std::string& trace) const
@@ -304,8 +305,8 @@ class Network
   std::optional<cubist::TransformerStep> step_;
 };
 
-/// What each of the first plans costs by simulation, by which these are sorted; the others have
-/// none.
+/// Simulates the first plans, sorts them by the result, and returns what they cost, in the new
+/// order.
 std::vector<cubist::SimulatedCost> simulate(const Network& network,
                                             std::vector<cubist::Plan>& plans,
                                             const Options& options, const cubist::Machine& machine)
@@ -328,13 +329,14 @@ std::vector<cubist::SimulatedCost> simulate(const Network& network,
   return costs;
 }
 
-/// What an optimizer keeps for each element of a parameter.
+/// Returns how many values an optimizer keeps for each element of a parameter.
 int moments_of(const std::string& optimizer)
 {
   return optimizer == "none" ? 0 : optimizer == "sgd" ? 1 : 2;
 }
 
-/// @throws cubist::ArgumentError for options of which one would make another ineffective
+/// Checks that no option makes another one ineffective.
+/// @throws cubist::ArgumentError if one does
 void check_together(const CLI::App& app, const Options& options)
 {
   using cubist::require;
@@ -364,7 +366,8 @@ void check_together(const CLI::App& app, const Options& options)
       ", which has meshes side by side, so nothing would be planned; leave one of them out");
 }
 
-/// @throws cubist::ArgumentError for options of stages, if none of the plans has stages
+/// Checks that options of stages are given only if some plan has stages.
+/// @throws cubist::ArgumentError if none has
 void check_stages(const CLI::App& app, const std::vector<cubist::Plan>& plans)
 {
   for (const char* option : {"--micro-batches", "--pieces"})
@@ -386,7 +389,8 @@ void run(const CLI::App& app, const Options& options)
   const cubist::PlanOptions requested{
       .scalar_bytes = scalar_bytes(options.scalar),
       .training = !options.forward,
-      // One mesh is compared with those of its scheme: of many ranks, all schemes have millions.
+      // One mesh is compared with those of its scheme: on many ranks, all schemes have millions of
+      // meshes.
       .scheme = options.mesh.empty() ? "" : without_data(options.scheme),
       .data_parallel =
           options.data_parallel || cubist::has_scheme<cubist::DataCatalogue>(options.scheme),
@@ -512,29 +516,32 @@ try
   auto* scheme =
       app.add_option("--scheme", options.scheme,
                      cubist::scheme_names() +
-                         "; or DataParallel<...>, or, of a model, Pipeline<DataParallel<...>>");
-  auto* mesh = app.add_option("--mesh", options.mesh, "extents: only this mesh")
+                         "; or DataParallel<...>, or, for a model, Pipeline<DataParallel<...>>");
+  auto* mesh = app.add_option("--mesh", options.mesh, "the extents of the only mesh to plan")
                    ->delimiter(',')
                    ->needs(scheme);
   app.add_option(
          "--top", options.top,
-         "how many of the fastest; left out, the fastest mesh of each scheme, or 10 of --scheme")
+         "how many of the fastest plans; by default the fastest mesh of each scheme, or 10 of "
+         "--scheme")
       ->check(cubist::strict_options::positive)
       ->excludes(mesh);
   app.add_flag("--data-parallel,!--no-data-parallel", options.data_parallel,
-               "whether to plan several meshes side by side, each for a part of the batch, too: "
-               "DataParallel<...> with their number in front of the extents of each");
+               "whether to plan several meshes side by side, too, each for a part of the batch: "
+               "DataParallel<...>, with their number before the extents of each");
   app.add_flag(
          "--pipeline,!--no-pipeline", options.pipeline,
-         "whether to plan a model in stages, too: Pipeline<DataParallel<...>> with the number "
-         "of stages in front of those of a stage")
+         "whether to plan a model in stages, too: Pipeline<DataParallel<...>>, with the number "
+         "of stages before the extents of each")
       ->needs(model);
-  app.add_option("--micro-batches", options.micro_batches,
-                 "of a step in stages; left out, the fastest number that divides the sequences")
+  app.add_option(
+         "--micro-batches", options.micro_batches,
+         "the micro-batches of a step in stages; by default the fastest number that divides the "
+         "sequences")
       ->check(cubist::strict_options::positive)
       ->needs(model);
   app.add_option("--pieces", options.pieces,
-                 "of blocks that each stage has; left out, the fastest of up to 4")
+                 "the pieces of blocks on each stage; by default the fastest number up to 4")
       ->check(cubist::strict_options::positive)
       ->needs(model);
   auto* forward = app.add_flag("--forward", options.forward, "forward only, no training");
@@ -546,14 +553,14 @@ try
                       ->needs(model)
                       ->needs(forward);
   app.add_option("--optimizer", options.optimizer,
-                 "whose state counts as memory; Muon's products count, too")
+                 "the optimizer, whose state counts as memory; Muon's products count, too")
       ->check(CLI::IsMember({"adamw", "adam", "muon", "sgd", "none"}))
       ->capture_default_str()
       ->excludes(forward);
   app.add_option(
          "--lora", options.lora,
-         "the rank of matrices of LoRA beside all linear layers, which alone are trained; 0: "
-         "all weights are")
+         "the rank of LoRA's matrices beside all linear layers, which alone are trained; 0: all "
+         "weights are trained")
       ->capture_default_str()
       ->needs(model)
       ->excludes(forward);
@@ -573,14 +580,15 @@ try
       ->needs(model);
   app.add_flag("--memory", options.memory,
                "also print the memory of a rank by use, and the largest batch that fits");
-  app.add_option("--save", options.failure_hours,
-                 "also print how often to save a checkpoint if the whole job fails once in so many "
-                 "hours on average, by Young's formula")
+  app.add_option(
+         "--save", options.failure_hours,
+         "also print how often to save a checkpoint if the whole job fails once in this many "
+         "hours on average, by Young's formula")
       ->check(CLI::PositiveNumber)
       ->excludes(forward);
   app.add_option("--run", options.run_tokens,
-                 "also print the energy and the price of a step, and of a run of so many tokens; "
-                 "the machine's file has idle_watts, busy_watts and hour_price of a node")
+                 "also print the energy and the price of a step, and of a run of this many tokens; "
+                 "the machine's file gives idle_watts, busy_watts and hour_price of a node")
       ->check(CLI::PositiveNumber);
   app.add_option("--method", options.method,
                  "automatic: ranks read each other's memory if all of a mesh are on one node")
@@ -591,9 +599,10 @@ try
       "also run the program of the first five plans, or of the first N with --simulate=N, in "
       "simulated time, and sort them by it: the model, in float, or an MLP with bias and GELU");
   weights->excludes(simulate);
-  app.add_flag("--all-replicas", options.all_replicas,
-               "simulate all replicas along a data axis, also those that do the same, of which one "
-               "stands for the others; takes as much longer as there are replicas")
+  app.add_flag(
+         "--all-replicas", options.all_replicas,
+         "simulate all replicas along a data axis, even if they do the same work, so that one "
+         "could stand for all; takes as many times longer as there are replicas")
       ->needs(simulate);
   app.add_option("--trace", options.trace,
                  "write a trace of the first plan's simulated step to this file, for "

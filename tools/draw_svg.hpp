@@ -2,10 +2,10 @@
 #pragma once
 
 // Draws as SVG which rank holds which block of the matrices of a product: W above Y, and X to its
-// left; of a chain of products, each to the right of the one before. Blocks
-// are drawn in proportion, but no smaller than their labels, in one colour for each rank or group
-// of replicas; padding is behind a dashed line. The file needs no scripts, styles or fonts, and is
-// readable on light and on dark backgrounds.
+// left. In a chain of products each stands to the right of the one before. Blocks are drawn in
+// proportion, but no smaller than their labels, with one colour for each rank or group of replicas.
+// A dashed line separates the padding. The file needs no scripts, styles or fonts, and is readable
+// on light and on dark backgrounds.
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ namespace cubist
 namespace detail
 {
 
-/// The area of a matrix, in points.
+/// The area of a matrix in the drawing, in points.
 struct Area
 {
   double left;
@@ -57,7 +57,7 @@ inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Area& 
 {
   for (std::size_t row = 0; row < matrix.row_parts; ++row)
     for (std::size_t col = 0; col < matrix.col_parts; ++col) svg_block(out, matrix, row, col, at);
-  // Padding is behind this line.
+  // The padding begins at this line.
   const double w = at.wide * double(matrix.shape.cols) / double(matrix.padded.cols);
   const double h = at.high * double(matrix.shape.rows) / double(matrix.padded.rows);
   if (matrix.shape != matrix.padded)
@@ -107,7 +107,7 @@ inline void svg_matrix(std::ostream& out, const CutPicture& matrix, const Area& 
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
       << "\" width=\"" << width << "\" height=\"" << height
       << "\" font-family=\"sans-serif\" font-size=\"13\">\n";
-  // A grey that is readable on white and on black.
+  // This grey is readable on white and on black.
   const auto text = [&](double at_x, double at_y, const std::string& what) {
     out << "  <text x=\"" << at_x << "\" y=\"" << at_y << "\" fill=\"#768390\">" << what
         << "</text>\n";

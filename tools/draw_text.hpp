@@ -2,9 +2,9 @@
 #pragma once
 
 // Draws which rank holds which block of each matrix, as text for a terminal. Blocks are drawn in
-// proportion, but no smaller than their labels, in one colour for each rank or group of replicas.
-// The label of a block that several ranks hold has all of them: "0 4". Of many blocks in a row only
-// the outermost are shown.
+// proportion, but no smaller than their labels, with one colour for each rank or group of replicas.
+// The label of a block that several ranks hold names all of them: "0 4". If a row has many blocks,
+// only the outermost are drawn.
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ namespace cubist
 namespace detail
 {
 
-/// The columns of a text in a terminal: its bytes in UTF-8 without continuation bytes.
+/// Returns the width of a text in a terminal: its bytes in UTF-8 without continuation bytes.
 [[nodiscard]] inline std::size_t width(const std::string& text)
 {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -43,8 +43,8 @@ namespace detail
   return std::string(before, ' ') + text + std::string(columns - before - width(text), ' ');
 }
 
-/// The pieces of a dimension that are drawn: all, or the outermost ones with `parts` in place of
-/// the others.
+/// Returns the pieces of a dimension that are drawn: all of them, or the outermost ones, with
+/// `parts` in place of the others.
 [[nodiscard]] inline std::vector<std::size_t> shown(std::size_t parts)
 {
   constexpr std::size_t most = 16;
@@ -58,7 +58,7 @@ namespace detail
   return pieces;
 }
 
-/// Black text on the nearest of the 216 colours of a terminal.
+/// Returns black text on the nearest of a terminal's 216 colours.
 [[nodiscard]] inline std::string painted(const std::string& text, const std::vector<int>& ranks)
 {
   int index = 16;
@@ -123,6 +123,7 @@ namespace detail
 
 }  // namespace detail
 
+/// Draws the three matrices.
 /// @param colours whether the terminal shows colours
 [[nodiscard]] inline std::string draw_text(const Picture& picture, bool colours)
 {

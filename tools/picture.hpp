@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A value to draw: which rank holds which block of the matrices of a product, or of a chain of
-// them, in which the output of a layer is the input of the next one.
+// Describes for drawing which rank holds which block of the matrices of a product, or of a chain of
+// products, in which the output of a layer is the input of the next one.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output, which is S::Next::Input
 
@@ -30,7 +30,7 @@ struct CutPicture
   Shape padded;
   std::size_t row_parts = 1;
   std::size_t col_parts = 1;
-  std::vector<std::vector<int>> ranks;  // of each block, row by row; several hold replicas
+  std::vector<std::vector<int>> ranks;  // the holders of each block, row by row
 
   [[nodiscard]] const std::vector<int>& at(std::size_t row, std::size_t col) const
   {
@@ -41,7 +41,7 @@ struct CutPicture
   {
     return name + " (" + std::to_string(shape.rows) + ", " + std::to_string(shape.cols) + ")";
   }
-  /// "rows [depth row] cols [col]", and the padded shape if it differs.
+  /// Returns "rows [depth row] cols [col]", and the padded shape if it differs.
   [[nodiscard]] std::string legend() const
   {
     if (shape == padded) return layout;
@@ -118,7 +118,7 @@ void add_layer(Picture& picture, const typename S::Axes::Array& extents, Product
 
 }  // namespace detail
 
-/// A chain of layers on S and S::Next in turn.
+/// Describes the matrices of a chain of layers on S and S::Next in turn.
 /// @throws ShapeError for a size of 0, MeshError for extents that the scheme cannot have
 template <SchemeType S>
 [[nodiscard]] Picture picture_of(const typename S::Axes::Array& extents,
@@ -140,8 +140,8 @@ template <SchemeType S>
   return picture;
 }
 
-/// The ranks of a block as short text: "5", "0 4", "0-63", "0 4 .. 60".
-/// @param dots in place of the ranks in between
+/// Returns the ranks of a block as a short text: "5", "0 4", "0-63", "0 4 .. 60".
+/// @param dots stand for the ranks in between
 [[nodiscard]] inline std::string label(const std::vector<int>& ranks, const std::string& dots)
 {
   std::string s;
@@ -162,8 +162,8 @@ template <SchemeType S>
   return s;
 }
 
-/// A light colour for a block by the first of its ranks, red, green, blue from 0 to 1. Colours of
-/// neighbours differ, and black text is readable on them.
+/// Returns a light colour for a block, by the first of its ranks: red, green and blue from 0 to 1.
+/// Neighbours have different colours, on which black text is readable.
 [[nodiscard]] inline std::array<double, 3> colour(const std::vector<int>& ranks)
 {
   const double golden = 0.618033988749895;

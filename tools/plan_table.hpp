@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Plans as a table, as a table of their memory, and as JSON.
+// Prints plans as a table, as a table of their memory, and as JSON.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,14 +25,14 @@ namespace cubist
 
 [[nodiscard]] inline std::string time_text(double seconds)
 {
-  constexpr double one = 0.9995;  // what three digits round to 1
+  constexpr double one = 0.9995;  // the least number that three digits round to 1
   const bool long_one = seconds >= one;
   const bool short_one = seconds < one * 1e-3;
   const double value = long_one ? seconds : short_one ? 1e6 * seconds : 1e3 * seconds;
   return detail::three_digits(value) + (long_one ? " s" : short_one ? " us" : " ms");
 }
 
-/// As wide as the longest name.
+/// Returns the width of the column of schemes: that of the longest name.
 [[nodiscard]] inline int scheme_width(const std::vector<Plan>& plans)
 {
   std::size_t width = 6;
@@ -40,7 +40,9 @@ namespace cubist
   return static_cast<int>(width);
 }
 
-/// @param simulated the first plans by simulation, which are sorted by it; none: no such column
+/// Prints the plans as a table.
+/// @param simulated what the first plans cost by simulation, by which they are sorted; if empty,
+/// there is no such column
 inline void print_table(const std::vector<Plan>& plans, double unit,
                         const std::vector<SimulatedCost>& simulated, const std::string& scalar,
                         const Machine& machine)
@@ -81,7 +83,7 @@ inline void print_table(const std::vector<Plan>& plans, double unit,
     }
 }
 
-/// The memory of a rank by use, and the largest batches in tokens.
+/// Prints each rank's memory by use, and the largest batches in tokens.
 inline void print_memory(const std::vector<Plan>& plans, const std::vector<std::size_t>& batches,
                          const std::vector<SimulatedCost>& simulated, const Machine& machine)
 {
@@ -118,7 +120,7 @@ inline void print_memory(const std::vector<Plan>& plans, const std::vector<std::
   }
 }
 
-/// How often to save each plan's checkpoints.
+/// Prints how often to save each plan's checkpoints.
 inline void print_saves(const std::vector<Plan>& plans, const std::vector<SavePlan>& saves)
 {
   const int width = scheme_width(plans);
@@ -143,7 +145,7 @@ inline void print_saves(const std::vector<Plan>& plans, const std::vector<SavePl
   }
 }
 
-/// The energy and the price of a step of each plan, and of a run of so many steps.
+/// Prints the energy and the price of a step of each plan, and of a run of this many steps.
 inline void print_energies(const std::vector<Plan>& plans, const std::vector<PlanEnergy>& energies,
                            double steps)
 {

@@ -14,8 +14,8 @@ namespace cubist
 namespace
 {
 
-/// A step, which all ranks begin together; in training another one with an optimizer, for the
-/// memory.
+/// Simulates a step, which all ranks begin together. In training it simulates another one with an
+/// optimizer, for the memory.
 template <class S, class T>
 SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan,
                         const SimulatedStep& step)
@@ -56,10 +56,10 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
           folding_text(step.all_replicas ? 1 : replicas_of<S>(extents).count)};
 }
 
-/// A machine whose float takes the time of 16 bits.
+/// Returns a machine whose float takes the time of 16 bits.
 Machine with_short_elements(Machine machine)
 {
-  constexpr double times = 2;  // elements in as many bytes
+  constexpr double times = 2;  // elements in the same number of bytes
   machine.rates["float"] = machine.rates_of(sizeof(short));
   machine.memory_bandwidth *= times;
   machine.node_memory_bandwidth *= times;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The time and the memory of a plan by simulation: the real program runs on simulated ranks.
+// Finds the time and the memory of a plan by simulation: the real program runs on simulated ranks.
 
 #include <cstddef>
 #include <string>
@@ -16,17 +16,17 @@ namespace cubist
 
 struct SimulatedStep
 {
-  std::vector<std::size_t> sizes;  ///< of the layers of an MLP with bias and GELU
+  std::vector<std::size_t> sizes;  ///< the sizes of the layers of an MLP with bias and GELU
   std::size_t tokens = 1;
-  bool training = true;       ///< forward and backward, or forward alone
-  bool single = true;         ///< in float; else in double
-  bool is_short = false;      ///< in 16 bits; then memory is that of float
+  bool training = true;       ///< forward and backward, or only forward
+  bool single = true;         ///< in float, or else in double
+  bool is_short = false;      ///< in 16 bits; the memory is still that of float
   bool sharded = false;       ///< replicas share the state of the optimizer
-  std::size_t recompute = 0;  ///< layers of a segment whose activations are recomputed
-  bool all_replicas = false;  ///< simulate replicas that do the same, too
+  std::size_t recompute = 0;  ///< layers in a segment, whose activations are recomputed
+  bool all_replicas = false;  ///< also simulate replicas that do the same work
 };
 
-/// A step of a transformer in float, with the loss and, in training, AdamW.
+/// One step of a transformer in float, with the loss and, in training, AdamW.
 struct SimulatedTransformer
 {
   TransformerStep step;
@@ -34,25 +34,25 @@ struct SimulatedTransformer
   bool sharded = false;
   std::size_t recompute = 0;
   std::size_t context_parallel = 0;  ///< ranks that share a sequence, as in TransformerOptions
-  bool all_replicas = false;         ///< simulate replicas that do the same, too
-  std::string trace = {};            ///< a file for a trace of the step; empty: none
-  /// The rank of LoRA's matrices beside all linear layers, which alone are trained; 0: none.
+  bool all_replicas = false;         ///< also simulate replicas that do the same work
+  std::string trace = {};            ///< the file for a trace of the step; empty for none
+  /// The rank of LoRA's matrices beside all linear layers, which alone are trained; 0 for none.
   std::size_t lora = 0;
 };
 
 struct SimulatedCost
 {
-  double seconds = 0;        ///< of a step
-  double memory = 0;         ///< bytes that a rank allocates at most, with AdamW in training
+  double seconds = 0;        ///< the time of a step
+  double memory = 0;         ///< the most bytes that a rank allocates, with AdamW in training
   std::string folding = {};  ///< which replicas were simulated, and why
 };
 
-/// Continues in the program that has the simulator, if this one does not have it: it takes minutes
-/// to compile.
-/// @throws DataError without that program
+/// Continues in the program that has the simulator, unless this one has it: the simulator takes
+/// minutes to compile.
+/// @throws DataError if that program is missing
 void start_simulator(char** argv);
 
-/// What a step costs on the scheme and mesh of a plan.
+/// Returns what a step costs on the scheme and mesh of a plan.
 [[nodiscard]] SimulatedCost simulated_cost(const Plan& plan, const SimulatedStep& step,
                                            const Machine& machine);
 [[nodiscard]] SimulatedCost simulated_cost(const Plan& plan, const SimulatedTransformer& what,

@@ -21,7 +21,7 @@ namespace cubist
 namespace
 {
 
-/// The replicas of a mesh, if all have as many rows in a micro-batch.
+/// Returns the replicas of a mesh, if all have the same number of rows in a micro-batch.
 template <class S>
 Replicas replicas_that_are_equal(const typename S::Axes::Array& extents, const Plan& plan,
                                  const SimulatedTransformer& what)
@@ -44,20 +44,20 @@ Replicas replicas_that_are_equal(const typename S::Axes::Array& extents, const P
     return of_stage.template operator()<S>(extents);
 }
 
-/// Seconds of a step, which all ranks begin together.
+/// Simulates a step, which all ranks begin together.
 template <class S>
 SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan,
                         const SimulatedTransformer& what)
 {
   const TokenBatch batch = what.step.batch;
   TransformerConfig config = what.step.model;
-  // Sequences may be longer than those that the model was made for.
+  // Sequences may be longer than those for which the model was made.
   config.positions = std::max(config.positions, batch.length);
-  // Tokens of all parts of the vocabulary.
+  // The tokens come from all parts of the vocabulary.
   std::vector<int> ids(batch.tokens());
   for (std::size_t i = 0; i < ids.size(); ++i)
   {
-    // The same in each sequence, so that replicas do the same.
+    // Each sequence has the same tokens, so that replicas do the same work.
     const std::size_t t = i % batch.length;
     ids[i] = static_cast<int>((t * t + 7 * t) % config.vocabulary);
   }

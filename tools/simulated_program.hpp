@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the simulated programs of layers and of transformers share.
+// Functions that the simulated programs of layers and of transformers share.
 
 #include <algorithm>
 #include <chrono>
@@ -20,8 +20,8 @@
 namespace cubist
 {
 
-/// Calls f.operator()<S>(extents) for the scheme of a plan with a data axis, of extent 1 if the
-/// plan has none, which is the same program: each scheme is compiled once.
+/// Calls f.operator()<S>(extents) for a plan's scheme S, with a data axis. If the plan has none,
+/// the axis has extent 1, which is the same program, so each scheme is compiled only once.
 template <class F>
 decltype(auto) on_data_scheme(const Plan& plan, F f)
 {
@@ -33,9 +33,9 @@ decltype(auto) on_data_scheme(const Plan& plan, F f)
   });
 }
 
-/// Replicas of a mesh with a data axis of scheme `S`, if all have as many rows of X (rows, width);
-/// else one, so that all of them are simulated.
-/// @param quantum of the rows
+/// Returns the replicas of a mesh with a data axis of scheme `S`, if all have the same number of
+/// rows of X (rows, width); otherwise one replica, so that all are simulated.
+/// @param quantum the quantum of the rows
 template <class S>
 [[nodiscard]] Replicas equal_replicas(const typename S::Axes::Array& extents, Shape x,
                                       std::size_t quantum)
@@ -51,7 +51,7 @@ template <class S>
   return replicas;
 }
 
-/// Which replicas were simulated, and why.
+/// Says which replicas were simulated, and why.
 [[nodiscard]] inline std::string folding_text(int replicas)
 {
   const auto& text = Simulated::report().folding;
@@ -60,8 +60,7 @@ template <class S>
          " replicas are simulated, because they have different numbers of rows";
 }
 
-/// Tells a terminal how far the simulation of a plan is, and how long the rest takes, once a
-/// second.
+/// Tells a terminal once a second how far the simulation of a plan is, and how long the rest takes.
 class ProgressLine
 {
  public:
@@ -91,7 +90,7 @@ class ProgressLine
   }
 };
 
-/// Calls train(update), where update() is a step of AdamW for these parameters.
+/// Calls train(update), where update() does a step of AdamW on these parameters.
 template <class T, class M, class F>
 void with_adamw(const Parameters<T, M>& parameters, bool sharded, F train)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 // Reads the values of a command line strictly. CLI11 2.1 reads -1 as 2^64 - 1 and 010 as 8, takes
-// 2^64 - 1 for any number that is larger, and leaves out the empty elements of a list ("8,,8").
+// 2^64 - 1 for any larger number, and drops the empty elements of a list ("8,,8").
 
 #include <charconv>
 #include <cmath>
@@ -21,8 +21,8 @@ namespace cubist
 namespace strict_options
 {
 
-/// Says what is wrong with a value of an option; empty if nothing is.
-/// @param type  as CLI11 names it: UINT, INT, FLOAT or TEXT
+/// Says what is wrong with the value of an option, or returns an empty text.
+/// @param type  the type by CLI11's name: UINT, INT, FLOAT or TEXT
 [[nodiscard]] inline std::string error_in_value(const std::string& type, const std::string& value)
 {
   const auto error = [&](const char* why) { return "got \"" + value + "\", " + why; };
@@ -44,15 +44,15 @@ namespace strict_options
   return {};
 }
 
-/// A check for numbers that count something of which there is at least one.
-/// @param value  of an option that is read strictly
+/// Checks a number that counts something of which there is at least one.
+/// @param value  the value of an option that is read strictly
 [[nodiscard]] inline std::string positive(const std::string& value)
 {
   return value == "0" ? "got 0, so there would be none; use a positive number, or leave it out"
                       : "";
 }
 
-/// Adds the check of values to all options, and the names of those that list values.
+/// Adds the check of values to all options, and collects the names of those that take lists.
 inline void check_values(CLI::App& app, std::set<std::string>& lists)
 {
   for (CLI::Option* option : app.get_options())
@@ -68,11 +68,11 @@ inline void check_values(CLI::App& app, std::set<std::string>& lists)
 }
 
 /// Checks that each list is given once, and that none of its elements is empty.
-/// @throws CLI::ValidationError
+/// @throws CLI::ValidationError otherwise
 inline void check_lists(const std::set<std::string>& lists, int argc, const char* const* argv)
 {
   std::set<std::string> given;
-  std::string list;  // the one whose values follow
+  std::string list;  // the list whose values follow
   for (int i = 1; i < argc; ++i)
   {
     std::string value = argv[i];
@@ -80,7 +80,7 @@ inline void check_lists(const std::set<std::string>& lists, int argc, const char
     {
       const auto equals = value.find('=');
       list = value.substr(0, equals);
-      if (equals + 1 == value.size())  // CLI11 would take what comes next
+      if (equals + 1 == value.size())  // CLI11 would take the next argument
         throw CLI::ValidationError{list, "got nothing after \"=\", so there is nothing to use; "
                                          "give a value, or leave the option out"};
       if (!lists.contains(list)) list.clear();
@@ -102,12 +102,12 @@ inline void check_lists(const std::set<std::string>& lists, int argc, const char
 }  // namespace strict_options
 
 /// Makes the parse that follows strict.
-/// @param app  with all its options
+/// @param app  has all its options
 inline void parse_strictly(CLI::App& app, int argc, const char* const* argv)
 {
   std::set<std::string> lists;
   strict_options::check_values(app, lists);
-  // Within the parse, where programs catch what it throws.
+  // The checks run inside the parse, whose exceptions programs catch.
   app.preparse_callback(
       [lists, argc, argv](std::size_t) { strict_options::check_lists(lists, argc, argv); });
 }

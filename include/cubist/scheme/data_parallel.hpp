@@ -71,8 +71,8 @@ struct DataParallelParts : DataParallelLayouts<S>
 template <PipelineScheme S>
 struct DataParallelParts<S> : DataParallelLayouts<S>
 {
-  using StageScheme =
-      DataParallel<typename S::StageScheme>;  ///< a stage's, on the ranks of all pipelines
+  /// The scheme of a stage, on the ranks of all pipelines.
+  using StageScheme = DataParallel<typename S::StageScheme>;
 };
 
 }  // namespace detail
