@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The products of attention, softmax(Q K^T / sqrt(d)) V, for a batch of heads: heads are cut over
-// groups of ranks, and each head's matrices over the ranks of a group. Compared with one rank.
+// Computes the products of attention, softmax(Q K^T / sqrt(d)) V, for a batch of heads, and
+// compares the result with that of one rank. Groups of ranks share the heads, and the ranks of a
+// group cut each head's matrices.
 //
 //   Q, K, V (heads, tokens, d)    S = Q K^T (heads, tokens, tokens)    O = P V (heads, tokens, d)
 //
@@ -41,7 +42,7 @@ struct Settings
 
 using Result = xt::xtensor<double, 3>;
 
-/// O on rank 0, and an empty tensor elsewhere.
+/// Returns O on rank 0, and an empty tensor elsewhere.
 template <class Backend>
 Result attention(const Settings& s, int ranks, int groups)
 {

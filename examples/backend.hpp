@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The backend of the examples: MPI if mpiexec or srun started them, else threads. Other programs
-// name their backend: `using Backend = cubist::Mpi;`.
+// The backend of the examples: MPI if mpiexec or srun started them, otherwise threads. Other
+// programs name their backend: `using Backend = cubist::Mpi;`.
 
 #include <string>
 
@@ -17,7 +17,7 @@
 namespace examples
 {
 
-/// Whether mpiexec or srun gives the ranks.
+/// Whether mpiexec or srun started the ranks.
 inline bool on_processes()
 {
 #ifdef CUBIST_EXAMPLES_WITH_MPI
@@ -27,7 +27,7 @@ inline bool on_processes()
 #endif
 }
 
-/// f.template operator()<Backend>()
+/// Calls f.template operator()<Backend>().
 template <class F>
 int on_backend(F f)
 {
@@ -39,14 +39,15 @@ int on_backend(F f)
 
 #ifdef CUBIST_COMPILED
 
-// The compiled library has the backends, and none that are traced: with those a program would
-// compile all layers again.
+// The compiled library has the backends, but not the traced ones, for which a program would compile
+// all layers again.
 
 using OneRank = cubist::Threads;
 
 inline void stop_tracing() {}
 
-/// @throws ArgumentError for a file
+/// Calls f.template operator()<Backend>(), without a trace.
+/// @throws ArgumentError for the name of a file
 template <class F>
 int on_traced_backend(const std::string& file, F f)
 {
@@ -59,13 +60,14 @@ int on_traced_backend(const std::string& file, F f)
 
 #else
 
-/// Threads, as `on_traced_backend` has them, so that a program compiles once for both.
+/// Threads with a trace, as in `on_traced_backend`, so that a program compiles once for both.
 using OneRank = cubist::Traced<cubist::Threads>;
 
-/// What is launched from now on writes no trace.
+/// Lets later launches write no trace.
 inline void stop_tracing() { OneRank::options = {}; }
 
-/// The same backends, which write a trace to `file` unless that is empty.
+/// Calls f.template operator()<Backend>() on a backend that writes a trace to `file`, unless that
+/// is empty.
 template <class F>
 int on_traced_backend(const std::string& file, F f)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Continues a prompt by a GPT-2 or Llama model in a folder of Hugging Face's files, on the scheme
-// and mesh of your choice. Ranks are MPI's under mpiexec or srun, else threads. A prompt is a list
-// of ids, or a text whose bytes are the ids (a model of examples/train_text). With --stdin, each
-// line of standard input is a prompt of ids; the ids that follow it are written as they come, one a
-// line, and an empty line after the last, so that any tokenizer can stand before and behind. With
-// --score the model predicts a text instead.
+// Continues a prompt with a GPT-2 or Llama model from a folder of Hugging Face's files, on the
+// scheme and mesh of your choice. Ranks are MPI's under mpiexec or srun, otherwise threads. A
+// prompt is a list of ids, or a text whose bytes are the ids (for a model of examples/train_text).
+// With --stdin, each line of standard input is a prompt of ids. The ids that follow it are written
+// as they come, one per line, with an empty line after the last, so that any tokenizer can be piped
+// before and after the program. With --score the model predicts a text instead.
 
 #include <charconv>
 #include <chrono>
@@ -51,7 +51,7 @@ struct Settings
   cubist::GenerateOptions options;
 };
 
-/// Prints a prompt, unless it came from standard input, and the tokens that follow it as they come.
+/// Prints a prompt, unless it came from standard input, and then the tokens as they come.
 class Printer
 {
  public:
@@ -94,7 +94,8 @@ class Printer
   bool is_first_ = true;
 };
 
-/// @throws cubist::ArgumentError for a text and a model whose tokens are not bytes
+/// Checks that a model's tokens are bytes.
+/// @throws cubist::ArgumentError if they are not
 void require_bytes(const char* option, const Settings& s, const cubist::TransformerConfig& config,
                    const char* remedy)
 {
@@ -104,6 +105,7 @@ void require_bytes(const char* option, const Settings& s, const cubist::Transfor
       text::vocabulary, ", so the text's bytes would be read as other tokens; ", remedy);
 }
 
+/// Returns the prompt of the options.
 /// @throws cubist::ArgumentError for a text and a model whose tokens are not bytes
 std::vector<int> prompt_of(const Settings& s, const cubist::TransformerConfig& config)
 {
@@ -112,7 +114,7 @@ std::vector<int> prompt_of(const Settings& s, const cubist::TransformerConfig& c
   return text::tokens_of(s.text);
 }
 
-/// The ids of a line, between spaces or commas.
+/// Returns the ids of a line, between spaces or commas.
 /// @throws cubist::ArgumentError for a line that has something else, or nothing
 std::vector<int> ids_of(const std::string& line)
 {
@@ -136,7 +138,7 @@ std::vector<int> ids_of(const std::string& line)
   return ids;
 }
 
-/// The prompt of the next line of rank 0's standard input; nothing at its end.
+/// Returns the prompt on the next line of rank 0's standard input, or nothing at its end.
 template <class Mesh>
 std::optional<std::vector<int>> next_prompt(const Mesh& mesh)
 {
@@ -150,7 +152,7 @@ std::optional<std::vector<int>> next_prompt(const Mesh& mesh)
   return ids;
 }
 
-/// The most memory that this process has had, in MiB.
+/// Returns the most memory that this process has had, in MiB.
 double peak_memory()
 {
   rusage usage{};
@@ -216,7 +218,8 @@ void continue_on_mesh(const Mesh& mesh, const Settings& s)
   while (const auto next = next_prompt(mesh)) continue_prompt(model, mesh, *next, s);
 }
 
-/// On the mesh in `s.mesh`; else on all processes that mpiexec has started, or on one rank.
+/// Runs on the mesh in `s.mesh`, or by default on all processes that mpiexec has started, or on one
+/// rank.
 template <class Backend, class Scheme>
 int continue_on(const Settings& s)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The training of train_digits on GPUs, in float: the loss of each step must be that of one rank on
-// the host. Ranks are threads, one for each GPU, or MPI processes, which may share GPUs.
+// Runs the training of train_digits on GPUs, in float: the loss of each step must be that of one
+// rank on the host. Ranks are threads, one for each GPU, or MPI processes, which may share GPUs.
 
 #include <cstdio>
 #include <exception>
@@ -14,7 +14,7 @@ namespace
 
 using Scheme = cubist::Summa25D;
 
-/// The relative difference of losses that rounding in another order may cause.
+/// The relative difference between losses that rounding in another order may cause.
 constexpr double bound = 1e-5;
 
 }  // namespace

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A backend of ranks with a GPU each: processes if mpiexec or srun started the program, else
-// threads. Both have the same communicator and engine, so code on top of them is compiled once.
-// What starts the ranks is in gpus.cpp, which nvcc does not compile.
+// A backend on which each rank has a GPU: processes if mpiexec or srun started the program,
+// otherwise threads. Both have the same communicator and engine, so code on top of them is compiled
+// once. gpus.cpp, which nvcc does not compile, starts the ranks.
 
 #include <functional>
 
@@ -20,11 +20,11 @@ struct Gpus
   using Engine = cubist::CudaEngine;
 
   [[nodiscard]] static bool are_processes();
-  /// Allows several processes on one GPU (slow); to be called before the first launch.
+  /// Allows several processes on one GPU (slow). Call it before the first launch.
   static void share();
-  /// Whether the buffers of later launches are registered with NCCL.
+  /// Registers the buffers of later launches with NCCL, or not.
   static void register_buffers(bool registered);
-  /// The number of processes, or of GPUs of this machine.
+  /// Returns the number of processes, or of this machine's GPUs.
   /// @throws cubist::DeviceError if there is none
   [[nodiscard]] static int usual_ranks();
 

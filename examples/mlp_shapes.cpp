@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two linear layers with an activation between them, and the shapes of the blocks of rank 0, as the
-// pages of Colossal-AI and MindSpore show them.
+// Computes two linear layers with an activation between them, and prints the shapes of rank 0's
+// blocks, as the pages of Colossal-AI and MindSpore do.
 //
 //   mlp_shapes --mode 2.5d    1d, 2d, 2.5d, 3d: the MLP of Colossal-AI's pages, x (16, 256) through
-//                             256 -> 1024 -> 256, GELU, a dropout at the end
+//                             256 -> 1024 -> 256, GELU, with a dropout at the end
 //   mlp_shapes --mode nd2d    nd2d, nd3d: the example of MindSpore's page, x (1024, 256) of ones
-//                             through 256 -> 512 -> 256 on 8 devices, ReLU, no bias
+//                             through 256 -> 512 -> 256 on 8 devices, ReLU, without bias
 //
 // The output is compared with that of one rank. Colossal-AI cuts the columns of a 3D weight
-// further, into (128, 256) of (256, 1024); cubist its rows, as MindSpore does. Both send the same
-// words.
+// further, into (128, 256) of (256, 1024); cubist cuts its rows, as MindSpore does. Both send the
+// same number of elements.
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +42,7 @@ struct Network
 const Network colossal_ai{16, 256, 1024, true, 0.1, true, cubist::Uniform{}};
 const Network mindspore{1024, 256, 512, false, 0, false, cubist::Normal{.std = 0.01}};
 
-/// Y of one rank, from all weights; b has as many rows as one of them, or none.
+/// Returns Y of one rank, from all weights; b has as many rows as one of them, or none.
 Matrix serial_output(const Network& network, const Matrix& x, const Matrix& w1, const Matrix& b1,
                      const Matrix& w2, const Matrix& b2)
 {
@@ -97,7 +97,7 @@ void show(typename Backend::Communicator& world, const typename Scheme::Extents&
   const Matrix Y = cubist::gather(y);
   if (network.dropout > 0)
   {
-    dropout.apply(y, 1);  // as a network in training
+    dropout.apply(y, 1);  // as a network does in training
     print("Output after the dropout", y);
   }
   const Matrix W1 = cubist::gather(dense_1.weight());

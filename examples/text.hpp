@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A text whose tokens are its bytes: the part to learn from, and the part that is held out.
+// A text whose tokens are its bytes, in two parts: one to learn from, and one that is held out.
 
 #include <algorithm>
 #include <cmath>
@@ -41,7 +41,7 @@ struct Split
   cubist::TokenFile held_out;
 };
 
-/// The first nine tenths of a text, and the last tenth.
+/// Reads the first nine tenths of a text, and its last tenth.
 /// @throws cubist::DataError for a file that is missing or empty
 inline Split read(const std::string& path)
 {
@@ -50,10 +50,10 @@ inline Split read(const std::string& path)
   return {all.part(0, cut), all.part(cut, all.size() - cut)};
 }
 
-/// The loss of predicting a text, in bits a byte: consecutive windows, which overlap by one byte,
-/// so that each byte is predicted once.
-/// @param most windows at the most
-/// @throws cubist::DataError for a text without a window
+/// Returns the loss of predicting a text, in bits per byte. Consecutive windows overlap by one
+/// byte, so that each byte is predicted once.
+/// @param most the greatest number of windows
+/// @throws cubist::DataError for a text that is shorter than a window
 template <class Model>
 double bits_a_byte(Model& model, const cubist::TokenFile& text, std::size_t batch,
                    std::size_t length, std::size_t most)

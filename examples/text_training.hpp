@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Training of a transformer on a text, on any scheme and backend.
+// Trains a transformer on a text, on any scheme and backend.
 
 #include <algorithm>
 #include <atomic>
@@ -43,14 +43,14 @@ struct Settings
   std::size_t batch = 16;
   std::size_t micro_batches = 1;
   std::size_t recompute = 0;
-  cubist::PipelineOptions pipeline = {};  // of a scheme in stages
+  cubist::PipelineOptions pipeline = {};  // for a scheme in stages
   std::uint64_t steps = 1000;
   std::string optimizer = "adamw";
   double learning_rate = 2e-3;
   bool constant_rate = false;  // without a warm-up and a decay
   double clip = 1;
   double dropout = 0;
-  std::string model;     // a folder with the weights to begin with
+  std::string model;     // a folder with the weights to start from
   std::size_t lora = 0;  // the rank of LoRA's matrices; 0: all weights are trained
   std::uint64_t seed = 42;
   std::uint64_t report = 100;
@@ -65,7 +65,7 @@ struct Settings
   bool compare = false;
 };
 
-/// One loss a line, with all its digits.
+/// Writes one loss per line, with all its digits.
 inline void write(const std::vector<double>& losses, const std::string& path)
 {
   std::ofstream file{path};
@@ -77,14 +77,14 @@ inline void write(const std::vector<double>& losses, const std::string& path)
       ", so the losses would be lost; pass --losses the path of a file that can be written");
 }
 
-/// The losses are on rank 0, and empty in processes without it.
+/// What a run returns on rank 0. It is empty in processes without that rank.
 struct Run
 {
-  std::vector<double> losses;  // of every step since the start, or the checkpoint
+  std::vector<double> losses;  // the losses of every step since the start or the checkpoint
   int exit_code = 0;
 };
 
-/// @param verbose reports, saves and samples
+/// @param verbose whether to report, save and sample
 template <class Backend, class Scheme, class T>
 Run train(const Split& data, const Settings& s, int ranks,
           const typename Scheme::Axes::Array& extents, bool verbose)
@@ -181,7 +181,7 @@ Run train(const Split& data, const Settings& s, int ranks,
       merge_lora(model);
     }
     if (!s.save.empty()) save_weights(s.save, model.parameters(), config);
-    // A sample of as many bytes as the model has positions, and more from the last half of them.
+    // The sample has as many bytes as the model has positions, and more from the last half of them.
     Tokens sample = tokens_of("In the beginning ");
     while (sample.size() < s.sample)
     {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Trains an MLP on handwritten digits, on the scheme and mesh of your choice, and again on one
 // rank, unless --no-compare is given: the two loss curves must agree. Ranks are MPI's under mpiexec
-// or srun, else threads. With --checkpoints a run that was stopped or killed continues from its
-// newest checkpoint, on any scheme, mesh and number of ranks; SIGTERM and SIGUSR1 stop it after a
-// step, with status 75.
+// or srun, otherwise threads. With --checkpoints a run that was stopped or killed continues from
+// its newest checkpoint, on any scheme, mesh and number of ranks. SIGTERM and SIGUSR1 stop it after
+// a step, with status 75.
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ namespace
 using digits::Run;
 using digits::Settings;
 
-/// One loss a line, with all its digits.
+/// Writes one loss per line, with all its digits.
 void write(const std::vector<double>& losses, const std::string& path)
 {
   std::ofstream file{path};

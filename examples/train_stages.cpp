@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Trains a small GPT on the bytes of a text, in data x pipeline x tensor: pipelines side by side,
-// whose stages have some of the blocks each, on a mesh of Summa25D. Ranks are MPI's under mpiexec
-// or srun, else threads. With --checkpoints a run that was stopped or killed continues from its
-// newest checkpoint, in any other cut of data, stages and tensor. With --compare it trains once
-// more on one rank: the two loss curves must agree.
+// Trains a small GPT on the bytes of a text, with data, pipeline and tensor parallelism: pipelines
+// run side by side, and each of their stages has some of the blocks, on a mesh of Summa25D. Ranks
+// are MPI's under mpiexec or srun, otherwise threads. With --checkpoints a run that was stopped or
+// killed continues from its newest checkpoint, with any other cut into data, stages and tensor.
+// With --compare it trains once more on one rank: the two loss curves must agree.
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,7 @@ namespace
 using Tensor = cubist::Summa25D;
 using Scheme = cubist::DataParallel<cubist::Pipeline<Tensor>>;
 
-/// Returns the exit code.
+/// Trains, and returns the exit code.
 template <class Backend, class T>
 int train(const text::Settings& s, int stages)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Trains a small GPT on the bytes of a text, on the scheme and mesh of your choice, and continues a
-// few words of it. Ranks are MPI's under mpiexec or srun, else threads. With --checkpoints a run
-// that was stopped continues from its newest checkpoint, on any scheme, mesh and number of ranks;
-// with --save the model is saved as Hugging Face's, for examples/generate. With --model and --lora
-// such a model is tuned. SIGTERM and SIGUSR1 stop it after a step, with a checkpoint and status 75.
-// With --compare it trains once more on one rank: the two loss curves must agree.
+// few words of it. Ranks are MPI's under mpiexec or srun, otherwise threads. With --checkpoints a
+// run that was stopped continues from its newest checkpoint, on any scheme, mesh and number of
+// ranks. With --save the model is saved in Hugging Face's format, for examples/generate. With
+// --model and --lora such a model is tuned. SIGTERM and SIGUSR1 stop the run after a step, with a
+// checkpoint and status 75. With --compare it trains once more on one rank: the two loss curves
+// must agree.
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Training of an MLP on the digits, on any scheme and backend, and comparison of loss curves.
+// Trains an MLP on the digits, on any scheme and backend, and compares loss curves.
 
 #include <algorithm>
 #include <atomic>
@@ -43,7 +43,7 @@ struct Settings
   bool compare = true;
 };
 
-/// The images, 64 pixels a line, and their labels; a fifth of them is held out.
+/// Reads the images, 64 pixels per line, and their labels, and holds out a fifth of them.
 /// @throws cubist::DataError for a file that is missing, truncated, or holds something else
 inline cubist::RowBatches read(const Settings& s)
 {
@@ -51,15 +51,15 @@ inline cubist::RowBatches read(const Settings& s)
   return {file, {.batch = s.batch, .seed = s.seed, .held_out = 0.2, .normalize = true}};
 }
 
-/// The results are on rank 0; empty in processes without it.
+/// What a run returns on rank 0. It is empty in processes without that rank.
 struct Run
 {
-  std::vector<double> losses;  // of every step since the start, or the checkpoint
+  std::vector<double> losses;  // the losses of every step since the start or the checkpoint
   double accuracy = 0;         // on the held-out part
   int exit_code = 0;
 };
 
-/// @param verbose reports and saves
+/// @param verbose whether to report and save
 template <class Backend, class Scheme, class T>
 Run train(const cubist::RowBatches& data, const Settings& s, int ranks,
           const typename Scheme::Axes::Array& extents, bool verbose)
@@ -114,7 +114,7 @@ Run train(const cubist::RowBatches& data, const Settings& s, int ranks,
   return run;
 }
 
-/// The largest relative difference of a loss curve from the last losses of another.
+/// Returns the largest relative difference between a loss curve and the last losses of another.
 inline double difference(const std::vector<double>& a, const std::vector<double>& whole)
 {
   if (a.size() > whole.size()) return HUGE_VAL;

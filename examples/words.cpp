@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The words that a rank sends for a linear layer by collectives, counted, in units of X's size:
-// X, W and Y are square, so that X, W and Y have the same size. docs/costs.md compares them with
-// the costs that others have published.
+// Counts the elements that one rank sends for a linear layer by collectives, in units of X's size:
+// X, W and Y are square, so all of them have this size. docs/costs.md compares the counts with the
+// costs that others have published.
 
 #include <array>
 #include <cstddef>
@@ -15,7 +15,7 @@ using Backend = cubist::Counting<cubist::Threads>;
 
 constexpr std::size_t edge = 48;
 
-/// Prints the words of forward and backward, averaged over the ranks.
+/// Prints the elements that one rank sends in forward and in backward, averaged over the ranks.
 template <class Scheme>
 void count(int ranks, const typename Scheme::Extents& extents)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program of ScaLAPACK, which knows nothing of cubist: C = A B on a grid of BLACS.
+// A ScaLAPACK program, which knows nothing of cubist: C = A B on a grid of BLACS.
 //
 //   mpiexec -n 4 ./blacs_multiply                                  ScaLAPACK multiplies
 //   LD_PRELOAD=libcubist_pblas.so mpiexec -n 4 ./blacs_multiply    cubist multiplies
