@@ -49,7 +49,7 @@ likely=(model --ids 65,110,100,32 --tokens 20)
 "$generate" "${likely[@]}" >ids
 grep -q '^And the LORD' text
 grep -Eq '^65,110,100,32(,[0-9]+){20}$' ids
-# From standard input, in fewer bits: an empty line ends each answer.
+# Prompts from standard input, and weights in fewer bits: an empty line ends each answer.
 printf '65 110 100 32\n65,110\n' | "$generate" model --stdin --tokens 20 --weights bfloat16 >lines 2>figures
 [[ $(grep -c '^$' lines) == 2 && $(grep -c '^[0-9]' lines) == 40 ]]
 head -c 20000 "$data" >begin
@@ -68,7 +68,7 @@ for cut in "8 summa25d 2,2,2" "6 grid3d 1,2,3" "3 megatron1d 3"; do
   go_on "$scheme $mesh threads" "$train" "${at[@]}" "${recompute[@]}"
   prints "$scheme text" text "$generate" "${drawn[@]}" "${at[@]}"
   prints "$scheme ids" ids "$generate" "${likely[@]}" "${at[@]}"
-  # Without --mesh, all ranks that mpiexec has started: the last one has a trace.
+  # Without --mesh, the model runs on all ranks that mpiexec has started: the last one has a trace.
   [[ -z $mpiexec || $scheme != megatron1d ]] || {
     prints "$scheme text on all ranks" text "$mpiexec" -n "$ranks" "$generate" "${drawn[@]}" --scheme "$scheme" --trace all.json
     grep -q "\"pid\":$((ranks - 1))," all.json

@@ -138,7 +138,7 @@ struct SymmetricOperand
 struct RowLists
 {
   std::size_t count = 0;  ///< the number of lists
-  /// The index of each list's first row in `rows`, followed by the number of rows: count + 1
+  /// The index of each list's first row in `rows`, followed by the length of `rows`: count + 1
   /// numbers.
   const int* starts = nullptr;
   const int* rows = nullptr;

@@ -38,14 +38,14 @@ template <RealScalar T>
 class CublasEpilogue
 {
  public:
-  /// Makes Z = X W + b, for x (M, K), w (K, N), b (1, N), z (M, N).
+  /// Prepares Z = X W + b, for x (M, K), w (K, N), b (1, N), z (M, N).
   /// @throws ShapeError unless the shapes fit
   static CublasEpilogue affine(MatrixView<const T> x, MatrixView<const T> w, MatrixView<const T> b,
                                MatrixView<T> z)
   {
     return {CUBLASLT_EPILOGUE_BIAS, x, w, b, {}, z};
   }
-  /// Makes Z = X W + b, Y = gelu_tanh(Z).
+  /// Prepares Z = X W + b, Y = gelu_tanh(Z).
   /// @throws ShapeError unless the shapes fit
   static CublasEpilogue affine_gelu(MatrixView<const T> x, MatrixView<const T> w,
                                     MatrixView<const T> b, MatrixView<T> z, MatrixView<T> y)
@@ -97,7 +97,7 @@ class CublasEpilogue
   /// A cuBLAS handle is also a cublasLt handle.
   static cublasLtHandle_t lt() { return reinterpret_cast<cublasLtHandle_t>(cublas()); }
 
-  /// @param row  the row that is added to each row
+  /// @param row  the row that is added to each row of the product
   /// @param aux  the matrix to which GELU's epilogue writes the sum, or none
   CublasEpilogue(cublasLtEpilogue_t epilogue, MatrixView<const T> a, MatrixView<const T> b,
                  MatrixView<const T> row, MatrixView<T> aux, MatrixView<T> c)

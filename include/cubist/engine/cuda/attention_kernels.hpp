@@ -118,7 +118,7 @@ struct AttentionOperands
   float* l;
   float* d;
 
-  /// The factor of a score in a power of 2.
+  /// Returns scale log2(e): P = exp(scale S - …) is computed as a power of 2.
   [[nodiscard]] CUBIST_HOST_DEVICE float scale_of_log2() const
   {
     return static_cast<float>(s.scale * 1.4426950408889634);
@@ -205,7 +205,7 @@ struct QueryTile
   std::size_t sequence;
   std::size_t head;
   std::size_t kv_head;
-  std::size_t first;  // of the tile's queries
+  std::size_t first;  // the index of the tile's first query
 
   CUBIST_HOST_DEVICE QueryTile(const AttentionOperands<T>& on, unsigned block, unsigned rows)
   {

@@ -100,8 +100,8 @@ struct DeviceMemory
   return memory;
 }
 
-/// Marks captured work that may use memory which is about to be freed as invalid, unless the memory
-/// was allocated in that very capture.
+/// Invalidates captured work that may use this memory, which is about to be freed, unless the
+/// memory was allocated in the work's capture.
 /// @returns the work in whose capture it was allocated, or null
 inline CapturedWork* invalidate_captured_work(const DeviceMemory& memory) noexcept
 {

@@ -39,7 +39,7 @@ struct FoldTo
 
 /// Row i of matrices, for one of the threads of its team.
 /// @tparam Team  has `size`, the number of its threads, a power of two, and `combine(x, add)`,
-/// which gives each of them the sum of all threads' x by add(x, other)
+/// which combines all threads' x by add(x, other) and gives each of them the result
 template <class Team>
 class TeamRow
 {

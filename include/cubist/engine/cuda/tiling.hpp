@@ -105,8 +105,8 @@ struct Tiling
   return static_cast<unsigned>(std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(most, 1)));
 }
 
-/// Blocks of a map over one row: starting and ending more of them takes time while a device copies
-/// at full speed.
+/// The most blocks of a map over one row: more of them would only begin and end while a device
+/// copies at full speed.
 inline constexpr std::size_t most_map_blocks = 4224;
 
 /// Returns the tiling of a map: each thread has one chunk, unless there are many.
