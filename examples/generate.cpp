@@ -255,7 +255,7 @@ try
   auto* ids = app.add_option("--ids", s.ids, "the prompt's tokens")->delimiter(',');
   app.add_option("--text", s.text, "the prompt as a text, for a model whose tokens are bytes")
       ->excludes(ids);
-  app.add_flag("--stdin", s.from_stdin, "read prompts of ids from standard input, one a line")
+  app.add_flag("--stdin", s.from_stdin, "read prompts of ids from standard input, one per line")
       ->excludes("--ids")
       ->excludes("--text");
   app.add_option("--score", s.score,

@@ -38,7 +38,7 @@ namespace strict_options
   std::uint64_t number = 0;
   const auto [at, result] = std::from_chars(begin, end, number);
   if (at != end || begin == end || (*begin == '0' && end - begin > 1))
-    return error("which is no whole number; use digits alone, without a 0 in front");
+    return error("which is no whole number; use only digits, without a leading 0");
   if (result == std::errc::result_out_of_range || (type == "INT" && number > INT64_MAX))
     return error("which does not fit 64 bits; use a smaller number");
   return {};

@@ -62,7 +62,7 @@ TEST_CASE("errors of CUDA name the call, its purpose and the reason")
   const auto text = message_of<CommunicationError>(
       [] { cubist::detail::cuda_check(cudaErrorIllegalAddress, "cudaEventRecord", doing); });
   CHECK(mentions(text, "cudaEventRecord failed (cudaErrorIllegalAddress", "for a test",
-                 "look for an error of earlier work"));
+                 "look for an error in earlier work"));
   fake::fail("cudaEventQuery", cudaErrorIllegalAddress);
   const CudaEvent event;
   CHECK(mentions(message_of<CommunicationError>([&] { (void)is_complete(event, doing); }),

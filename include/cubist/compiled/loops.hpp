@@ -65,7 +65,7 @@ template <class T>
 struct AdamUpdate;
 
 // clang-format off
-/// The passes over an activation function F.
+/// The loops that apply an activation function F.
 #define CUBIST_ACTIVATION_LOOPS(prefix, F, T)                                                      \
   prefix struct ElementLoop<AddAndActivate<F>, T, T, const T>;                                     \
   prefix struct ElementLoop<AssignAndAdd<Slope<F>>, T, T, const T, const T>;

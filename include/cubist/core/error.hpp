@@ -133,7 +133,8 @@ template <class E>
 
 }  // namespace detail
 
-/// Throws E, with the parts as its message, unless `condition` holds.
+/// Checks a condition.
+/// @throws E, with the parts as its message, unless `condition` holds
 template <class E>
 void require(bool condition, detail::MessagePart a)
 {

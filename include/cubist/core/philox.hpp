@@ -29,7 +29,7 @@ namespace cubist::CUBIST_ABI
 class Philox
 {
  public:
-  /// Selects a stream. Under one seed, each weight, and each dropout mask of each step, has its
+  /// Selects a stream: under one seed, each weight, and each dropout mask of each step, has its
   /// own.
   CUBIST_HOST_DEVICE constexpr Philox(std::uint64_t seed, std::uint64_t stream)
       : seed_{seed},

@@ -20,10 +20,10 @@ void require_cuda(cudaError_t code, const char* call, const What&... what)
   static_cast<void>(cudaGetLastError());  // otherwise a later call would report it again
   const char* const advice = code == cudaErrorMemoryAllocation
                                  ? "use more devices, or smaller matrices"
-                                 : "look for an error of earlier work on the device, and at its "
+                                 : "look for an error in earlier work on the device, and at its "
                                    "state with nvidia-smi";
   require<E>(false, call, " failed (", cudaGetErrorName(code), ": ", cudaGetErrorString(code),
-             ") for ", what..., ", so what was asked of the device is not done; ", advice);
+             ") for ", what..., ", so the device did not do what was asked; ", advice);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -50,7 +50,7 @@ void require_cublas(cublasStatus_t status, const char* call, const What&... what
 {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   require<DeviceError>(false, call, " failed (", cublasGetStatusString(status), ") for ", what...,
-                       ", so there is no result; look for an error of earlier work on the "
+                       ", so there is no result; look for an error in earlier work on the "
                        "device, and whether it has memory left");
 }
 

@@ -92,7 +92,7 @@ struct Tiling
   }
 };
 
-/// Returns the threads across for so many chunks, at most `most`; both are positive.
+/// Returns the number of threads across for this many chunks, at most `most`; both are positive.
 [[nodiscard]] constexpr unsigned threads_across(std::size_t chunks, unsigned most)
 {
   unsigned across = 1;

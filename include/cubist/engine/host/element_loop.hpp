@@ -9,7 +9,6 @@
 // instructions compute every element, and its bits do not depend on its place in a row, however the
 // compiler contracts products and sums. The loop prefetches the blocks ahead: f is often so long
 // that the processor's own look-ahead does not reach the next loads.
-// processor's own look-ahead does not reach the next loads.
 
 #include <algorithm>
 #include <array>
