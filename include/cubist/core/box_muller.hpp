@@ -26,7 +26,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Returns c + c' x + c'' x^2 + ….
+/// Evaluates c + c' x + c'' x^2 + … at x.
 template <class... C>
 [[nodiscard]] CUBIST_HOST_DEVICE inline double fma_polynomial(double x, double c, C... more)
 {

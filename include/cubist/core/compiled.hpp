@@ -5,8 +5,8 @@
 // library has the macro CUBIST_COMPILED; its value is the library's version.
 //
 // A function that is not a template has its body in a file beside its header, <header>_body.hpp,
-// which the header includes at its end as CUBIST_BODY and which marks it CUBIST_INLINE. A program
-// that is linked to the library reads only the declarations.
+// which the header includes at its end as CUBIST_BODY. There it is CUBIST_INLINE. A program that is
+// linked to the library reads only the declarations.
 //
 // A header of function templates lists their instances in a macro at its end;
 // cubist/core/instances.hpp says for which types the library has them.

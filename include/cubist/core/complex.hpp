@@ -68,7 +68,7 @@ class Complex
   {
     return {z.re_ / s, z.im_ / s};
   }
-  /// Divides such that, apart from the last operations, it overflows or underflows only if the
+  /// Divides a by b. Apart from its last operations, it overflows or underflows only if the
   /// quotient does.
   friend CUBIST_HOST_DEVICE constexpr Complex operator/(Complex a, Complex b)
   {

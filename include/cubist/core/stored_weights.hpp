@@ -5,8 +5,7 @@
 // that takes.
 //
 //   bfloat16, half   16 bits per element
-//   q8               blocks of 32 elements along K: 8-bit integers q, and a scale d, which is a
-//   half;
+//   q8               blocks of 32 elements along K: 8-bit integers q, and a half as the scale d;
 //                    an element is d q. The layout is known as Q8_0
 //
 // A block of x has d = max |x| / 127, rounded to a half, and q = x / d, rounded to the nearest

@@ -51,7 +51,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Returns c + c' x + c'' x^2 + ….
+/// Evaluates c + c' x + c'' x^2 + … at x.
 template <class T, class... C>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T polynomial(T x, T c, C... more)
 {
@@ -181,7 +181,7 @@ template <RealScalar T>
 {
   constexpr float log2_e = VectorMath<float>::log2_e;
   constexpr float log2_e_low = 0x1.4ae0cp-26F;
-  // Below 2^-127 the instruction gives 0; the rest of an infinite t would be a NaN.
+  // From 2^-127 down the instruction gives 0; the rest of an infinite t would be a NaN.
   const float near = x < -120.0F ? -120.0F : x;
   const float t = near * log2_e;
   const float rest = fmaf(near, log2_e_low, fmaf(near, log2_e, -t));
@@ -191,7 +191,8 @@ template <RealScalar T>
 }
 #endif
 
-/// Returns a / b, which is a if b is 1. A device computes it to within 2 units in the last place.
+/// Returns a / b, and exactly a if b is 1. A device computes it to within 2 units in the last
+/// place.
 /// @pre b is from 1 to 2^100
 template <RealScalar T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE inline T quotient(T a, T b)
