@@ -363,15 +363,15 @@ TEST_CASE("sizes that are no whole number of a possible model are named")
          {"1.5", "-1", "0", "1e12", "1e300", "18446744073709551616", "\"8\"", "true", "[8]"})
     {
       CAPTURE(name, value);
-      CHECK(mentions(with(name, value),
-                     " for " + std::string{name} + " where a whole number from 1"));
+      CHECK(
+          mentions(with(name, value), " for " + std::string{name} + ", but a whole number from 1"));
     }
   CHECK(mentions(with("num_hidden_layers", "1000000"), "1000000", "from 1 to 100000"));
   CHECK(mentions(with("hidden_size", "null"), "no hidden_size"));
   for (const char* value : {"0", "-1e-5", "\"1e-5\""})
-    CHECK(mentions(with("rms_norm_eps", value), "for rms_norm_eps where a number above 0"));
+    CHECK(mentions(with("rms_norm_eps", value), "for rms_norm_eps, but a number above 0"));
   CHECK(mentions(with("tie_word_embeddings", "1"), "1 for tie_word_embeddings", "true or false"));
-  CHECK(mentions(with("rope_parameters", "1e4"), "for rope_parameters where an object"));
+  CHECK(mentions(with("rope_parameters", "1e4"), "for rope_parameters, but an object"));
   CHECK(mentions(with("rope_theta", "{}"), "{} for rope_theta"));
   CHECK(mentions(error<ShapeError>(R"({"model_type": "gpt2", "vocab_size": 2000000000,
     "n_positions": 4, "n_embd": 2000000000, "n_layer": 1, "n_head": 1})"),

@@ -39,18 +39,18 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The options of an adapter of PEFT, for a transformer of this configuration. `layers` has the
-/// name of each layer that the adapter is for.
+/// Returns the options of a PEFT adapter for a transformer of this configuration. `layers` has the
+/// name of each layer that the adapter changes.
 /// @param text the whole adapter_config.json
 /// @param file its name, for messages
-/// @throws DataError for a text that is no such configuration, for a key whose value asks for what
-/// cubist does not compute, or that cubist does not know, and for a layer that the transformer does
+/// @throws DataError for a text that is no such configuration, for a key that cubist does not know
+/// or whose value asks for what cubist does not compute, and for a layer that the transformer does
 /// not have
 [[nodiscard]] LoraOptions parse_lora_options(std::string_view text, const std::string& file,
                                              const TransformerConfig& config);
 
-/// The options of the adapter in a folder: TransformerOptions::lora of a model that goes on with
-/// it.
+/// Returns the options of the adapter in a folder: TransformerOptions::lora of a model that trains
+/// it further.
 /// @throws DataError as parse_lora_options(), and for a file that cannot be read
 [[nodiscard]] LoraOptions read_lora_options(const std::filesystem::path& folder,
                                             const TransformerConfig& config);
@@ -61,8 +61,8 @@ namespace detail
 inline constexpr const char* adapter_file = "adapter_model.safetensors";
 inline constexpr const char* adapter_config_file = "adapter_config.json";
 
-/// The text of an adapter_config.json.
-/// @param options whose layers are full names
+/// Returns the text of an adapter_config.json.
+/// @param options with full names of layers
 /// @param base_model the name of the model that the adapter is for; may be empty
 [[nodiscard]] std::string adapter_config_text(const LoraOptions& options,
                                               const TransformerConfig& config,
@@ -74,7 +74,7 @@ inline constexpr const char* adapter_config_file = "adapter_config.json";
   return name.substr(0, name.rfind('.'));
 }
 
-/// Whether an adapter with these options is for a layer.
+/// Whether an adapter with these options changes a layer.
 [[nodiscard]] inline bool is_for(const LoraOptions& options, const std::string& layer)
 {
   return std::ranges::find(options.layers, layer) != options.layers.end();
@@ -88,9 +88,9 @@ struct StoredLora
   std::size_t first_column;
 };
 
-/// Where a file has A or B.
-/// @param name  the parameter's
-/// @param wanted  its shape
+/// Finds A or B in a file.
+/// @param name  the parameter's name
+/// @param wanted  the parameter's shape
 /// @throws DataError without the tensor, ShapeError for one of another shape
 template <class T>
 [[nodiscard]] StoredLora find_lora(const SafetensorsFile& file, const std::string& name,
@@ -104,17 +104,17 @@ template <class T>
   const StoredMatrix m = file.template matrix<T>(place.name, true);
   const Shape whole{wanted.rows, wanted.cols * place.parts};
   require<ShapeError>(m.shape == whole, file.path(), " has ", place.name, " of ",
-                      op_shape(true, m.shape), " where ", op_shape(true, whole),
-                      " is needed, so the adapter is for a model of other sizes or has another "
+                      op_shape(true, m.shape), ", but this model needs ", op_shape(true, whole),
+                      ", so the adapter is for a model of other sizes or has another "
                       "rank; use the adapter of this model");
   return {place.name, m, place.part * wanted.cols};
 }
 
 }  // namespace detail
 
-/// Gives a transformer the adapter of PEFT in a folder, in place of one that it has: LoRA's
-/// matrices beside the layers that the adapter is for, with their values, scale and dropout. A
-/// transformer that computes with several adapters loads them in turn. Where the matrices' rank
+/// Loads the PEFT adapter in a folder into a transformer, in place of one that it has: LoRA's
+/// matrices beside the layers that the adapter changes, with their values, scale and dropout. A
+/// transformer that computes with several adapters loads them in turn. If the matrices' rank
 /// changes, parameters that were listed before are no longer valid. To train the adapter, make the
 /// transformer with the option lora = read_lora_options(folder, config), which freezes the rest.
 /// Every rank of the mesh calls it, and idle ranks may.
@@ -189,8 +189,8 @@ void save_adapter(const std::filesystem::path& folder, Net& net, const std::stri
         !options || (of_layer->rank == options->rank && of_layer->scale() == options->scale()),
         "got an adapter of rank ", of_layer->rank, " and scale ", of_layer->scale(), " for ",
         p.name,
-        " beside one of other values, for which its file would need keys that cubist does not "
-        "write; use one rank and one scale");
+        ", but another layer has other values, which would need keys in its file that cubist does "
+        "not write; use one rank and one scale");
     options = *of_layer;
     layers.push_back(detail::layer_of_weight(p.name));
   }
@@ -223,7 +223,7 @@ void save_adapter(const std::filesystem::path& folder, Net& net, const std::stri
   }
   const std::string text = detail::adapter_config_text(*options, net.config(), base_model);
   AtomicFile<M> description{mesh, folder / detail::adapter_config_file, text, text.size()};
-  // An earlier description would be of other matrices.
+  // An earlier description would not fit the new matrices.
   if (mesh.rank() == 0) detail::remove_replaced(folder / detail::adapter_config_file);
   file.publish();
   description.publish();

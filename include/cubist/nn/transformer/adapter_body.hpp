@@ -22,7 +22,7 @@ inline constexpr JsonUse adapter_use{"so nothing is known of the adapter",
                                      "give the folder of an adapter of PEFT",
                                      "take a fresh copy of it"};
 
-/// A key that may only have the values with which an adapter is one that cubist computes.
+/// A key, and the only values of it that cubist computes.
 struct AdapterKey
 {
   std::string_view name;
@@ -50,7 +50,7 @@ inline constexpr auto adapter_keys = std::to_array<AdapterKey>({
     {"use_qalora", "[false]"},
     {"alora_invocation_tokens", "[[]]"},
     {"ensure_weight_tying", "[false]"},
-    // Others change the model's weights, too.
+    // Other values change the model's weights, too.
     {"init_lora_weights", R"([true, false, "gaussian"])"},
 });
 /// Keys that are read, and those that have no effect on what an adapter computes.
@@ -92,8 +92,8 @@ struct NamedLayer
   return all;
 }
 
-/// The value of a key, or `missing`.
-/// @throws DataError for a value of another type
+/// Returns the value of a key, or `missing` if there is none.
+/// @throws DataError if the value has another type
 template <class V>
 [[nodiscard]] V adapter_value(const nlohmann::json& json, const char* key, V missing,
                               const std::string& file)
@@ -101,7 +101,7 @@ template <class V>
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) return missing;
   require<DataError>(json_holds<V>(*found), file, " has \"", key, "\": ", excerpt(*found),
-                     ", from which the adapter's sizes do not follow; take the adapter_config.json "
+                     ", so the adapter's sizes are unknown; take the adapter_config.json "
                      "that PEFT has written");
   return found->template get<V>();
 }
@@ -130,7 +130,7 @@ inline void check_adapter_keys(const nlohmann::json& json, const std::string& fi
   }
 }
 
-/// The layers that target_modules names.
+/// Returns the layers that target_modules names.
 /// @throws DataError for a name that no layer has
 [[nodiscard]] inline std::vector<std::string> target_layers(const nlohmann::json& targets,
                                                             const TransformerConfig& config,
@@ -143,10 +143,10 @@ inline void check_adapter_keys(const nlohmann::json& json, const std::string& fi
     for (const auto& layer : all) layers.push_back(layer.ours);
     return layers;
   }
-  require<DataError>(
-      targets.is_array() && !targets.empty(), file, " has \"target_modules\": ", excerpt(targets),
-      ", from which cubist does not learn the adapter's layers; write them as a list "
-      "of names");
+  require<DataError>(targets.is_array() && !targets.empty(), file,
+                     " has \"target_modules\": ", excerpt(targets),
+                     ", so the adapter's layers are unknown; write them as a list "
+                     "of names");
   std::vector<bool> is_target(all.size(), false);
   for (const auto& target : targets)
   {
@@ -213,7 +213,7 @@ CUBIST_INLINE LoraOptions parse_lora_options(std::string_view text, const std::s
   options.rank_stabilized = detail::adapter_value<bool>(json, "use_rslora", false, file);
   require<DataError>(options.rank > 0 && options.rank <= detail::largest_size, file,
                      " has \"r\": ", options.rank,
-                     ", with which A and B are no matrices; take the adapter_config.json that PEFT "
+                     ", so A and B would not be matrices; take the adapter_config.json that PEFT "
                      "has written");
   require<DataError>(options.dropout >= 0 && options.dropout < 1, file,
                      " has \"lora_dropout\": ", options.dropout,

@@ -33,7 +33,7 @@ enum class LogitsOf : std::uint8_t
 {
   rows,        ///< all, in the order of the rows of H
   tokens,      ///< all, in their order
-  last_tokens  ///< of each sequence
+  last_tokens  ///< the last of each sequence
 };
 
 /// What transformers do, whether they are whole on a mesh or in stages.
@@ -47,13 +47,13 @@ class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
 
   [[nodiscard]] const TransformerConfig& config() const { return config_; }
 
-  /// @param labels  those of the next tokens, if there are none
+  /// @param labels  the next tokens, if there are none
   virtual LossValue compute_gradients(Ids ids, std::optional<Ids> labels, std::size_t sequence,
                                       double scale) = 0;
   [[nodiscard]] virtual double evaluate(Ids ids, std::optional<Ids> labels,
                                         std::size_t sequence) = 0;
   /// Logits without dropout.
-  /// @param position  of each sequence's first token
+  /// @param position  the position of each sequence's first token
   virtual const Output& predict(Ids ids, std::size_t sequence, std::size_t position,
                                 LogitsOf which) = 0;
   virtual void use_cache(std::size_t tokens) = 0;
@@ -80,7 +80,7 @@ class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
   PaddingRemover padding_;
 };
 
-/// What a program knows of a Transformer that is whole on a mesh.
+/// What a program knows about a Transformer that is whole on a mesh.
 template <SchemeType S, class B, RealScalar T>
 class AnyTransformer : public TransformerCalls<S, B, T>
 {
@@ -89,7 +89,7 @@ class AnyTransformer : public TransformerCalls<S, B, T>
   using typename TransformerCalls<S, B, T>::Output;
 
   [[nodiscard]] virtual std::unique_ptr<NetworkKept> make_kept() const = 0;
-  /// @param kept  of make_kept(), or null for the model's own
+  /// @param kept  from make_kept(), or null for the model's own
   virtual const Output& forward(Ids ids, std::size_t sequence, NetworkKept* kept) = 0;
   virtual void backward(const Output& d_logits, NetworkKept* kept) = 0;
 

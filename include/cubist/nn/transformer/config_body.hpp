@@ -54,7 +54,7 @@ struct RotaryNumber
 
   std::string_view name;
   Member number;
-  bool of_linear;  ///< and not of llama3 alone
+  bool of_linear;  ///< whether linear scaling has it, too
 };
 inline constexpr auto rotary_numbers = std::to_array<RotaryNumber>({
     {"factor", &RotaryScaling::factor, true},
@@ -193,8 +193,8 @@ class ConfigReader
   void expect(bool holds, const std::string& name, const Json& value,
               const std::string& wanted) const
   {
-    require<DataError>(holds, file_, " has ", excerpt(value), " for ", name, " where ", wanted,
-                       " belongs, ", config_use.consequence, "; ", config_use.if_damaged);
+    require<DataError>(holds, file_, " has ", excerpt(value), " for ", name, ", but ", wanted,
+                       " belongs there, ", config_use.consequence, "; ", config_use.if_damaged);
   }
   void require_one_of(const std::string& name, const Json& value, const Json& accepted) const
   {
@@ -208,8 +208,8 @@ class ConfigReader
         names, " there");
   }
 
-  /// Sets what one key says of the rotary angles: the base, the share of a head, or an object with
-  /// both and the scaling.
+  /// Reads what one key says about the rotary angles: the base, the share of a head, or an object
+  /// with both and the scaling.
   void read_rotary(const std::string& name, const Json& value)
   {
     if (name == "rope_theta") return set_once(base_, name, positive(name, value));
@@ -221,7 +221,7 @@ class ConfigReader
       const auto found = value.find(std::string{key});
       return found != value.end() && !found->is_null();
     };
-    const char* typed = nullptr;  // the key that has said it
+    const char* typed = nullptr;  // the key that gave it
     for (const char* key : {"rope_type", "type"})
     {
       if (!gives(key)) continue;
@@ -271,14 +271,14 @@ class ConfigReader
     return value.get<double>();
   }
 
-  /// A number of the configuration that several keys may say.
+  /// A number of the configuration that several keys may give.
   struct SaidNumber
   {
     using Member = double TransformerConfig::*;
 
     Member number;
     const char* what;
-    std::string name = {};  // the key that has said it
+    std::string name = {};  // the key that gave it
   };
   void set_once(SaidNumber& said, const std::string& name, double value)
   {
@@ -299,7 +299,7 @@ class ConfigReader
     if (const Json* value = given("sliding_window"))
       window = whole("sliding_window", *value, largest_size);
     if (!knows("use_sliding_window")) return window;
-    std::size_t first = default_window_layer;  // with a window
+    std::size_t first = default_window_layer;  // the first layer with a window
     if (const Json* value = given("max_window_layers"))
       first = whole("max_window_layers", *value, largest_size, 0);
     bool is_used = false;
@@ -333,8 +333,8 @@ class ConfigReader
   std::string scaling_name_;  // the key that has set rotary_scaling
 };
 
-/// Writes how angles are rotated: in the keys of transformers 5 if `json` has them, else in those
-/// of transformers 4, which version 5 reads, too.
+/// Writes the rotary settings under the keys of transformers 5 if `json` has them, and otherwise
+/// under those of transformers 4, which version 5 reads, too.
 inline void write_rotary(nlohmann::json& json, const TransformerConfig& c)
 {
   using Json = nlohmann::json;
@@ -377,14 +377,14 @@ inline void write_window(nlohmann::json& json, const ModelFamily& family, std::s
   if (window > 0) json["max_window_layers"] = 0;
 }
 
-/// Sets the keys whose values differ from what the source says.
-/// @param json what is written, which begins as the source
-/// @param said what the source says; null without one, where every key is set
+/// Sets the keys whose values differ from the source.
+/// @param json the object to write, at first a copy of the source
+/// @param said what the source says; null if there is none; then every key is set
 inline void write_keys(nlohmann::json& json, const ModelFamily& family, const TransformerConfig& c,
                        const TransformerConfig* said)
 {
   const auto differs = [&](auto member) { return said == nullptr || said->*member != c.*member; };
-  // transformers reads some keys that are null otherwise than missing ones.
+  // transformers treats some null keys differently from missing ones.
   const auto is_null = [&](std::string_view name) {
     const auto found = json.find(std::string{name});
     return found != json.end() && found->is_null();
@@ -415,7 +415,7 @@ inline void write_keys(nlohmann::json& json, const ModelFamily& family, const Tr
     write_rotary(json, c);
 }
 
-/// The JSON of a configuration, if a model of this family can be one.
+/// Returns the JSON of a configuration, if this family can express it.
 /// @param source the JSON of the file that it was read from, or null; its keys are kept
 [[nodiscard]] inline std::optional<nlohmann::json>
 config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json source)

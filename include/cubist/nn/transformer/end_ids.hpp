@@ -19,7 +19,7 @@ namespace cubist::CUBIST_ABI::detail
 inline constexpr const char* end_ids_key = "eos_token_id";
 inline constexpr const char* generation_config_name = "generation_config.json";
 
-/// The text of a generation_config.json with these ids; it keeps its other keys.
+/// Returns the text of a generation_config.json with these ids and the other keys of `source`.
 [[nodiscard]] std::string generation_config_text(const std::string& source,
                                                  const std::vector<int>& ids);
 

@@ -29,14 +29,14 @@ inline constexpr JsonUse generation_use{"so it is unknown which tokens end a tex
   {
     require<DataError>(json_holds<int>(id) && id.get<int>() >= 0, file, " has ", excerpt(*found),
                        " for ", end_ids_key,
-                       " where a token's number, or a list of them, belongs, so it is unknown "
+                       ", but a token's number, or a list of them, belongs there, so it is unknown "
                        "which tokens end a text; take the model's own file");
     ids.push_back(id.get<int>());
   }
   return ids;
 }
 
-/// Sets the ids of a configuration, unless they are what it says.
+/// Sets the ids of a configuration, unless it has them already.
 inline void write_end_ids(nlohmann::json& json, const std::vector<int>& ids)
 {
   if (read_end_ids(json, "the configuration's source") == ids) return;

@@ -3,10 +3,10 @@
 
 // Continues sequences of tokens, one token of each sequence at a time.
 //
-//   1. the prompts, as far as the shortest one goes, pass through the transformer, which keeps keys
-//      and values
+//   1. all prompts, up to the length of the shortest, pass through the transformer, which keeps
+//      keys and values
 //   2. rank 0 gathers the logits of each sequence's last token, (B, V), picks the next tokens, and
-//      broadcasts them; a sequence whose prompt goes on takes the prompt's token instead
+//      broadcasts them; a sequence that is still in its prompt takes the prompt's token instead
 //   3. these tokens pass through the transformer, and so on, until each sequence has its tokens or
 //      has ended
 //
@@ -16,11 +16,12 @@
 // The token of the largest logit is picked (the first of equals), or one is drawn from
 // softmax(logits / temperature) over the `top_k` largest, of which only the most likely are kept
 // whose probabilities add up to `top_p`. The seed, the sequence and the position determine the
-// random number, so the result is the same on every mesh. Logits that have no softmax, as with a
-// NaN among them, are an error on every rank, as are prompts or options that differ between ranks.
+// random number, so the result is the same on every mesh. Logits without a softmax, such as with a
+// NaN among them, are an error on every rank, and so are prompts or options that differ between
+// ranks.
 //
-// Words: 2 (P-1)/P of 2 integers of 64 bits a rank before the first token. Words a token: those of
-// the transformer for B rows, B V of logits, and B numbers.
+// Elements that one rank sends: 2 (P-1)/P of two 64-bit integers before the first token; for each
+// token, those of the transformer for B rows, B V of logits, and B numbers.
 // Source: prompts of unequal length: Llama's generation.py (github.com/meta-llama/llama); top_p:
 // Holtzman et al., "The Curious Case of Neural Text Degeneration", arXiv 1904.09751.
 
@@ -57,21 +58,21 @@ class Transformer;
 /// How tokens are chosen; the same on every rank.
 struct GenerateOptions
 {
-  /// The most tokens that are added to each sequence.
+  /// The maximum number of tokens that are added to each sequence.
   std::size_t tokens = 32;
   /// 0 picks the token of the largest logit.
   double temperature = 0;
-  /// Tokens are drawn from this many of the most likely; 0 stands for all. It needs a temperature.
+  /// Draws each token from this many of the most likely; 0 stands for all. Needs a temperature.
   std::size_t top_k = 0;
-  /// Tokens are drawn from the fewest of the most likely whose probabilities add up to this; 1
-  /// stands for all. It needs a temperature.
+  /// Draws each token from the fewest of the most likely whose probabilities add up to this; 1
+  /// stands for all. Needs a temperature.
   double top_p = 1;
   std::uint64_t seed = 0;
-  /// Whether keys and values are kept. Without, each token is computed from all before it.
+  /// Whether keys and values are kept. Otherwise each token is computed from all before it.
   bool cache = true;
   /// The tokens after which a sequence ends; empty stands for those of the model's configuration.
   std::vector<int> end_ids = {};
-  /// Every sequence gets all its tokens, whatever they are. It excludes `end_ids`.
+  /// Every sequence gets all its tokens, whatever they are. Excludes `end_ids`.
   bool ignore_end = false;
   /// The number of the first sequence in random draws, so that prompts which are continued in
   /// several calls draw as in one.
@@ -84,12 +85,12 @@ struct GenerateOptions
 namespace detail
 {
 
-/// Numbers that stand for a token that the logits do not determine.
+/// Numbers that stand for a token that the logits cannot determine.
 inline constexpr int nan_among_logits = -1;
 inline constexpr int infinite_logits = -2;
 
-/// 0 for logits that have a softmax, else why they have none: a NaN, an infinity, or nothing but
-/// negative infinities.
+/// Returns 0 for logits that have a softmax, and otherwise why they have none: a NaN, an infinity,
+/// or nothing but negative infinities.
 template <class T>
 [[nodiscard]] int fault_of_logits(std::span<const T> logits)
 {
@@ -122,8 +123,7 @@ inline void require_tokens(std::span<const int> next, std::size_t step)
   }
 }
 
-/// @throws ArgumentError on every rank, the same, unless all ranks have the same prompts and
-/// options
+/// @throws ArgumentError on every rank unless all ranks have the same prompts and options
 template <class M>
 void require_equal_on_ranks(const M& mesh, std::span<const std::vector<int>> prompts,
                             const GenerateOptions& o)
@@ -153,14 +153,14 @@ void require_equal_on_ranks(const M& mesh, std::span<const std::vector<int>> pro
       "them; pass the tokens of all prompts, and the same options, on every rank");
 }
 
-/// The token of the largest logit, the first of equals.
+/// Returns the token of the largest logit, the first of equals.
 template <class T>
 [[nodiscard]] int most_likely(std::span<const T> logits)
 {
   return static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-/// A token drawn by `u`, uniform in [0, 1), from softmax(logits / temperature) over the `top_k`
+/// Draws a token by `u`, uniform in [0, 1), from softmax(logits / temperature) over the `top_k`
 /// largest, and of these over the first whose probabilities add up to `top_p`.
 /// @param order workspace
 template <class T>
@@ -198,7 +198,7 @@ template <class T>
   return *(end - 1);
 }
 
-/// A model keeps keys and values until the end of the scope.
+/// RAII: makes a model keep keys and values until the end of the scope.
 template <class Model>
 struct CacheScope
 {
@@ -255,7 +255,7 @@ struct Continuation
   std::size_t end = 0;      // the tokens up to its end, once it has ended
 
   [[nodiscard]] bool has_ended() const { return end > 0; }
-  /// Whether its next token, which is to be picked, is at this position.
+  /// Whether its next token is to be picked at this position.
   [[nodiscard]] bool ends_at(std::size_t position) const
   {
     return !has_ended() && tokens.size() == position;
@@ -279,7 +279,7 @@ class Continuations
     }
   }
 
-  /// The tokens of the longest text at its end.
+  /// The number of tokens of the longest text at its end.
   [[nodiscard]] std::size_t longest() const { return longest_; }
   [[nodiscard]] std::size_t count() const { return texts_.size(); }
   [[nodiscard]] const Continuation& operator[](std::size_t b) const { return texts_[b]; }
@@ -317,7 +317,7 @@ class Continuations
         text.end = text.tokens.size();
     }
   }
-  /// What follows each prompt.
+  /// Returns the tokens after each prompt.
   [[nodiscard]] std::vector<std::vector<int>> results() const
   {
     std::vector<std::vector<int>> all;
@@ -341,7 +341,7 @@ class Continuations
   std::vector<int> ids_;
 };
 
-/// The next token of sequence b in a batch, or the number of what its logits lack.
+/// Picks the next token of sequence b in a batch, or returns fault_of_logits().
 /// @param order workspace
 template <class T>
 [[nodiscard]] int pick_token(std::span<const T> logits, const GenerateOptions& options,
@@ -393,9 +393,9 @@ continue_prompts(Model& model, std::span<const std::vector<int>> prompts,
 
 }  // namespace detail
 
-/// The tokens that follow each of some prompts, which may have unequal lengths: at most
-/// `options.tokens`, the last of which ends the text if there are fewer. They are the same on every
-/// rank. Every rank of the mesh calls this. Nothing is dropped.
+/// Continues prompts, which may have unequal lengths, by at most `options.tokens` tokens each; if
+/// there are fewer, the last one ends the text. Returns the new tokens of each, the same on every
+/// rank. Every rank of the mesh calls this. There is no dropout.
 /// @param prompts the tokens of each, the same on every rank
 /// @throws ShapeError for no prompt, or one without tokens; ArgumentError for options out of range,
 /// for more tokens than the model has positions, and on every rank for prompts or options that
@@ -417,10 +417,11 @@ generate(Model& model, std::initializer_list<std::vector<int>> prompts,
   return generate(model, std::span{prompts.begin(), prompts.size()}, options);
 }
 
-/// The tokens that follow prompts of equal length, sequence by sequence. A sequence that ends
-/// before others repeats its last token up to the length of the longest.
+/// Continues prompts of equal length, and returns the new tokens, sequence by sequence. A sequence
+/// that ends before others repeats its last token up to the length of the longest.
 /// @param prompt the tokens of all sequences, one after the other, the same on every rank
-/// @throws ShapeError unless all `sequences` have as many tokens, and as the function above
+/// @throws ShapeError unless all `sequences` have the same number of tokens, and as the function
+/// above
 template <class Model>
 [[nodiscard]] std::vector<int> generate(Model& model, std::span<const int> prompt,
                                         std::size_t sequences = 1,

@@ -6,7 +6,7 @@
 //
 //   X (M, d) S::Input    E (V, d) Transposed<S::Weight>    Y (M, V) S::Output
 //
-// Words: those of the scheme's product of M, V and d.
+// Elements that one rank sends: those of the scheme's product of M, V and d.
 // Source: Press, Wolf, "Using the Output Embedding to Improve Language Models", arXiv 1608.05859.
 
 #include <optional>
@@ -32,14 +32,14 @@ class Logits
   using Table = typename Product::Weight;
   using Output = typename Product::Output;
 
-  /// Products keep gathered operands, or gather them again.
+  /// `gathered` says whether products keep gathered operands or gather them again.
   explicit Logits(Gathered gathered = Gathered::kept, Method method = Method::automatic)
       : gathered_{gathered},
         method_{method}
   {
   }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` keeps for its `backward`.
   struct Kept
   {
     std::optional<Product> product;
@@ -47,7 +47,7 @@ class Logits
     std::optional<Input> dx;
   };
 
-  /// Y, in `kept`.
+  /// Returns Y, which `kept` owns.
   const Output& forward(const Input& x, const Table& e, Kept& kept) const
   {
     const ProductSize size{.m = x.rows(), .n = e.rows(), .k = x.cols()};
@@ -60,9 +60,9 @@ class Logits
     return y;
   }
 
-  /// dX, in `kept`, and dE, which `gradients` takes, unless it has no elements: the table is frozen
-  /// then.
-  /// @pre X and E are the same as in the forward of `kept`
+  /// Returns dX, which `kept` owns, and passes dE to `gradients`. If dE has no elements, the table
+  /// is frozen and gets no gradient.
+  /// @pre X and E are the same as in the `forward` that filled `kept`
   const Input& backward(const Input& x, const Table& e, const Output& dy, Table& de,
                         GradientReducer<T, Mesh>& gradients, Kept& kept) const
   {

@@ -6,7 +6,7 @@
 //
 //   first stage   H = E(ids, :), plus the vectors of the positions
 //   each stage    H = block(H) for its blocks
-//   last stage    logits = norm(H) E^T, or with a table of their own, and the loss
+//   last stage    logits = norm(H) E^T, or with their own table, and the loss
 //
 //   Transformer<Pipeline<S>, B, T> model{mesh, config, {.pipeline = {.micro_batches = 8}}};
 //   const double loss = model.compute_gradients(ids, length);
@@ -18,10 +18,10 @@
 //
 // A tied table is on the first stage and on the last, and both copies begin with the same bits.
 // Each stage adds up its part of the gradient over the micro-batches. Then the two exchange their
-// parts, and both update their table by the sum.
+// parts, and both update their table with the sum.
 //
-// Words a rank: those of the layers of its stage, for each micro-batch, and of
-// nn/pipeline/stage_links.hpp; on the first and the last stage, a rank's block of a tied table; one
+// Elements that one rank sends: for each micro-batch, those of its stage's layers and of
+// nn/pipeline/stage_links.hpp; on the first and the last stage, its block of a tied table; and one
 // number for the loss.
 // Source: Narayanan et al., arXiv 2104.04473; the tied table: Megatron-LM.
 #include <array>
@@ -141,7 +141,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   }
 
  private:
-  /// A batch in micro-batches, whose sequences pass through the ends of the model.
+  /// A batch cut into micro-batches. It embeds their tokens, and computes their logits and losses.
   class CutBatch final : public PipelineEnds<Hidden, T>
   {
    public:
@@ -209,7 +209,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     [[nodiscard]] const Hidden& output_gradient(std::size_t i, Reducer& reducer) override
     {
       auto& m = model_;
-      // The mean over micro-batches of these is the gradient of the mean over all tokens.
+      // The mean of these over micro-batches is the gradient of the mean over all tokens.
       const auto count = static_cast<double>(means_.back().second * batches.count);
       scale_gradient(*m.d_logits_, all_ > 0 ? scale_ * count / static_cast<double>(all_) : scale_);
       const bool passes_blocks = m.first_trained_ < m.config_.layers;
@@ -229,7 +229,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
       if (has_two) m.finish_table();
     }
 
-    /// The mean over all tokens that are predicted, on the last stage.
+    /// The mean loss over all predicted tokens, on the last stage.
     [[nodiscard]] double mean() const
     {
       double sum = 0;
@@ -251,7 +251,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     bool trains_ = false;
     double scale_ = 1;
     std::vector<Pass> passes_ = {};
-    std::size_t all_ = 0;  // tokens that are predicted
+    std::size_t all_ = 0;  // predicted tokens
     std::vector<std::pair<LossValue, std::size_t>> means_ = {};
   };
 
@@ -294,13 +294,13 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     GradientAccumulator<T, Stage> sums;
   };
 
-  /// Whether this rank has one of two tables that are one parameter, which is trained.
+  /// Whether this rank has one of the two copies of a tied table that is trained.
   [[nodiscard]] bool shares_table()
   {
     return ends_.has_two_tables() && !ends_.embedding().is_frozen() &&
            (blocks_.has_first() || blocks_.has_last());
   }
-  /// What takes the table's gradient of a backward; finish_table() completes it.
+  /// The reducer that takes the table's gradient in a backward pass; finish_table() completes it.
   [[nodiscard]] GradientReducer<T, Stage>& begin_table(GradientReducer<T, Stage>& of_piece)
   {
     if (!this->config_.tied) return of_piece;

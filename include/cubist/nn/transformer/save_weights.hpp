@@ -91,7 +91,7 @@ template <class T, class M>
   return all;
 }
 
-/// The elements' name in PyTorch, as "torch_dtype" has it.
+/// The elements' name in PyTorch, as "torch_dtype" spells it.
 template <Scalar T>
 [[nodiscard]] constexpr const char* torch_name()
 {
@@ -107,11 +107,11 @@ void remove_replaced(const std::filesystem::path& file);
 /// Removes config.json and generation_config.json of another model, whose weights these files
 /// replace.
 /// @param config the text of the new config.json
-/// @param generation that of the new generation_config.json; empty if there will be none
+/// @param generation the text of the new generation_config.json; empty if there will be none
 /// @param end_ids the ids that end a text; a generation_config.json with the same ones may stay
 void remove_other_descriptions(const std::filesystem::path& folder, const std::string& config,
                                const std::string& generation, const std::vector<int>& end_ids);
-/// The files that a folder's index names; none without one, or where it is damaged.
+/// The files that a folder's index names; none if the index is missing or damaged.
 [[nodiscard]] std::set<std::string> files_of_index(const std::filesystem::path& index);
 /// The text of the index of several files.
 /// @param file_of_tensor the name of the file that has each tensor
@@ -124,7 +124,7 @@ void remove_other_descriptions(const std::filesystem::path& folder, const std::s
 /// How weights are named and split in files.
 struct SaveWeightsOptions
 {
-  /// Tensors are saved in several files if they have more bytes.
+  /// Tensors with more bytes in total are saved in several files.
   std::uint64_t largest_file = std::uint64_t{5} << 30;
 };
 
@@ -169,7 +169,7 @@ template <class T, class M>
 class WeightSave
 {
  public:
-  /// Every rank of the mesh makes one.
+  /// Every rank of the mesh constructs one.
   WeightSave(const M& mesh, std::filesystem::path folder, std::size_t files)
       : mesh_{mesh},
         folder_{std::move(folder)},
@@ -209,10 +209,10 @@ class WeightSave
     write(descriptions_, "config.json", config);
   }
 
-  /// Gives the files their names. They are renamed one after the other, so whatever would describe
-  /// a mixture of the earlier model and this one goes first: an index whose files are replaced, and
-  /// another configuration. The new configuration comes last.
-  /// @param remove_other_descriptions  of another model
+  /// Gives the files their final names. They are renamed one after the other, so whatever would
+  /// describe a mixture of the earlier model and this one goes first: an index whose files are
+  /// replaced, and another configuration. The new configuration comes last.
+  /// @param remove_other_descriptions  removes the files that describe another model
   template <class F>
   void publish(F remove_other_descriptions)
   {

@@ -21,14 +21,14 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The place of a parameter in tensors of Hugging Face.
+/// The place of a parameter in Hugging Face's tensors.
 struct TensorPlace
 {
   std::string name;         // the name of the tensor
   bool transposed = false;  // (out, in)
   std::size_t part = 0;     // which part of the tensor's columns it is
   std::size_t parts = 1;    ///< tensors of cubist that one tensor of the file holds side by side
-  bool vector = false;      ///< of one dimension: a bias, or the weight of a norm
+  bool vector = false;      ///< one-dimensional: a bias, or the weight of a norm
 };
 
 namespace detail
@@ -46,7 +46,7 @@ namespace detail
 
 }  // namespace detail
 
-/// Where Hugging Face keeps a parameter of a transformer, and PEFT LoRA's matrices.
+/// Returns where Hugging Face keeps a parameter of a transformer, or PEFT a matrix of LoRA.
 /// @throws ArgumentError for a name that a transformer does not have
 [[nodiscard]] inline TensorPlace tensor_place(const TransformerConfig& config,
                                               const std::string& name)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Sequences of tokens with labels, and how they are computed without their padding.
+// Sequences of tokens with labels, and the removal of their padding.
 //
-// Attention is causal, so tokens after the last label of a text change no loss. Positions that are
-// padding in all texts are left out. Elsewhere 0 replaces padding that is no token, so its ids may
-// be any numbers. Other padding stays, because ranks whose labels differ must compute on the same
-// ids until the loss finds the difference.
+// Attention is causal, so tokens after the last label of a text do not change the loss. Positions
+// that are padding in all texts are left out. Elsewhere 0 replaces padding ids that are no token,
+// so they may be any numbers. Other padding stays, because ranks whose labels differ must compute
+// on the same ids until the loss finds the difference.
 
 #include <algorithm>
 #include <cstddef>
@@ -33,8 +33,8 @@ namespace cubist::CUBIST_ABI::detail
   return tokens / length;
 }
 
-/// @throws ArgumentError for more tokens a sequence than the model has positions, or than a token
-/// of it sees
+/// @throws ArgumentError for more tokens per sequence than the model has positions, or than one of
+/// its tokens sees
 inline void require_positions(const TransformerConfig& config, std::size_t tokens)
 {
   require<ArgumentError>(
@@ -54,12 +54,12 @@ struct TokenBatch
   std::size_t sequence;
 };
 
-/// Removes padding, in memory that is used again.
+/// Removes padding, and reuses its memory.
 class PaddingRemover
 {
  public:
-  /// The batch up to the last label of all texts, on which the ranks of the mesh agree. A batch
-  /// that the loss refuses stays as it is.
+  /// Returns the batch up to the last label of all texts; the ranks of the mesh agree where that
+  /// is. A batch that the loss refuses stays as it is.
   template <class M>
   [[nodiscard]] TokenBatch without_padding(const M& mesh, const TokenBatch& batch,
                                            std::size_t vocabulary)

@@ -9,21 +9,21 @@
 //
 //   H = E(ids, :), plus the vectors of the positions if these are learned
 //   H = block(H) for each layer                         transformer_block.hpp
-//   logits = norm(H) E^T, or with a table of their own
+//   logits = norm(H) E^T, or with their own table
 //
 // Rows are padded to whole sequences, and heads are whole, so that a rank has all that attention
-// reads. The stream of H is S::Input everywhere.
+// reads. The residual stream H is S::Input everywhere.
 //
 // If several ranks share a sequence (TransformerOptions::context_parallel), the rows of H are those
-// of a SequenceCut (matrix/sequence_cut.hpp), and keys and values go around in a ring. `forward`
-// and `backward` have rows of tokens all the same: H, (M, d), and its gradient are brought in their
-// order. The loss of `compute_gradients` and of `evaluate` is computed from the rows in this order,
-// and sends no more than with whole sequences.
+// of a SequenceCut (matrix/sequence_cut.hpp), and keys and values go around in a ring. The rows of
+// `forward` and `backward` are tokens all the same: H, (M, d), and its gradient are brought into
+// their order. `compute_gradients` and `evaluate` compute the loss from the rows in the order of
+// the cut, which sends no more than with whole sequences.
 //
-// Words: those of the layers; plan/transformer_cost.hpp has their sum. With labels of one's own,
-// 2 (P-1)/P of a number more.
+// Elements that one rank sends: those of the layers; plan/transformer_cost.hpp adds them up. Labels
+// that the caller passes add 2 (P-1)/P of a number.
 // Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; Touvron et
-// al., "LLaMA", arXiv 2302.13971; the cutting: Xu et al., "Optimus", arXiv 2104.05343, section 3.
+// al., "LLaMA", arXiv 2302.13971; the cuts: Xu et al., "Optimus", arXiv 2104.05343, section 3.
 
 #include <cstddef>
 #include <memory>
@@ -99,7 +99,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     auto& reducer = this->begin_gradients();
     const BackwardPass<T, Mesh> pass{kept.pass, reducer};
     // If the table is also the embedding's, the embedding adds its part of the gradient, so the
-    // logits' part must be complete before.
+    // logits' part must be complete before that.
     const bool tied = this->config_.tied;
     table_sums_.begin();
     auto& of_table = tied ? table_sums_ : reducer;
@@ -164,7 +164,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   }
 
  private:
-  /// The tokens of a prompt whose cache ranks share without being asked to.
+  /// The tokens of the shortest prompt whose cache ranks share without being asked to.
   static constexpr std::size_t shared_cache_tokens = 1024;
 
   struct Kept final : NetworkKept
@@ -178,8 +178,8 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   };
   Kept& of(NetworkKept* kept) { return kept ? static_cast<Kept&>(*kept) : kept_.of_forward(); }
 
-  /// The logits of some tokens.
-  /// @param keeps  whether a backward may follow
+  /// Computes the logits of the tokens that `which` selects.
+  /// @param keeps  whether `backward` may follow
   const Output& run(Ids ids, const Pass& pass, LogitsOf which, Kept& kept, bool keeps = false)
   {
     kept.blocks.discard();
@@ -224,7 +224,7 @@ std::unique_ptr<AnyTransformer<S, B, T>> make_transformer(const AxisMesh<typenam
 template <PipelineScheme P, class B, RealScalar T>
 class StagedTransformer;
 
-/// What a Transformer owns.
+/// The network that a Transformer owns.
 template <NetworkScheme S, class B, RealScalar T>
 struct TransformerBehind
 {
@@ -242,10 +242,10 @@ struct TransformerBehind<P, B, T>
 
 }  // namespace detail
 
-/// A transformer that is whole on each mesh of scheme S or, on a Pipeline, in stages: then include
-/// nn/transformer/pipelined_transformer.hpp. The parameters are embedding.weight, positions.weight,
-/// layers.0.attention_norm.weight, …, norm.weight and, if it is not tied, logits.weight; AdamW does
-/// not decay biases and norms. Every rank of the mesh makes each call.
+/// A transformer that is whole on each mesh of scheme S or, on a Pipeline, cut into stages, which
+/// needs nn/transformer/pipelined_transformer.hpp. The parameters are embedding.weight,
+/// positions.weight, layers.0.attention_norm.weight, …, norm.weight and, if it is not tied,
+/// logits.weight; AdamW does not decay biases and norms. Every rank of the mesh makes each call.
 template <NetworkScheme S, class B, RealScalar T>
 class Transformer : public detail::NetworkHandle<typename detail::TransformerBehind<S, B, T>::type>
 {
@@ -257,7 +257,7 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   using typename Handle::Mesh;
   /// The matrices between blocks: rows of tokens, columns of features.
   using Hidden = DistMatrix<T, typename S::Input, Mesh>;
-  /// Logits, which all stages have.
+  /// The logits, which all stages receive.
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
   /// @throws ShapeError for sizes that do not fit; ArgumentError for options out of range, or for
@@ -268,22 +268,23 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   {
   }
 
-  /// The sizes, as the model was made.
+  /// The configuration with which the model was made.
   [[nodiscard]] const TransformerConfig& config() const { return this->network().config(); }
 
-  /// The loss of predicting each next token, the same on every rank, and the gradients of all
-  /// parameters, multiplied by `scale`.
+  /// Computes the gradients of all parameters, multiplied by `scale`. Returns the loss of
+  /// predicting each next token, which is the same on every rank.
   /// @throws ShapeError unless the ids are whole sequences of at least two tokens, ArgumentError
-  /// for ids that the vocabulary does not have, for more tokens a sequence than there are
-  /// positions, and for a model that was made for inference
+  /// for ids that the vocabulary does not have, for sequences longer than the model's positions,
+  /// and for a model that was made for inference
   LossValue compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
   {
     return this->network().compute_gradients(ids, {}, sequence, scale);
   }
-  /// The loss of predicting the labels, and the gradients of all parameters, multiplied by `scale`.
-  /// Ids after a sequence's last label are not read, and tokens after the last label of all
-  /// sequences are left out, so padding changes no bit, whatever it is.
-  /// @param labels one beside each id, not shifted: the id, or -100 where the loss ignores it
+  /// Computes the gradients of all parameters, multiplied by `scale`. Returns the loss of
+  /// predicting the labels. Ids after a sequence's last label are not read, and tokens after the
+  /// last label of all sequences are left out, so no value of the padding changes a bit of the
+  /// result.
+  /// @param labels one for each id, not shifted: the id, or -100 where the loss ignores it
   /// @throws ShapeError, ArgumentError as next_token_loss()
   LossValue compute_gradients(std::span<const int> ids, std::span<const int> labels,
                               std::size_t sequence, double scale = 1)
@@ -291,60 +292,63 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
     return this->network().compute_gradients(ids, labels, sequence, scale);
   }
 
-  /// The loss of predicting each next token, without dropout and gradients. A forward that waits
-  /// for its backward is not disturbed.
+  /// Returns the loss of predicting each next token, without dropout or gradients. It does not
+  /// disturb a forward pass that waits for its backward pass.
   [[nodiscard]] double evaluate(std::span<const int> ids, std::size_t sequence)
   {
     return this->network().evaluate(ids, {}, sequence);
   }
-  /// The loss of predicting the labels, as compute_gradients() takes them, without dropout and
-  /// gradients.
+  /// Returns the loss of predicting the labels, as compute_gradients() takes them, without dropout
+  /// or gradients.
   [[nodiscard]] double evaluate(std::span<const int> ids, std::span<const int> labels,
                                 std::size_t sequence)
   {
     return this->network().evaluate(ids, labels, sequence);
   }
 
-  /// The logits of the token after each token, (B S, V), without dropout. The model owns them, and
-  /// overwrites them in the next call. A forward that waits for its backward is not disturbed.
+  /// Returns, for each token, the logits of the next one, (B S, V), without dropout. The model owns
+  /// them, and overwrites them in the next call. The call does not disturb a forward pass that
+  /// waits for its backward pass.
   const Output& predict(std::span<const int> ids, std::size_t sequence)
   {
     return this->network().predict(ids, sequence, 0, detail::LogitsOf::tokens);
   }
-  /// The logits of each sequence's last token, (B, V), without dropout. The first token of each
-  /// sequence is at `position`; with a cache, those before it are kept from the calls before. A
-  /// forward that waits for its backward is not disturbed.
+  /// Returns the logits after each sequence's last token, (B, V), without dropout. The first token
+  /// of each sequence is at `position`; with a cache, earlier calls have left the tokens before it.
+  /// The call does not disturb a forward pass that waits for its backward pass.
   const Output& next_logits(std::span<const int> ids, std::size_t sequence,
                             std::size_t position = 0)
   {
     return this->network().predict(ids, sequence, position, detail::LogitsOf::last_tokens);
   }
-  /// Keeps the keys and values of up to `tokens` tokens a sequence in the next calls of
+  /// Keeps the keys and values of up to `tokens` tokens per sequence in the next calls of
   /// `next_logits`; 0 keeps none.
   void use_cache(std::size_t tokens) { this->network().use_cache(tokens); }
 
-  /// @throws ArgumentError for more tokens a sequence than the model has positions, or than a token
-  /// of it sees
+  /// @throws ArgumentError for more tokens per sequence than the model has positions, or than one
+  /// of its tokens sees
   void require_positions(std::size_t tokens) const { detail::require_positions(config(), tokens); }
 
-  /// The logits of each token's next one, which the model owns, and overwrites in the next
-  /// `forward`. A model in stages has neither forward nor backward: they do not compile.
+  /// Returns, for each token, the logits of the next one. The model owns them, and overwrites them
+  /// in the next `forward`. A model in stages has neither `forward` nor `backward`: they do not
+  /// compile.
   /// @throws as compute_gradients(), but a sequence may have one token
   const Output& forward(std::span<const int> ids, std::size_t sequence)
   {
     return whole().forward(ids, sequence, nullptr);
   }
-  /// The logits, which `kept` has: several forwards may wait for their backwards.
+  /// Returns the logits, which `kept` owns, so several forward passes may wait for their backward
+  /// passes.
   const Output& forward(std::span<const int> ids, std::size_t sequence, Kept& kept)
   {
     return whole().forward(ids, sequence, this->of(kept));
   }
 
-  /// The gradients of all parameters, for the gradient of the last `forward`'s logits.
-  /// @throws ShapeError, MeshError for a gradient that is not like the logits; ArgumentError
-  /// without a forward
+  /// Computes the gradients of all parameters from that of the last `forward`'s logits.
+  /// @throws ShapeError, MeshError for a gradient that is not like the logits; ArgumentError if
+  /// `forward` has not run
   void backward(const Output& d_logits) { whole().backward(d_logits, nullptr); }
-  /// The gradients of all parameters, for the forward that `kept` is of.
+  /// Computes the gradients of all parameters for the forward pass that filled `kept`.
   void backward(const Output& d_logits, Kept& kept) { whole().backward(d_logits, this->of(kept)); }
 
  private:

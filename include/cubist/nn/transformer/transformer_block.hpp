@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A block of a transformer, on any scheme: attention, then a feed-forward network on each token,
-// both after a norm and added to their input.
+// A block of a transformer, on any scheme: attention, then a feed-forward network on each token.
+// Each comes after a norm, and its result is added to its input.
 //
 //   X, A, Y (M, d) S::Input
 //
@@ -15,16 +15,16 @@
 //   2. query, key, value      one product of S for all three (nn/dense/merged_linear.hpp)
 //   3. head norms, rotation   of Q and K, in models that have them
 //   4. softmax(Q K^T) V       on the heads of this rank, and their keys and values of a cache
-//   5. output                 a product of S::Next, which leads back
+//   5. output                 a product of S::Next, back to S::Input
 //   6. A = X + dropout(…)
 //   7. feed_forward_norm      as in 1
 //   8. up                     Dense of S with its activation; or gate and up, a GatedLinear
 //   9. down                   Dense of S::Next
 //   10. Y = A + dropout(…)
 //
-// Words: those of its layers (plan/transformer_cost.hpp has the sum).
+// Elements that one rank sends: those of its layers; plan/transformer_cost.hpp adds them up.
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Xiong et al., "On Layer
-// Normalization in the Transformer Architecture", arXiv 2002.04745 (the norm before).
+// Normalization in the Transformer Architecture", arXiv 2002.04745 (norm before each layer).
 
 #include <cmath>
 #include <cstddef>
@@ -88,7 +88,7 @@ class TransformerBlock
   {
   }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` keeps for its `backward`.
   struct Kept
   {
     typename N::Kept attention_norm;  ///< what the first norm keeps
@@ -98,10 +98,10 @@ class TransformerBlock
     typename Up::Kept up;                                        ///< what the first layer keeps
     typename Down::Kept down;                                    ///< what the second layer keeps
     typename detail::ResidualSum<Input>::Kept add_feed_forward;  ///< Y
-    bool has_output = false;  ///< whether a forward has filled it
+    bool has_output = false;  ///< whether `forward` has filled it
   };
 
-  /// Y, in `kept`.
+  /// Returns Y, which `kept` owns.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     kept.has_output = false;
@@ -116,8 +116,8 @@ class TransformerBlock
     return y;
   }
 
-  /// dX, in `kept`, or null if it is not wanted.
-  /// @throws ArgumentError without a forward
+  /// Returns dX, which `kept` owns, or null if it is not wanted.
+  /// @throws ArgumentError if `forward` has not run
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
@@ -139,8 +139,8 @@ class TransformerBlock
     return add_attention_.add_gradients(da, dx, kept.add_attention);
   }
 
-  /// attention_norm.weight, attention.query.weight, …, feed_forward_norm.weight,
-  /// feed_forward.up.weight, …
+  /// Appends attention_norm.weight, attention.query.weight, …, feed_forward_norm.weight,
+  /// feed_forward.up.weight, ……
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     constexpr bool gated = !std::is_same_v<Up, Dense<S, B, T>>;  // gate.weight and up.weight
@@ -151,7 +151,7 @@ class TransformerBlock
     down_.append_parameters(list, prefix + "feed_forward.down.");
   }
 
-  /// Keeps the keys and values of attention, see Attention::use_cache.
+  /// Makes attention keep its keys and values; see Attention::use_cache.
   void use_cache(std::size_t tokens) { attention_.use_cache(tokens); }
 
  private:
@@ -178,9 +178,9 @@ struct TransformerOptions
   /// The number of blocks in a segment. Only the last output of each segment is kept; backward
   /// computes the others again, with the same bits. 0 keeps all. (docs/training.md)
   std::size_t recompute = 0;
-  /// The names of parameters that are frozen, with * for any characters, as {"embedding.*",
-  /// "layers.0.*"}. They have no gradient, optimizers have no state for them, and `backward` ends
-  /// with the first block that is trained if all before it are frozen.
+  /// The names of parameters that are frozen, with * for any characters, such as {"embedding.*",
+  /// "layers.0.*"}. They have no gradient, optimizers have no state for them, and `backward` stops
+  /// at the first trained block if all before it are frozen.
   std::vector<std::string> frozen = {};
   /// LoRA: the layers that get thin matrices A and B, which alone are trained; everything else is
   /// frozen. (docs/training.md)
@@ -224,10 +224,10 @@ namespace detail
 /// The numbers of random streams that a block uses.
 inline constexpr std::size_t layer_indices = 16;
 
-/// The deviation of initial weights.
+/// The standard deviation of initial weights.
 inline constexpr double weight_deviation = 0.02;
 
-/// The deviation of the initial weights of layers whose output is added to the stream.
+/// The standard deviation of initial weights in layers whose output is added to the stream.
 [[nodiscard]] inline double added_deviation(const TransformerConfig& config)
 {
   return weight_deviation / std::sqrt(2.0 * static_cast<double>(config.layers));
@@ -250,7 +250,7 @@ inline constexpr double weight_deviation = 0.02;
 }
 
 /// The options of attention in block i, complete.
-/// @throws ShapeError if a share of each head rotates, and is less than two elements
+/// @throws ShapeError if the rotated share of each head is less than two elements
 [[nodiscard]] inline AttentionOptions
 attention_options(const TransformerConfig& config, const TransformerOptions& options, std::size_t i)
 {
@@ -279,8 +279,8 @@ attention_options(const TransformerConfig& config, const TransformerOptions& opt
   return attention;
 }
 
-/// Block i of a transformer. Weights are normal with a deviation of 0.02, or 0.02 / sqrt(2 layers)
-/// in layers whose output is added to the stream, as in GPT-2.
+/// Block i of a transformer. Weights are normal with a standard deviation of 0.02, or 0.02 / sqrt(2
+/// layers) in layers whose output is added to the stream, as in GPT-2.
 /// @pre the configuration is complete
 template <SchemeType S, class B, RealScalar T>
 [[nodiscard]] std::unique_ptr<

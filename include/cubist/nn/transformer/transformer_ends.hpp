@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a transformer has before its first block and after its last.
+// The layers of a transformer before its first block and after its last.
 //
 //   H = E(ids, :), plus the vectors of the positions if these are learned, with dropout
 //   logits = norm(H) E^T, or with another table
@@ -38,8 +38,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// AdamW decays none of a transformer's biases and norms.
-/// @param first  parameter of the transformer in the list
+/// Exempts a transformer's biases and norms from AdamW's weight decay.
+/// @param first  the index of the transformer's first parameter in the list
 template <class T, class M>
 void exempt_from_decay(Parameters<T, M>& list, std::size_t first)
 {
@@ -58,7 +58,7 @@ class TransformerEnds
   using Mesh = typename Hidden::Mesh;
 
   /// @param first, last  the meshes of the first and the last block
-  /// @param are_one  whether these are the same mesh, so that one table is enough if it is tied
+  /// @param are_one  whether both are the same mesh, so that one tied table is enough
   TransformerEnds(const Mesh& first, const Mesh& last, bool are_one,
                   const TransformerConfig& config, const TransformerOptions& options)
       : tied_{config.tied},
@@ -77,14 +77,14 @@ class TransformerEnds
   }
 
   /// Makes the blocks, gives them the matrices of LoRA, and freezes parameters in them and here, as
-  /// the options say. Returns the first block that a backward has to reach.
-  /// @param make (i) makes block i, and returns it
-  /// @throws ArgumentError for a name that no parameter or no layer has
+  /// the options say. Returns the first block that `backward` has to reach.
+  /// @param make make(i) makes block i and returns it
+  /// @throws ArgumentError for a name that matches no parameter or layer
   template <class Make>
   std::size_t freeze(const TransformerOptions& options, const TransformerConfig& config, Make make)
   {
     auto lora = options.lora;
-    // The files of models with learned positions have query, key and value in one matrix.
+    // Models with learned positions store query, key and value in one matrix.
     if (lora && config.learned_positions) lora->shared_input = true;
     Freezing freezing{options.frozen, lora};
     freezing.freeze(embedding_, "embedding.");
@@ -118,14 +118,14 @@ class TransformerEnds
     if (!tied_) f(*table_, "logits.");
   }
 
-  /// Whether the first and the last stage have a copy each of a tied table.
+  /// Whether the first and the last stage each have a copy of a tied table.
   [[nodiscard]] bool has_two_tables() const { return tied_ && table_; }
   /// The table of the logits, and its gradient.
   [[nodiscard]] auto& table() { return logit_embedding().table(); }
   [[nodiscard]] auto& table_gradient() { return logit_embedding().table_gradient(); }
   [[nodiscard]] Embedding& embedding() { return embedding_; }
 
-  /// The pass with the cut of these sequences, if ranks share them.
+  /// Returns the pass, with the cut of these sequences if ranks share them.
   [[nodiscard]] Pass cut_pass(std::size_t sequences, Pass pass)
   {
     const Mesh& mesh = embedding_.table().mesh();
@@ -137,7 +137,7 @@ class TransformerEnds
     return pass;
   }
 
-  /// What the layers before the first block keep for their backward.
+  /// What the layers before the first block keep for backward_input().
   struct InputKept
   {
     std::vector<int> ids;  // the id of each row of H
@@ -145,7 +145,7 @@ class TransformerEnds
     std::optional<Hidden> dh;
   };
 
-  /// H of the first block.
+  /// Returns the input H of the first block.
   [[nodiscard]] const Hidden& embed(std::span<const int> ids, const Pass& pass, InputKept& kept)
   {
     if (pass.cut.is_cut())
@@ -159,8 +159,8 @@ class TransformerEnds
     return h;
   }
 
-  /// The gradients of the embedding and the positions, from that of H. If the embedding's table is
-  /// the logits', its gradient is added to theirs, which must be complete.
+  /// Computes the gradients of the embedding and the positions from that of H. If the logits use
+  /// the embedding's table, the embedding adds its part to their part, which must be complete.
   /// @param of_table  takes the gradient of the embedding
   void backward_input(const Hidden& dh, const BackwardPass<T, Mesh>& pass,
                       GradientReducer<T, Mesh>& of_table, InputKept& kept)
@@ -177,7 +177,7 @@ class TransformerEnds
   }
 
  private:
-  /// Rows of H that have tokens whose logits are wanted, if ranks share sequences.
+  /// The rows of H whose tokens' logits are wanted, if ranks share sequences.
   struct PickedRows
   {
     SequenceCut cut;
@@ -187,11 +187,11 @@ class TransformerEnds
   };
 
  public:
-  /// What the layers after the last block keep for their backward.
+  /// What the layers after the last block keep for backward_logits().
   struct OutputKept
   {
     std::optional<PickedRows> picked;
-    std::optional<Hidden> tokens;  // H of those that are picked
+    std::optional<Hidden> tokens;  // the picked rows of H
     std::unique_ptr<AnyKept> norm;
     typename Logits::Kept logits;
     const Hidden* h = nullptr;           // the norm's input
@@ -199,7 +199,7 @@ class TransformerEnds
     std::optional<Hidden> dh;
   };
 
-  /// The logits of H after the last block.
+  /// Returns the logits of H, the output of the last block.
   [[nodiscard]] const Output& logits(const Hidden& h, const Pass& pass, LogitsOf which,
                                      OutputKept& kept)
   {
@@ -209,8 +209,8 @@ class TransformerEnds
     return logits_.forward(*kept.normalized, table(), kept.logits);
   }
 
-  /// The gradients of norm and table, from that of the logits. Returns the gradient of H, or null
-  /// if it is not wanted.
+  /// Computes the gradients of norm and table from that of the logits. Returns the gradient of H,
+  /// or null if it is not wanted.
   /// @pre the logits are of all rows or of all tokens
   const Hidden* backward_logits(const Output& d_logits, const BackwardPass<T, Mesh>& pass,
                                 GradientReducer<T, Mesh>& of_table, OutputKept& kept, bool wants_dh)
@@ -244,13 +244,13 @@ class TransformerEnds
 
   [[nodiscard]] Embedding& logit_embedding() { return table_ ? *table_ : embedding_; }
 
-  /// A matrix like H with another number of rows, which may be cut anywhere.
+  /// Returns `kept` as a matrix like H with `rows` rows, which may be cut anywhere.
   static Hidden& fit_rows(std::optional<Hidden>& kept, const Hidden& h, std::size_t rows)
   {
     return fit(kept, h.mesh(), {rows, h.cols()}, h.mesh().quantum());
   }
 
-  /// The rows of H whose logits are wanted.
+  /// Returns the rows of H whose logits are wanted.
   const Hidden& pick(const Hidden& h, const Pass& pass, LogitsOf which, OutputKept& kept) const
   {
     const SequenceCut& cut = pass.cut;

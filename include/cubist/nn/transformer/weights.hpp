@@ -4,7 +4,8 @@
 // Loads the weights of a transformer from files of Hugging Face: model.safetensors, or several
 // files with an index. Each rank reads its own blocks. save_weights.hpp saves weights.
 //
-// Words: none, or an all_reduce of one word if the files have the table of a tied model twice.
+// Elements that one rank sends: none, or an all_reduce of one number if the files have the table of
+// a tied model twice.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +29,8 @@ namespace detail
 
 inline constexpr const char* logits_name = "lm_head.weight";
 
-/// The tensor's name in these files. GPT-2's on the hub have no prefix "transformer.", and files
-/// of a tied model may have its one table under the name of either use.
+/// Returns the tensor's name in these files. GPT-2's files on the hub lack the prefix
+/// "transformer.", and files of a tied model may have its one table under the name of either use.
 [[nodiscard]] inline std::string name_in(const SafetensorsFolder& files, const std::string& name,
                                          bool tied)
 {
@@ -42,7 +43,7 @@ inline constexpr const char* logits_name = "lm_head.weight";
 }
 
 /// @throws DataError if the files have the table of a tied model twice, with different values:
-/// transformers 4 would compute the logits by one of them, transformers 5 by the other
+/// transformers 4 would compute the logits from one of them, transformers 5 from the other
 template <class M>
 void require_one_table(const SafetensorsFolder& files, const std::string& table, const M& mesh)
 {
@@ -53,17 +54,17 @@ void require_one_table(const SafetensorsFolder& files, const std::string& table,
   const auto others = all_reduced(mesh, std::uint64_t{same ? 0U : 1U});
   require<DataError>(others == 0, files.path(), " has other values in ", logits_name, " than in ",
                      table,
-                     ", where config.json says that they are tied, so it is unclear how logits are "
+                     ", but config.json says that they are tied, so it is unclear how logits are "
                      "computed; set tie_word_embeddings to false there, or remove one of them");
 }
 
-/// Where the files have a parameter.
+/// The place of a parameter in the files.
 struct StoredParameter
 {
   std::string name;
   const SafetensorsFile* file;
   StoredMatrix matrix;
-  std::size_t first_column;  // of the parameter in the matrix, which may have several
+  std::size_t first_column;  // of the parameter in the matrix, which may hold several
 };
 
 /// @throws DataError, ShapeError as `load_weights` does for one parameter
@@ -78,14 +79,13 @@ template <class T, class P>
   const Shape shape = parameter.shape();
   const Shape wanted{shape.rows, shape.cols * place.parts};
   require<ShapeError>(m.shape == wanted, file.path(), " has ", name, " of ",
-                      op_shape(place.transposed, m.shape), " where ",
-                      op_shape(place.transposed, wanted), " is needed for ", parameter.name,
-                      "; use the config.json of these files");
+                      op_shape(place.transposed, m.shape), ", but ", parameter.name, " needs ",
+                      op_shape(place.transposed, wanted), "; use the config.json of these files");
   return {name, &file, m, place.part * shape.cols};
 }
 
-/// Whether a tensor that no parameter has says nothing new: a mask, frequencies, or the second name
-/// of a tied table.
+/// Whether a tensor that belongs to no parameter says nothing new: a mask, frequencies, or the
+/// second name of a tied table.
 [[nodiscard]] inline bool is_redundant(const std::string& name, bool tied)
 {
   return name.ends_with(".attn.bias") || name.ends_with(".masked_bias") ||
