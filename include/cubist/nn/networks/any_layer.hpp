@@ -17,7 +17,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What a forward of some layer keeps for its backward.
+/// What the `forward` of a layer keeps for its `backward`.
 class AnyKept
 {
  public:
@@ -34,7 +34,7 @@ class AnyLayer
 
   virtual ~AnyLayer() = default;
   [[nodiscard]] virtual std::unique_ptr<AnyKept> make_kept() const = 0;
-  /// Whether `kept` is one of this type of layer.
+  /// Whether `kept` is from a layer of this type.
   [[nodiscard]] virtual bool fits(const AnyKept& kept) const = 0;
   /// @pre fits(kept)
   virtual const A& forward(const A& x, const Pass& pass, AnyKept& kept) = 0;
@@ -46,7 +46,7 @@ class AnyLayer
   virtual void use_cache(std::size_t tokens) = 0;
 };
 
-/// A matrix to keep, with the elements of `from`, which has the same layout.
+/// Copies the elements of `from` into `kept`, a matrix of the same layout, and returns it.
 template <class A>
 const A& copy_to(std::optional<A>& kept, const A& from)
 {
@@ -69,7 +69,7 @@ class LayerOf final : public AnyLayer<A, typename L::Value>
   struct Kept final : AnyKept
   {
     typename L::Kept of_layer;
-    std::optional<A> y, dx;  // references, where A is not the layer's type
+    std::optional<A> y, dx;  // references, if A is not the layer's type
   };
 
  public:

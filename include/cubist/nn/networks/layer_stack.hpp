@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A sequence of layers whose own types are known only at run time, cut in segments of `recompute`
+// A sequence of layers whose types are known only at run time, cut into segments of `recompute`
 // layers.
 //
-//   1. Forward keeps a copy of each segment's output only.
-//   2. Backward runs forward again in each segment but the last before it passes through.
+//   1. `forward` keeps only a copy of each segment's output.
+//   2. `backward` runs each segment forward again, except the last, before it passes through it.
 //
 // So only one segment has activations at a time, and layers of one type in different segments share
 // what they keep. The second forward has the same operands, pass and dropout masks as the first,
 // and therefore the same bits.
 //
-// Words: those of the layers, and of a second forward of all segments but the last.
+// Elements that one rank sends: those of the layers, and of a second forward pass through all
+// segments but the last.
 // Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174.
 
 #include <algorithm>
@@ -39,9 +40,9 @@ class LayerStack
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
  public:
-  /// @param forward, backward  what spans of layers are called
-  /// @param recompute  layers of a segment; 0 for all, and so no recomputation
-  /// @param first  the number that the first layer has in spans
+  /// @param forward, backward  the names of the layers' spans
+  /// @param recompute  the layers of a segment; 0 stands for all, without recomputation
+  /// @param first  the number of the first layer in spans
   LayerStack(const char* forward, const char* backward, std::size_t recompute,
              std::size_t first = 0)
       : forward_{forward},
@@ -55,7 +56,7 @@ class LayerStack
 
   [[nodiscard]] const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
 
-  /// What a forward leaves for its backward. It is not copied, since it refers to itself.
+  /// What `forward` keeps for its `backward`. It cannot be copied, since it refers to itself.
   class Kept
   {
    public:
@@ -63,13 +64,13 @@ class LayerStack
     Kept(const Kept&) = delete;
     Kept& operator=(const Kept&) = delete;
 
-    /// Whether a forward has succeeded, and no backward has followed it.
+    /// Whether a `forward` has succeeded and no `backward` has followed it.
     [[nodiscard]] bool awaits_backward() const { return has_output_ && !has_passed_back_; }
-    /// No backward is possible until the next forward.
+    /// Makes `backward` impossible until the next `forward`.
     void discard() { has_output_ = false; }
-    /// The pass of the forward.
+    /// The pass that `forward` was given.
     [[nodiscard]] const Pass& pass() const { return pass_; }
-    /// @throws ArgumentError without a forward
+    /// @throws ArgumentError if `forward` has not run
     void require_forward() const
     {
       require<ArgumentError>(has_output_,
@@ -82,19 +83,19 @@ class LayerStack
     friend LayerStack;
 
     std::vector<std::unique_ptr<AnyKept>> sets_;
-    std::vector<std::size_t> set_of_;            // each layer
+    std::vector<std::size_t> set_of_;            // of each layer
     std::vector<const A*> inputs_;               // the input of each layer
     std::vector<std::optional<A>> outputs_;      // of each segment, if there are several
     std::array<std::optional<A>, 2> gradients_;  // of outputs of even and odd layers: two layouts
-    std::size_t segment_ = none;                 // the one whose activations are kept
+    std::size_t segment_ = none;                 // the segment whose activations are kept
     bool has_output_ = false;
     bool has_passed_back_ = false;
-    bool takes_turns_ = false;  // layers of one type have two sets, for evaluation
+    bool takes_turns_ = false;  // layers of one type alternate between two sets, in evaluation
     Pass pass_;
   };
 
-  /// Y, which is in `kept` or in the last layer's part of it.
-  /// @param x  stays as it is until `backward` is called for the last time
+  /// Returns Y, which `kept` or the last layer's part of it owns.
+  /// @param x  must not change until the last call of `backward`
   const A& forward(const A& x, const Pass& pass, Kept& kept)
   {
     kept.discard();
@@ -111,9 +112,9 @@ class LayerStack
     return *y;
   }
 
-  /// Y without a backward. Layers of one type take turns with two sets of what a forward keeps, so
-  /// that a deep network needs the memory of two layers; a set that a training forward has made is
-  /// used as it is.
+  /// Returns Y when no `backward` will follow. Layers of one type alternate between two sets of
+  /// kept matrices, so a deep network needs the memory of only two layers; sets that `forward` has
+  /// made are used again.
   const A& evaluate(const A& x, const Pass& pass, Kept& kept)
   {
     const bool is_prepared = kept.set_of_.size() == layers_.size();
@@ -135,8 +136,8 @@ class LayerStack
   }
 
   /// Returns dX, or null if it is not wanted.
-  /// @param first the first layer that is trained: those before it, all of whose parameters are
-  /// frozen, are left out, and there is no dX unless it is 0
+  /// @param first the first layer that is trained: `backward` skips the layers before it, whose
+  /// parameters are all frozen, and computes dX only if it is 0
   template <class T>
   const A* backward(const A& dy, GradientReducer<T, typename A::Mesh>& gradients, Kept& kept,
                     bool wants_dx, std::size_t first = 0)
@@ -149,7 +150,7 @@ class LayerStack
     {
       if (s != kept.segment_)
       {
-        // The layer that owns dY will pass its memory on.
+        // The layer that owns dY will hand its memory to another layer.
         d = &copy_to(kept.gradients_[end(s) % 2], *d);
         run(s, *kept.inputs_[s * length_], kept);
       }
@@ -176,8 +177,8 @@ class LayerStack
     return *kept.sets_[kept.set_of_[layer]];
   }
 
-  /// Gives each layer a set of what it keeps: the set of a layer of its type in an earlier segment,
-  /// or a new one.
+  /// Gives each layer a set of kept matrices: that of a layer of its type in an earlier segment, or
+  /// a new one.
   void prepare(Kept& kept) const
   {
     share_sets(kept,
@@ -186,20 +187,20 @@ class LayerStack
     kept.inputs_.resize(layers_.size());
     kept.outputs_.resize(segments());
   }
-  /// Prepares `kept` for an evaluation: a layer reads what the layer before it keeps, and nothing
-  /// else.
+  /// Prepares `kept` for an evaluation, in which a layer reads only what the layer before it keeps.
   void prepare_turns(Kept& kept) const
   {
     share_sets(kept, [](std::size_t i, std::size_t last) { return i == last + 1; });
     kept.takes_turns_ = true;
   }
   /// Gives each layer the first set of its type that is free, or a new one.
-  /// @param in_use  whether layer i may not have the set that layer `last` was the last to get
+  /// @param in_use  in_use(i, last): whether layer i may not take the set that layer `last` got
+  /// most recently
   template <class InUse>
   void share_sets(Kept& kept, InUse in_use) const
   {
     kept.sets_.clear(), kept.set_of_.clear();
-    std::vector<std::size_t> last;  // layer that got each set
+    std::vector<std::size_t> last;  // the layer that got each set most recently
     for (std::size_t i = 0; i < layers_.size(); ++i)
     {
       std::size_t s = 0;
@@ -231,8 +232,8 @@ class LayerStack
 
   const char* forward_;
   const char* backward_;
-  std::size_t length_;  // layers of a segment
-  std::size_t first_;   // number of the first layer
+  std::size_t length_;  // the layers of a segment
+  std::size_t first_;   // the number of the first layer
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 

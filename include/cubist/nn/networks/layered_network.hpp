@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The calls of a network of layers, one after the other, which are the same whether the network is
-// whole or in stages:
+// The calls of a network of consecutive layers. They are the same whether the network is whole or
+// in stages:
 //
 //   const double loss = net.compute_gradients(x, labels);   // or a target
 //   optimizer.step(parameters);
@@ -11,8 +11,8 @@
 //
 //   X (M, K) S::Input    Y (M, N) S::Input or S::Next::Input
 //
-// A network provides `train_step`, which passes Y to a loss and takes dY back, `rows_of` a target,
-// `evaluate` and `predict`.
+// A network provides `train_step`, which passes Y to a loss and takes dY back, `rows_of`, which
+// returns rows of a target, `evaluate` and `predict`.
 
 #include <concepts>
 #include <cstddef>
@@ -59,11 +59,11 @@ namespace detail
 struct LayerWidths
 {
   std::vector<std::size_t> sizes;  ///< the columns of X and of each layer's output
-  std::vector<bool> is_even;       ///< whether they are cut as S::Input is, or as S::Next::Input
-  std::string prefix;              ///< of the parameters of layer i, before "i."
+  std::vector<bool> is_even;  ///< whether they are cut like S::Input, or else like S::Next::Input
+  std::string prefix;         ///< what precedes "i." in the names of layer i's parameters
 };
 
-/// A mean, and the number of rows over which it is taken.
+/// A mean, and the number of rows that it averages.
 struct CountedMean
 {
   LossValue mean;
@@ -103,15 +103,15 @@ class LayeredHandle : public NetworkHandle<N>
  public:
   using typename Base::Mesh;
   using typename Base::Value;
-  /// Outputs, whose layout depends on the number of layers.
+  /// The outputs, whose layout depends on the number of layers.
   using Activations = typename N::Activations;
   /// The input; on a mesh with stages, all stages hold it. Calls also take it as Activations.
   using Input = typename N::Input;
 
-  /// The gradients of all parameters, for the mean of the softmax cross-entropy over all rows that
-  /// have a label, multiplied by `scale`; returns that mean, the same on every rank. Every rank of
+  /// Computes the gradients of all parameters for the mean softmax cross-entropy over all rows that
+  /// have a label, multiplied by `scale`. Returns that mean, the same on every rank. Every rank of
   /// the mesh calls it.
-  /// @param labels one a row, the same on every rank, as softmax_cross_entropy() takes them
+  /// @param labels one for each row, the same on every rank, as softmax_cross_entropy() takes them
   /// @throws ShapeError, MeshError for an X or labels that do not fit; ArgumentError for fewer rows
   /// than micro-batches
   template <class X>
@@ -125,9 +125,9 @@ class LayeredHandle : public NetworkHandle<N>
           return CountedMean{softmax_cross_entropy(y, mine, dy), count_labels(mine)};
         });
   }
-  /// The gradients of all parameters, for the mean of (Y - target)^2 over all elements, multiplied
-  /// by `scale`; returns that mean, the same on every rank.
-  /// @param target Activations or a DistMatrix, cut as Y is, as scatter_target() makes it
+  /// Computes the gradients of all parameters for the mean of (Y - target)^2 over all elements,
+  /// multiplied by `scale`. Returns that mean, the same on every rank.
+  /// @param target Activations or a DistMatrix, cut like Y, such as scatter_target() makes
   /// @throws ShapeError, MeshError for an X or a target that do not fit; ArgumentError for fewer
   /// rows than micro-batches
   template <class X, class Target>
@@ -150,8 +150,8 @@ class LayeredHandle : public NetworkHandle<N>
     }
   }
 
-  /// Softmax cross-entropy and accuracy on labelled data, without dropout, the same on every rank.
-  /// A forward that waits for its backward is not disturbed.
+  /// Returns softmax cross-entropy and accuracy on labelled data, without dropout, the same on
+  /// every rank. It does not disturb a forward pass that waits for its backward pass.
   template <class X>
   [[nodiscard]] Score evaluate(const X& x, std::span<const int> labels)
   {
@@ -160,16 +160,17 @@ class LayeredHandle : public NetworkHandle<N>
     return this->network().evaluate(in, labels);
   }
 
-  /// Y without dropout; on a mesh with stages, all of them hold it. The network owns it, and
-  /// overwrites it in the next call. A forward that waits for its backward is not disturbed.
+  /// Returns Y without dropout; on a mesh with stages, all of them hold it. The network owns it,
+  /// and overwrites it in the next call. The call does not disturb a forward pass that waits for
+  /// its backward pass.
   template <class X>
   [[nodiscard]] const Activations& predict(const X& x)
   {
     return this->network().predict(input(x));
   }
 
-  /// A target for the loss: the elements of rank 0's `global` (M, N), cut as Y is. Every rank of
-  /// the mesh calls this.
+  /// Returns a target for the loss: the elements of rank 0's `global` (M, N), cut like Y. Every
+  /// rank of the mesh calls this.
   /// @throws ShapeError unless `global` has two dimensions; MeshError on an idle rank
   template <class E>
   [[nodiscard]] Activations scatter_target(const E& global) const

@@ -40,7 +40,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Options of an MLP; they apply to every layer.
+/// The options of an MLP, which apply to every layer.
 struct MlpOptions
 {
   Activation activation = gelu;  ///< between layers; not after the last
@@ -60,9 +60,9 @@ struct MlpOptions
   /// The number of layers in a segment. Only the last output of each segment is kept; backward
   /// computes the others again, with the same bits. 0 keeps all. (docs/training.md)
   std::size_t recompute = 0;
-  /// The names of parameters that are frozen, with * for any characters, as {"layers.0.*"}. They
-  /// have no gradient, optimizers have no state for them, and `backward` ends with the first layer
-  /// that is trained.
+  /// The names of parameters that are frozen, with * for any characters, such as {"layers.0.*"}.
+  /// They have no gradient, optimizers have no state for them, and `backward` stops at the first
+  /// trained layer.
   std::vector<std::string> frozen = {};
   /// LoRA: the layers that get thin matrices A and B, which alone are trained; everything else is
   /// frozen. (docs/training.md)
@@ -74,7 +74,7 @@ struct MlpOptions
 namespace detail
 {
 
-/// Layer i of an MLP, from sizes[i] to sizes[i + 1] features.
+/// Makes layer i of an MLP, from sizes[i] to sizes[i + 1] features.
 /// @throws ShapeError for sizes of 0, ArgumentError for options out of range
 template <SchemeType S, class B, RealScalar T>
 std::unique_ptr<AnyLayer<NetworkMatrix<S, B, T>, T>>
@@ -115,8 +115,8 @@ make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std:
   return widths;
 }
 
-/// What a program knows of an MLP that is whole on a mesh: not how it is made, which takes the
-/// layers. The compiled library has these.
+/// What a program knows about an MLP that is whole on a mesh. It does not know how to make one,
+/// which takes the layers that the compiled library has.
 template <SchemeType S, class B, RealScalar T>
 class AnyMlp : public LayeredNetwork<S, B, T>
 {
@@ -127,14 +127,14 @@ class AnyMlp : public LayeredNetwork<S, B, T>
   using typename Base::Input;
 
   [[nodiscard]] virtual std::unique_ptr<NetworkKept> make_kept() const = 0;
-  /// @param kept of make_kept(), or null for the network's own
+  /// @param kept from make_kept(), or null for the network's own
   virtual const Activations& forward(const Input& x, NetworkKept* kept) = 0;
   virtual const Activations& forward(Input&& x, NetworkKept* kept) = 0;
-  /// Passes dY back through the layers. Returns dX, or null where it is not wanted.
+  /// Passes dY back through the layers. Returns dX, or null if it is not wanted.
   virtual const Activations* backward(const Activations& dy, NetworkKept* kept, bool wants_dx) = 0;
   virtual const Activations& predict(const Input& x) = 0;
 
-  /// @param loss (Y, dY, the first row) computes dY, and the mean of the rows
+  /// @param loss loss(Y, dY, first row) computes dY and the mean over the rows
   template <class Loss>
   LossValue train_step(const Input& x, std::size_t, double scale, Loss loss)
   {
@@ -150,7 +150,7 @@ class AnyMlp : public LayeredNetwork<S, B, T>
     const Activations& y = predict(x);
     return {softmax_cross_entropy(y, labels, fit_like(dy_, y)), accuracy(y, labels)};
   }
-  /// The rows of a target from `first` on, which belong to `y`.
+  /// Returns the rows of a target from `first` on, as many as `y` has.
   template <class Target>
   [[nodiscard]] static auto rows_of(const Target& target)
   {
@@ -187,7 +187,7 @@ class MlpNetwork final : public AnyMlp<S, B, T>
     freezing.require_all_used();
   }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` keeps for its `backward`.
   struct Kept final : NetworkKept
   {
     [[nodiscard]] bool awaits_backward() const override { return layers.awaits_backward(); }
@@ -237,7 +237,7 @@ class MlpNetwork final : public AnyMlp<S, B, T>
   const Activations& predict(const Input& x) override
   {
     Kept& kept = kept_.for_evaluation();
-    const Activations in{&x};  // no backward reads it
+    const Activations in{&x};  // `backward` does not read it
     const Activations& y = layers_.forward(in, {}, kept.layers);
     kept.layers.discard();
     return y;
@@ -247,7 +247,7 @@ class MlpNetwork final : public AnyMlp<S, B, T>
   Kept& of(NetworkKept* kept) { return kept ? static_cast<Kept&>(*kept) : kept_.of_forward(); }
 
   Stack layers_;
-  std::size_t first_trained_ = 0;  // layer; those before it are frozen
+  std::size_t first_trained_ = 0;  // the layers before it are frozen
   KeptOfNetwork<Kept> kept_;
 };
 
@@ -262,12 +262,12 @@ std::unique_ptr<AnyMlp<S, B, T>> make_mlp(const AxisMesh<typename S::Axes, B>& m
 
 }  // namespace detail
 
-/// The parameters are layers.0.weight, layers.0.bias, layers.1.weight, …
+/// A multi-layer perceptron. Its parameters are layers.0.weight, layers.0.bias, layers.1.weight, …
 /// @tparam S a scheme; on a Pipeline of one, nn/pipeline/pipelined_mlp.hpp has the network
 template <NetworkScheme S, BackendWithItsHeader B, RealScalar T>
 class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
 {
-  static_assert(!is_pipeline<S>, "this MLP is one in stages, whose layers are on several meshes; "
+  static_assert(!is_pipeline<S>, "this MLP is in stages, so its layers are on several meshes; "
                                  "include cubist/nn/pipeline/pipelined_mlp.hpp");
   using Base = detail::LayeredHandle<detail::AnyMlp<S, B, T>>;
 
@@ -284,8 +284,8 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
   {
   }
 
-  /// Y, which the network owns, and overwrites in the next `forward`.
-  /// @param x Input or Activations. Backward reads it, so the network keeps a copy, or the matrix
+  /// Returns Y, which the network owns and overwrites in the next `forward`.
+  /// @param x Input or Activations. `backward` reads it, so the network keeps a copy, or the matrix
   /// itself if it is an rvalue.
   /// @throws ShapeError, MeshError for an X that does not fit
   template <class X>
@@ -293,24 +293,25 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
   {
     return this->network().forward(this->input(std::forward<X>(x)), nullptr);
   }
-  /// Y, which is in `kept`, so several forwards may wait for their backwards.
+  /// Returns Y, which `kept` owns, so several forward passes may wait for their backward passes.
   template <class X>
   const Activations& forward(X&& x, Kept& kept)
   {
     return this->network().forward(this->input(std::forward<X>(x)), this->of(kept));
   }
 
-  /// The gradients of all parameters, for the gradient of the last `forward`'s Y.
-  /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError without a forward
+  /// Computes the gradients of all parameters from the gradient of the last `forward`'s Y.
+  /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError if `forward` has not
+  /// run
   void backward(const Activations& dy) { this->network().backward(dy, nullptr, false); }
-  /// The gradients of all parameters, for the forward that `kept` is of.
+  /// Computes the gradients of all parameters for the forward pass that filled `kept`.
   void backward(const Activations& dy, Kept& kept)
   {
     this->network().backward(dy, this->of(kept), false);
   }
 
-  /// Computes dX, the gradient of X, as well, which takes one more product. The network owns it,
-  /// and overwrites it in the next call.
+  /// Also computes dX, the gradient of X, which takes one more product. The network owns it, and
+  /// overwrites it in the next call.
   const Activations& backward_with_input(const Activations& dy)
   {
     return *this->network().backward(dy, nullptr, true);

@@ -18,12 +18,12 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What a forward of a network keeps for its backward.
+/// What the `forward` of a network keeps for its `backward`.
 class NetworkKept
 {
  public:
   virtual ~NetworkKept() = default;
-  /// Whether a forward has succeeded, and no backward has followed it.
+  /// Whether a `forward` has succeeded and no `backward` has followed it.
   [[nodiscard]] virtual bool awaits_backward() const = 0;
 };
 
@@ -42,7 +42,7 @@ class Network
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
 
-  /// The parameters, by their names, with their gradients.
+  /// Returns the parameters, with their names and gradients.
   [[nodiscard]] virtual Parameters<T, Mesh> parameters()
   {
     Parameters<T, Mesh> list;
@@ -50,13 +50,13 @@ class Network
     for (auto& p : list) p.gradients = gradients_;
     return list;
   }
-  /// Appends the parameters, as they are without a network.
+  /// Appends the parameters, but does not connect them to gradients().
   virtual void append_parameters(Parameters<T, Mesh>& list) = 0;
 
   /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
   [[nodiscard]] Gradients<T, Mesh>& gradients() { return *gradients_; }
 
-  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
+  /// Appends the parameters' values by name, and the seed and step of the next dropout masks.
   virtual void append_state(State<T, Mesh>& state, const std::string& prefix = "")
   {
     for (const auto& p : parameters())
@@ -75,7 +75,7 @@ class Network
     require_training("train");
     training_ = true;
   }
-  /// From now on dropout does nothing.
+  /// Switches dropout off.
   void eval() { training_ = false; }
   /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return training_; }
@@ -97,7 +97,7 @@ class Network
                            "gradients; make it without `.inference = true`");
   }
 
-  /// The pass of the next forward; in training mode it has masks of its own.
+  /// Returns the pass of the next `forward`; in training mode, it has its own masks.
   [[nodiscard]] Pass next_pass(std::size_t sequence = 1)
   {
     Pass pass{.sequence = sequence};
@@ -105,7 +105,8 @@ class Network
     return pass;
   }
 
-  /// What takes the gradients of a backward that begins; the network calls `finish` at its end.
+  /// Returns the reducer for the gradients of a backward pass that begins; the network calls
+  /// `finish` at its end.
   [[nodiscard]] GradientReducer<T, Mesh>& begin_gradients()
   {
     auto& reducer = gradients_->reducer();
@@ -120,11 +121,11 @@ class Network
   std::shared_ptr<Gradients<T, Mesh>> gradients_;
   bool training_ = !is_inference_;
   std::uint64_t seed_;
-  std::uint64_t steps_ = 0;  // forwards in training mode
+  std::uint64_t steps_ = 0;  // forward passes in training mode
 };
 
-/// The memory of a network's passes: one Kept for the last forward, and another for evaluations
-/// while that forward waits for its backward.
+/// The memory of a network's passes: one Kept for the last `forward`, and another for evaluations
+/// while it waits for `backward`.
 template <class Kept>
 class KeptOfNetwork
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What MLP and Transformer offer on every scheme, in stages or not, beside what they compute. A
-// handle owns its network, and is moved in its place, so a network itself need not be movable.
+// The calls that MLP and Transformer share on every scheme, in stages or not. A handle owns its
+// network and moves in its place, so the network itself need not be movable.
 
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// @tparam N  what a program knows of the network: a class derived from Network (network.hpp)
+/// @tparam N  what a program knows about the network: a class derived from Network (network.hpp)
 template <class N>
 class NetworkHandle
 {
@@ -25,13 +25,13 @@ class NetworkHandle
 
   [[nodiscard]] const Mesh& mesh() const { return network_->mesh(); }
 
-  /// The parameters, by their names, with their gradients.
+  /// Returns the parameters, with their names and gradients.
   [[nodiscard]] Parameters<Value, Mesh> parameters() { return network_->parameters(); }
-  /// Appends the parameters, as they are without a network.
+  /// Appends the parameters, but does not connect them to gradients().
   void append_parameters(Parameters<Value, Mesh>& list) { network_->append_parameters(list); }
   /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
   [[nodiscard]] Gradients<Value, Mesh>& gradients() { return network_->gradients(); }
-  /// The parameters' values, by their names, and the seed and step of the next dropout masks.
+  /// Appends the parameters' values by name, and the seed and step of the next dropout masks.
   void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
   {
     network_->append_state(state, prefix);
@@ -40,16 +40,16 @@ class NetworkHandle
   /// Dropout applies in training mode, the mode of a new network that is not made for inference.
   /// @throws ArgumentError for a network that was made for inference
   void train() { network_->train(); }
-  /// From now on dropout does nothing.
+  /// Switches dropout off.
   void eval() { network_->eval(); }
   /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return network_->training(); }
 
-  /// What a forward leaves for its backward, where a network has both.
+  /// What `forward` keeps for its `backward`, if the network has both.
   class Kept
   {
    public:
-    /// Whether a forward has succeeded, and no backward has followed it.
+    /// Whether a `forward` has succeeded and no `backward` has followed it.
     [[nodiscard]] bool awaits_backward() const { return kept_ && kept_->awaits_backward(); }
 
    private:
@@ -65,7 +65,7 @@ class NetworkHandle
   }
 
   [[nodiscard]] N& network() const { return *network_; }
-  /// The network's part of `kept`, made in its first use.
+  /// Returns the network's part of `kept`, which the first use makes.
   [[nodiscard]] NetworkKept* of(Kept& kept) const
   {
     if (!kept.kept_) kept.kept_ = network_->make_kept();

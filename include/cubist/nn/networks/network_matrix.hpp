@@ -2,7 +2,8 @@
 #pragma once
 
 // The matrix between two layers of a network. The number of layers is known only at run time. If
-// `Next` of the scheme cuts differently, so is the layout of the output, which is one of two.
+// the scheme's `Next` cuts differently, the output has one of two layouts, which is also known only
+// at run time.
 
 #include <concepts>
 #include <cstddef>
@@ -32,13 +33,13 @@ template <class Got, class Wanted>
 [[noreturn]] void refuse_layout()
 {
   throw ShapeError{
-      join({"got a matrix with ", Got::to_string(), ", where one with ", Wanted::to_string(),
+      join({"got a matrix with ", Got::to_string(), ", but one with ", Wanted::to_string(),
             " is needed, so their blocks do not correspond; after an odd number of layers the "
             "output is cut as Scheme::Output, after an even one as Scheme::Input, and "
             "scatter_like(y, global) makes a matrix that is cut as the output y"})};
 }
 
-/// @throws ShapeError if the matrix has another layout than `L`
+/// @throws ShapeError if the layout of the matrix is not `L`
 template <class L, class T, class Got, class M>
 const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
 {
@@ -93,7 +94,8 @@ class NetworkMatrix
   {
     held<Matrix<L>>().own.emplace(std::move(matrix));
   }
-  /// A reference to a layer's matrix, which outlives it. A copy has elements, and refers to none.
+  /// A reference to a layer's matrix, which outlives it. A copy owns its elements, and refers to no
+  /// matrix.
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
   explicit NetworkMatrix(const Matrix<L>* matrix) { held<Matrix<L>>().other = matrix; }
@@ -112,7 +114,7 @@ class NetworkMatrix
   NetworkMatrix& operator=(NetworkMatrix&&) = default;
   ~NetworkMatrix() = default;
 
-  /// This is not std::swap, because g++ 14 then warns that a matrix is uninitialized.
+  /// Replaces std::swap, with which g++ 14 warns that a matrix is uninitialized.
   friend void swap(NetworkMatrix& a, NetworkMatrix& b) noexcept
   {
     a.even_.swap(b.even_);
@@ -130,7 +132,7 @@ class NetworkMatrix
   decltype(auto) visit(F f)
   {
     if (even_.other || odd_.other) *this = NetworkMatrix{std::as_const(*this)};
-    // The matrix is this one's, which is not const.
+    // The matrix belongs to this object, which is not const.
     return std::as_const(*this).visit(
         [&]<class M>(const M& m) -> decltype(auto) { return f(const_cast<M&>(m)); });
   }
@@ -195,11 +197,11 @@ class NetworkMatrix
   detail::HeldMatrix<Odd> odd_;  // empty if both are of one type
 };
 
-/// Does not compile: print y.local(), this rank's elements, or gather(y) on rank 0.
+/// Does not compile: print this rank's elements, y.local(), or gather(y) on rank 0.
 template <NetworkScheme S, class B, class T>
 std::ostream& operator<<(std::ostream&, const NetworkMatrix<S, B, T>&) = delete;
 
-/// Zeros, cut as `y` is.
+/// Returns zeros that are cut like `y`.
 template <NetworkScheme S, class B, class T>
 [[nodiscard]] NetworkMatrix<S, B, T> zeros_like(const NetworkMatrix<S, B, T>& y)
 {
@@ -208,7 +210,7 @@ template <NetworkScheme S, class B, class T>
   });
 }
 
-/// A matrix in `kept`, made as by fit() of layers.
+/// Makes `kept` fit, like fit() of layers, and returns its matrix.
 /// @param is_even whether it has the layout of Even  @pre if `kept` has a matrix, it has this
 /// layout
 template <NetworkScheme S, class B, class T>
@@ -220,7 +222,7 @@ NetworkMatrix<S, B, T>& fit(std::optional<NetworkMatrix<S, B, T>>& kept,
   if (is_even) return kept.emplace(typename NetworkMatrix<S, B, T>::Even{mesh, shape, quanta});
   return kept.emplace(typename NetworkMatrix<S, B, T>::Odd{mesh, shape, quanta});
 }
-/// A matrix in `kept` with the shape and padding of `like`.
+/// Gives `kept` the shape and padding of `like`, and returns its matrix.
 /// @pre if `kept` has a matrix, its layout is that of `like`
 template <NetworkScheme S, class B, class T>
 NetworkMatrix<S, B, T>& fit_like(std::optional<NetworkMatrix<S, B, T>>& kept,
@@ -231,8 +233,8 @@ NetworkMatrix<S, B, T>& fit_like(std::optional<NetworkMatrix<S, B, T>>& kept,
   return kept.emplace(zeros_like(like));
 }
 
-/// A matrix that is cut as `y` (M, N) is, with the elements of rank 0's `global` (M, N): a target
-/// for a loss of `y`. All ranks of the mesh call it.
+/// Returns a matrix that is cut like `y` (M, N), with the elements of rank 0's `global` (M, N): a
+/// target for a loss on `y`. All ranks of the mesh call it.
 /// @throws ShapeError on all ranks unless rank 0's `global` has the shape of `y`
 template <NetworkScheme S, class B, class T, class E>
 [[nodiscard]] NetworkMatrix<S, B, T> scatter_like(const NetworkMatrix<S, B, T>& y, const E& global)
@@ -242,14 +244,14 @@ template <NetworkScheme S, class B, class T, class E>
   return out;
 }
 
-/// The global matrix on rank 0, and an empty one elsewhere.
+/// Returns the global matrix on rank 0, and an empty one elsewhere.
 template <NetworkScheme S, class B, class T>
 [[nodiscard]] auto gather(const NetworkMatrix<S, B, T>& y)
 {
   return gather(y.view());
 }
 
-/// The loss on an output whose layout is known at run time.
+/// Computes the loss on an output whose layout is known at run time.
 template <NetworkScheme S, class B, class T>
 LossValue softmax_cross_entropy(const NetworkMatrix<S, B, T>& y, std::span<const int> labels,
                                 NetworkMatrix<S, B, T>& dy)
@@ -262,7 +264,7 @@ LossValue softmax_cross_entropy(const NetworkMatrix<S, B, T>& y, std::span<const
 namespace detail
 {
 
-/// @throws ShapeError if the matrix has another layout than `L`
+/// @throws ShapeError if the layout of the matrix is not `L`
 template <class L, NetworkScheme S, class B, class T>
 const auto& as_layout(const NetworkMatrix<S, B, T>& matrix)
 {
@@ -289,7 +291,7 @@ LossValue mean_squared_error(const NetworkMatrix<S, B, T>& y, const Target& targ
   }
 }
 
-/// The accuracy on an output whose layout is known at run time.
+/// Computes the accuracy on an output whose layout is known at run time.
 template <NetworkScheme S, class B, class T>
 double accuracy(const NetworkMatrix<S, B, T>& y, std::span<const int> labels)
 {

@@ -266,10 +266,11 @@ class StagedHandle : public LayeredHandle<StagedLayers<P, B, T>>
   template <class X>
   static void refuse()
   {
-    static_assert(!std::is_same_v<X, X>,
-                  "a network in stages interleaves the forwards and backwards of micro-batches, so "
-                  "it has neither alone; call compute_gradients(x, labels) for a step, and "
-                  "predict(x) or evaluate(x, labels) for outputs");
+    static_assert(
+        !std::is_same_v<X, X>,
+        "a network in stages interleaves the forward and backward passes of micro-batches, so "
+        "it has neither alone; call compute_gradients(x, labels) for a step, and "
+        "predict(x) or evaluate(x, labels) for outputs");
   }
 };
 

@@ -236,7 +236,7 @@ struct TransformerBehind<P, B, T>
   using type = StagedTransformer<P, B, T>;
   static_assert(
       requires { sizeof(type); },
-      "this Transformer is one in stages, whose layers are on several meshes; include "
+      "this Transformer is in stages, so its layers are on several meshes; include "
       "cubist/nn/transformer/pipelined_transformer.hpp");
 };
 
@@ -364,7 +364,7 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   [[nodiscard]] auto& whole()
   {
     static_assert(!is_pipeline<S>,
-                  "a transformer in stages interleaves the forwards and backwards of "
+                  "a transformer in stages interleaves the forward and backward passes of "
                   "micro-batches, so it has neither alone; call compute_gradients(ids, length) for "
                   "a step, and predict(ids, length) for logits");
     return this->network();
