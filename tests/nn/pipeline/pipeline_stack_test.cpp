@@ -89,7 +89,7 @@ TEST_CASE("a stage that waits for one which has returned names it")
     return message_of<DeadlockError>([&] { step(mlp, x); });
   });
   CHECK(mentions(messages[0], "rank 0", "1", "returned",
-                 "in the backward of micro-batch 0 on stage 0 of 2, whose gradient comes from "
+                 "in the backward pass of micro-batch 0 on stage 0 of 2, whose gradient comes from "
                  "stage 1"));
 }
 

@@ -222,7 +222,8 @@ TEST_CASE("an error of a stage names the stage and what it computed")
       return 0;
     });
   });
-  CHECK(mentions(message, "rank 1: got a NaN", "in the backward of micro-batch 1 on stage 1 of 2"));
+  CHECK(mentions(message, "rank 1: got a NaN",
+                 "in the backward pass of micro-batch 1 on stage 1 of 2"));
 }
 
 }  // namespace cubist::test::stage_links_test

@@ -3,19 +3,19 @@
 
 // The layers of a network in stages. This rank's own layers are LayerStacks on the mesh of its
 // stage; the layers of other stages have parameters without elements. Layers are made with their
-// numbers in the whole network, so that they begin with the bits that they have on one rank.
+// numbers in the whole network, so they begin with the same bits as on one rank.
 //
 //   compute_gradients  runs the schedule of the stage. A micro-batch has a Kept of the stack from
-//                      its forward to its backward. The gradients of all micro-batches are added
-//                      up on each rank, and their mean is passed to the network's reducer with the
-//                      last of them.
-//   evaluate           runs the forwards
+//                      its forward to its backward pass. The gradients of all micro-batches are
+//                      added up on each rank, and their mean is passed to the network's reducer
+//                      with the last of them.
+//   evaluate           runs the forward passes
 //
-// A network provides what comes before the first layer and after the last, such as a loss, as
+// A network provides what comes before the first layer and after the last, such as a loss, in
 // PipelineEnds.
 //
-// Words: those of the layers in each micro-batch, of their gradients' sums once, and of
-// stage_links.hpp.
+// Elements that one rank sends: those of the layers in each micro-batch, those of the sums of their
+// gradients once, and those of stage_links.hpp.
 
 #include <cstddef>
 #include <memory>
@@ -43,7 +43,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A parameter of a stage's layer for all ranks of the mesh.
+/// Turns a parameter of a stage's layer into one for all ranks of the mesh.
 /// @param first, second  the stages that have it
 template <class T, class M>
 [[nodiscard]] Parameter<T, M>
@@ -69,7 +69,8 @@ class ReducerOfStage final : public GradientReducer<T, StageMesh<M>>
  public:
   using typename GradientReducer<T, StageMesh<M>>::Communicator;
 
-  /// @param whole outlives the steps
+  /// Sets the reducer of the whole network.
+  /// @param whole must outlive the steps
   void use(GradientReducer<T, M>& whole) { whole_ = &whole; }
 
   void begin() override {}
@@ -95,13 +96,13 @@ class PipelineEnds
   virtual ~PipelineEnds() = default;
 
   [[nodiscard]] virtual Pass pass(std::size_t micro_batch) = 0;
-  /// Makes `x` fit the X of this layer. Called for the first layer of each piece but the first.
+  /// Makes `x` fit the X of this layer, which is the first of a piece other than the first piece.
   virtual A& fit_input(std::optional<A>& x, std::size_t layer, std::size_t micro_batch) = 0;
   /// Makes X of the first layer, in the memory of a slot.
   [[nodiscard]] virtual const A& input(std::size_t micro_batch, std::size_t slot) = 0;
   /// Takes Y of the last layer.
   virtual void take_output(const A& y, std::size_t micro_batch) = 0;
-  /// dY, for the Y that was taken last.
+  /// Returns dY for the Y that was taken last.
   [[nodiscard]] virtual const A& output_gradient(std::size_t micro_batch, Reducer& reducer) = 0;
   /// Whether the gradient of X is wanted.
   [[nodiscard]] virtual bool wants_input_gradient() const { return false; }
@@ -118,8 +119,8 @@ class PipelineStack
   using Layer = AnyLayer<A, T>;
   using Ends = PipelineEnds<A, T>;
 
-  /// Every rank of the mesh makes one; idle ranks may.
-  /// @param begins  the first layer of each piece, and after them the number of layers
+  /// Every rank of the mesh constructs one; idle ranks may.
+  /// @param begins  the first layer of each piece, followed by the number of layers
   PipelineStack(const M& mesh, std::vector<std::size_t> begins, const char* forward,
                 const char* backward, std::size_t recompute)
       : mesh_{mesh},
@@ -136,7 +137,7 @@ class PipelineStack
   [[nodiscard]] const Stage& stage_mesh() const { return stage_mesh_; }
   [[nodiscard]] std::size_t layers() const { return begins_.back(); }
   [[nodiscard]] std::size_t pieces() const { return pieces_.size(); }
-  /// The pieces of all stages.
+  /// The number of pieces on all stages.
   [[nodiscard]] std::size_t all_pieces() const { return begins_.size() - 1; }
   /// The stage of a piece.
   [[nodiscard]] int stage_of_piece(std::size_t k) const { return static_cast<int>(k % stages_); }
@@ -180,7 +181,7 @@ class PipelineStack
     for (auto& piece : pieces_)
       for (auto& layer : piece->stack.layers()) f(*layer);
   }
-  /// Says that all layers before this one are frozen, and so is what comes before them.
+  /// Declares that all layers before this one are frozen, and so is what comes before them.
   void set_first_trained(std::size_t layer) { first_trained_ = layer; }
 
   /// Appends the parameters of layer i.
@@ -200,8 +201,8 @@ class PipelineStack
     for (const auto& p : of_stage) list.push_back(parameter_of_stage(mesh_, p, first, second));
   }
 
-  /// The gradients of a step: their means over the micro-batches go to `whole`, which has begun a
-  /// backward.
+  /// Computes the gradients of a step, and passes their means over the micro-batches to `whole`,
+  /// which has begun a backward pass.
   /// @pre the number of micro-batches fits pipeline_schedule()
   /// @throws MeshError on an idle rank
   void compute_gradients(Ends& ends, std::size_t micro_batches, GradientReducer<T, M>& whole)
@@ -221,7 +222,7 @@ class PipelineStack
     links().run(steps, work);
   }
 
-  /// Passes micro-batches through all layers, without backwards.
+  /// Passes micro-batches through all layers, without backward passes.
   void evaluate(Ends& ends, std::size_t micro_batches)
   {
     for (auto& piece : pieces_)
@@ -233,7 +234,7 @@ class PipelineStack
     links().run(forward_schedule(stages_, micro_batches, pieces_.size()), work);
   }
 
-  /// Returns the numbers of the last stage on every rank of the mesh.
+  /// Broadcasts the numbers of the last stage to every rank of the mesh.
   template <class V>
   void broadcast_from_last(std::span<V> numbers)
   {
@@ -247,7 +248,7 @@ class PipelineStack
   {
     if (!links_)
     {
-      std::size_t first = 0;  // piece that is trained
+      std::size_t first = 0;  // first trained piece
       while (first < all_pieces() && begins_[first + 1] <= first_trained_) ++first;
       static_cast<void>(mesh_.world());
       links_.emplace(mesh_, pieces_.size(), first_trained_ == 0 ? 0 : first);
@@ -268,8 +269,8 @@ class PipelineStack
 
     Stack stack;
     std::vector<std::unique_ptr<Slot>> slots = {};
-    std::size_t in_use = 0;                        // slots
-    std::vector<std::optional<A>> inputs = {};     // inputs that arrive, one more than slots
+    std::size_t in_use = 0;                     // slots
+    std::vector<std::optional<A>> inputs = {};  // inputs that arrive, one more than there are slots
     std::vector<std::optional<A>> gradients = {};  // gradients that arrive
     std::optional<GradientAccumulator<T, Stage>> sums = {};
     std::size_t count = 0;  // micro-batches of `sums`
@@ -362,7 +363,7 @@ class PipelineStack
       Piece& p = piece(step);
       return *p.slots[step.micro_batch % p.in_use];
     }
-    /// Among all pieces.
+    /// The number of the step's piece among all pieces.
     [[nodiscard]] std::size_t number(const PipelineStep& step) const
     {
       return stack_.links_->number(step.piece);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A network of one's own layers in stages (scheme/pipeline.hpp). Each stage makes and has its
-// layers only, so the network takes functions that make layers, and not layers that are made
-// already:
+// A network of the caller's layers in stages (scheme/pipeline.hpp). Each stage makes only its own
+// layers, so the network takes functions that make layers rather than layers:
 //
 //   using Net = PipelinedLayers<Pipeline<S>, B, T>;
 //   Net net{mesh, 16, {
@@ -14,12 +13,13 @@
 //       Net::layer(4, [](const auto& on) { return Dense<S, B, T>{on, 16, 4, {.index = 2}}; })}};
 //   loss = net.compute_gradients(x, labels);
 //
-//   X (M, K) S::Input    between layers: S::Input or S::Next::Input    Y (M, N) as the last layer's
+//   X (M, K) S::Input    between layers: S::Input or S::Next::Input    Y (M, N) like the last
+//   layer's
 //
 // The functions are called with the mesh of a stage. A layer that follows one of Output S::Output
 // has Input S::Next::Input, as in a Sequential.
 //
-// Words a rank: those of the layers of its stage, for each micro-batch, and of
+// Elements that one rank sends: for each micro-batch, those of its stage's layers and of
 // nn/pipeline/staged_layers.hpp.
 
 #include <cstddef>
@@ -48,11 +48,11 @@ namespace cubist::CUBIST_ABI
 /// Options of PipelinedLayers.
 struct PipelinedLayersOptions
 {
-  std::uint64_t seed = 0;  ///< the seed that checkpoints compare; layers have seeds of their own
-  /// The layers of a segment whose activations backward computes again; 0 keeps all.
+  std::uint64_t seed = 0;  ///< the seed that checkpoints compare; layers have their own
+  /// The number of layers in a segment, whose activations `backward` recomputes; 0 keeps all.
   std::size_t recompute = 0;
   std::vector<std::string> frozen = {};  ///< patterns of parameters that are not trained, "0.*"
-  PipelineOptions pipeline = {};         ///< the cut in stages and micro-batches
+  PipelineOptions pipeline = {};         ///< the cut into stages and micro-batches
 };
 
 /// @tparam P Pipeline<S>, or DataParallel<Pipeline<S>>
@@ -70,13 +70,13 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
   /// The mesh of a stage, on which layers are made.
   using Stage = StageMesh<Mesh>;
 
-  /// A layer that is made on the mesh of its stage.
+  /// A layer, and how it is made on the mesh of its stage.
   struct Layer
   {
     std::size_t outputs;                                             ///< columns of its output
-    bool takes_even;                                                 ///< X is cut as S::Input is
-    bool gives_even;                                                 ///< Y is cut as S::Input is
-    std::function<std::unique_ptr<AnyLayer>(const Stage&)> make_on;  ///< makes it
+    bool takes_even;                                                 ///< X is cut like S::Input
+    bool gives_even;                                                 ///< Y is cut like S::Input
+    std::function<std::unique_ptr<AnyLayer>(const Stage&)> make_on;  ///< makes the layer
   };
 
   /// @param outputs the columns of the layer's output
@@ -88,11 +88,11 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
     constexpr bool takes_even = std::is_same_v<typename L::Input, typename OfStage::Even>;
     constexpr bool gives_even = std::is_same_v<typename L::Output, typename OfStage::Even>;
     static_assert(takes_even || std::is_same_v<typename L::Input, typename OfStage::Odd>,
-                  "the input of this layer is none of the stages' matrices, so their blocks would "
+                  "the input of this layer is not a matrix of the stages, so their blocks would "
                   "not correspond; make the layer with the scheme S of the stages, or S::Next, and "
                   "their backend and scalar");
     static_assert(gives_even || std::is_same_v<typename L::Output, typename OfStage::Odd>,
-                  "the output of this layer is none of the stages' matrices, so their blocks would "
+                  "the output of this layer is not a matrix of the stages, so their blocks would "
                   "not correspond; make the layer with the scheme S of the stages, or S::Next, and "
                   "their backend and scalar");
     return {outputs, takes_even, gives_even, [make](const Stage& mesh) mutable {
@@ -101,11 +101,11 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
             }};
   }
 
-  /// The layers, one after the other; their parameters are 0.weight, 1.weight, …, as in a
-  /// Sequential. Every rank of the mesh makes one.
+  /// Makes the layers in this order; their parameters are 0.weight, 1.weight, …, as in a
+  /// Sequential. Every rank of the mesh constructs the network.
   /// @param inputs the columns of X
-  /// @throws ShapeError for no layers, or for one whose input is cut otherwise than the output
-  /// before it; ArgumentError for options out of range, or for more pieces than layers
+  /// @throws ShapeError for no layers, or for one whose input is not cut like the output before it;
+  /// ArgumentError for options out of range, or for more pieces than layers
   PipelinedLayers(const Mesh& mesh, std::size_t inputs, const std::vector<Layer>& layers,
                   const PipelinedLayersOptions& options = {})
       : Base{make(mesh, inputs, layers, options)}
@@ -126,21 +126,22 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
   [[nodiscard]] static detail::LayerWidths widths_of(std::size_t inputs,
                                                      const std::vector<Layer>& layers)
   {
-    // X is cut as S::Input is; if S::Next is S, so is all else.
+    // X is cut like S::Input; if S::Next is S, so is every other matrix.
     constexpr bool is_one = std::is_same_v<typename OfStage::Even, typename OfStage::Odd>;
     detail::LayerWidths all{{inputs}, {true}, ""};
     for (std::size_t i = 0; i < layers.size(); ++i)
     {
       require<ShapeError>(
           is_one || layers[i].takes_even == all.is_even.back(), "got layer ", i,
-          " whose input is not cut as the output of the layer before it, so the blocks of a rank "
+          " whose input is not cut like the output of the layer before it, so the blocks of a rank "
           "would not correspond; after a layer of scheme S use one of S::Next, as in a Sequential");
       all.sizes.push_back(layers[i].outputs);
       all.is_even.push_back(layers[i].gives_even);
     }
     return all;
   }
-  /// Pieces of layers with about as many parameters, by which their products cost.
+  /// Cuts the layers into pieces with about the same number of parameters, a measure of the
+  /// products' cost.
   [[nodiscard]] static std::vector<std::size_t>
   cut(const Mesh& mesh, const std::vector<Layer>& layers, const PipelineOptions& options)
   {

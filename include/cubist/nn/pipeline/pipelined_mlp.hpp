@@ -11,12 +11,12 @@
 //   const double loss = mlp.compute_gradients(x, labels);
 //   optimizer.step(parameters);
 //
-// Each micro-batch passes forward alone, with its own dropout masks, like the batches of a
+// Each micro-batch passes forward by itself, with its own dropout masks, like the batches of a
 // GradientAccumulation. Micro-batches are consecutive rows of X, and the gradient is that of the
 // mean over all rows.
 //
-// Words a rank: those of the layers of its stage, for each micro-batch, and of
-// nn/pipeline/stage_links.hpp; on the first stage those of nn/pipeline/stage_rows.hpp for X, and
+// Elements that one rank sends: for each micro-batch, those of its stage's layers and of
+// nn/pipeline/stage_links.hpp; on the first stage, those of nn/pipeline/stage_rows.hpp for X; and
 // one number for the loss.
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class MLP<P, B, T> : public detail::StagedHandle<P, B, T>
  public:
   using typename Base::Mesh;
 
-  /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on. Their
+  /// Makes layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on. Their
   /// parameters are layers.0.weight, layers.0.bias, layers.1.weight, …
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range, or for more pieces than layers

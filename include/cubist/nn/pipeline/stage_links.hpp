@@ -9,15 +9,16 @@
 //   forward   receives X from piece k - 1, computes, and sends Y to piece k + 1
 //   backward  receives dY from piece k + 1, computes, and sends dX to piece k - 1
 //
-// Messages are in flight under the steps before and after: a receive begins one step early, and a
+// Messages are in flight during the steps before and after: a receive begins one step early, and a
 // send ends when its memory is needed again.
 //
 // If a communicator's messages are not independent (comm/communicator.hpp), what a step sends and
 // what the next one receives are one group, and the stage waits for it. With several pieces, and
-// more micro-batches than stages, a forward and the backward after it have one group together:
-// stages would wait for one another in a circle otherwise. Megatron-LM has the same groups.
+// more micro-batches than stages, a forward pass and the backward pass after it form one group,
+// because stages would otherwise wait for one another in a circle. Megatron-LM forms the same
+// groups.
 //
-// Words of a rank on piece k: the blocks of Y and of dX, for each micro-batch.
+// Elements that one rank sends for piece k: its blocks of Y and of dX, for each micro-batch.
 
 #include <array>
 #include <cstddef>
@@ -43,15 +44,16 @@ class PipelineWork
  public:
   virtual ~PipelineWork() = default;
 
-  /// The slot, the memory that a micro-batch has on this stage until its backward.
+  /// The slot: the memory that a micro-batch has on this stage until its backward pass.
   [[nodiscard]] virtual std::size_t slot(const PipelineStep& step) const = 0;
-  /// The matrix in which X of a forward arrives.
+  /// The matrix in which the X of a forward pass arrives.
   [[nodiscard]] virtual std::span<T> input(const PipelineStep& step) = 0;
-  /// Computes a forward; returns Y, which stays as it is until the backward.
+  /// Runs a forward pass. Returns Y, which does not change until the backward pass.
   [[nodiscard]] virtual std::span<const T> forward(const PipelineStep& step) = 0;
-  /// The matrix in which dY of a backward arrives.
+  /// The matrix in which the dY of a backward pass arrives.
   [[nodiscard]] virtual std::span<T> output_gradient(const PipelineStep& step) = 0;
-  /// Computes a backward; returns dX, which stays as it is until the next forward in its slot.
+  /// Runs a backward pass. Returns dX, which does not change until the next forward pass in its
+  /// slot.
   [[nodiscard]] virtual std::span<const T> backward(const PipelineStep& step) = 0;
 };
 
@@ -64,8 +66,8 @@ class StageLinks
   static constexpr bool independent = independent_messages<Communicator>;
 
  public:
-  /// Every rank of the mesh makes one.
-  /// @param first_trained  the first piece with a parameter that is trained: those before it have
+  /// Every rank of the mesh constructs one.
+  /// @param first_trained  the first piece with a trained parameter: those before it have
   /// no backward
   StageLinks(const M& mesh, std::size_t pieces, std::size_t first_trained)
       : stage_{static_cast<std::size_t>(mesh.template coordinate<PipelineStage>())},
@@ -77,17 +79,17 @@ class StageLinks
   {
   }
 
-  /// The number among all pieces.
+  /// The number of this stage's piece among all pieces.
   [[nodiscard]] std::size_t number(std::size_t piece) const { return piece * stages_ + stage_; }
-  /// Whether piece k of all passes a gradient on to the one before it.
+  /// Whether piece k of all passes a gradient to the piece before it.
   [[nodiscard]] bool passes_gradient(std::size_t k) const { return k > first_trained_; }
-  /// Whether piece k of all has a backward.
+  /// Whether piece k of all has a backward pass.
   [[nodiscard]] bool has_backward(std::size_t k) const { return k >= first_trained_; }
   /// The ranks with this one's coordinates, in the order of their stages.
   [[nodiscard]] Communicator& stages() { return activations_; }
   [[nodiscard]] std::size_t stage() const { return stage_; }
 
-  /// Computes the steps. Every rank of the mesh calls it, with the schedule of its stage. An error
+  /// Runs the steps. Every rank of the mesh calls it, with the schedule of its stage. An error
   /// names the stage and the step.
   template <Scalar T>
   void run(const std::vector<PipelineStep>& steps, PipelineWork<T>& work)
@@ -120,7 +122,7 @@ class StageLinks
   void compute(const std::vector<PipelineStep>& steps, PipelineWork<T>& work,
                const PipelineStep*& now)
   {
-    // An error leaves requests behind, which abandon their calls.
+    // After an error, requests that are left over abandon their calls.
     std::vector<Sends> sends;
     const auto sends_of = [&](const PipelineStep& step) -> Sends& {
       const std::size_t slot = work.slot(step);
@@ -185,10 +187,10 @@ class StageLinks
     }
   }
 
-  /// "in the forward of micro-batch 2 on stage 1 of 4, whose input comes from stage 0"
+  /// "in the forward pass of micro-batch 2 on stage 1 of 4, whose input comes from stage 0"
   [[nodiscard]] std::string text(const PipelineStep& step) const
   {
-    const std::string name = step.is_forward ? "forward" : "backward";
+    const std::string name = step.is_forward ? "forward pass" : "backward pass";
     std::string all = "in the " + name + " of micro-batch " + std::to_string(step.micro_batch) +
                       " on stage " + std::to_string(stage_) + " of " + std::to_string(stages_);
     if (!receives(step)) return all;
@@ -240,7 +242,7 @@ class StageLinks
 
   std::size_t stage_;
   std::size_t stages_;
-  std::size_t last_;  // piece
+  std::size_t last_;  // last piece
   std::size_t first_trained_;
   Communicator activations_;
   Communicator gradients_;

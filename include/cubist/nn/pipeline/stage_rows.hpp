@@ -2,12 +2,12 @@
 #pragma once
 
 // Micro-batches of a matrix that all stages of a pipeline hold: consecutive rows, cut over the
-// ranks of a stage as the whole matrix is.
+// ranks of a stage like the whole matrix.
 //
 //   X (M, K), X_i (M_i, K): one layout
 //
-// Words: the rows that are on another rank of the stage, times the columns of a rank; none if the
-// micro-batch has all rows.
+// Elements that one rank sends: the rows that another rank of the stage needs, times the columns of
+// a rank; none if the micro-batch has all rows.
 
 #include <cstddef>
 #include <memory>
@@ -30,7 +30,7 @@ class StageRows
   using Whole = DistMatrix<T, L, M>;
   using Rows = DistMatrix<T, L, StageMesh<M>>;
 
-  /// Sets `out` to the rows of `all` from `first` on. Every rank of the stage calls it.
+  /// Copies the rows of `all` from `first` on to `out`. Every rank of the stage calls it.
   /// @pre the columns of both are equal
   void copy(const Whole& all, std::size_t first, Rows& out)
   {
@@ -49,7 +49,7 @@ class StageRows
     RowLookup<T, StageMesh<M>> exchange;
   };
 
-  /// The messages, which are planned once for matrices of a shape.
+  /// Returns the messages, which are planned once for each shape.
   RowLookup<T, StageMesh<M>>& exchange_of(const Whole& all, const Rows& out)
   {
     for (const auto& p : planned_)

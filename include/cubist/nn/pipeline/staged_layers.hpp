@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A network of layers in stages (scheme/pipeline.hpp), one after the other: what MLP and
-// PipelinedLayers on a Pipeline have in common.
+// A network of consecutive layers in stages (scheme/pipeline.hpp): what MLP and PipelinedLayers on
+// a Pipeline have in common.
 //
 //   X (M, K) S::Input    Y (M, N) S::Input or S::Next::Input, both replicated along the stages
 //
-// Each micro-batch passes forward alone, with its own dropout masks, like the batches of a
+// Each micro-batch passes forward by itself, with its own dropout masks, like the batches of a
 // GradientAccumulation. Micro-batches are consecutive rows of X, and the gradient is that of the
 // mean over all rows that have a label.
 //
-// Words a rank: those of the layers of its stage, for each micro-batch, and of
-// nn/pipeline/stage_links.hpp; on the first stage those of nn/pipeline/stage_rows.hpp for X, and
+// Elements that one rank sends: for each micro-batch, those of its stage's layers and of
+// nn/pipeline/stage_links.hpp; on the first stage, those of nn/pipeline/stage_rows.hpp for X; and
 // one number for the loss.
 
 #include <array>
@@ -57,8 +57,8 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
   using typename Base::Input;
   using typename Base::Mesh;
 
-  /// @param begins the first layer of each piece, and after them the number of layers
-  /// @param make (mesh, i) makes layer i on the mesh of a stage
+  /// @param begins the first layer of each piece, followed by the number of layers
+  /// @param make make(mesh, i) makes layer i on the mesh of a stage
   template <class Make>
   StagedLayers(const Mesh& mesh, std::uint64_t seed, LayerWidths widths,
                std::vector<std::size_t> begins, const PipelineOptions& options,
@@ -110,7 +110,7 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
     return {numbers[0], numbers[1]};
   }
 
-  /// Y, which the last stage sends to the others.
+  /// Returns Y, which the last stage sends to the others.
   const Activations& predict(const Input& x)
   {
     Activations& all = fit(y_, this->mesh_, this->widths().is_even.back(),
@@ -126,7 +126,7 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
     return all;
   }
 
-  /// The rows of a target from `first` on, which belong to `y`, on the mesh of a stage.
+  /// Returns the rows of a target from `first` on, as many as `y` has, on the mesh of a stage.
   template <class L>
   [[nodiscard]] static auto rows_of(const DistMatrix<T, L, Mesh>& target)
   {
@@ -194,13 +194,13 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
     }
     [[nodiscard]] const OfStage& output_gradient(std::size_t, Reducer&) override
     {
-      // The mean over micro-batches of these is the gradient of the mean over all rows.
+      // The mean of these over micro-batches is the gradient of the mean over all rows.
       const auto count = static_cast<double>(means_.back().count * batches.count);
       scale_gradient(*net_.dy_, all_ > 0 ? scale * count / static_cast<double>(all_) : scale);
       return *net_.dy_;
     }
 
-    /// The mean over all rows, on the last stage.
+    /// The mean loss over all rows, on the last stage.
     [[nodiscard]] double mean() const
     {
       double sum = 0;
@@ -246,7 +246,7 @@ template <PipelineScheme P, class B, RealScalar T>
 class StagedHandle : public LayeredHandle<StagedLayers<P, B, T>>
 {
  public:
-  /// Does not compile: forwards and backwards of micro-batches are interleaved.
+  /// Does not compile: forward and backward passes of micro-batches are interleaved.
   template <class X>
   void forward(const X&)
   {
