@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Clipping of gradients by their global norm, in one of two ways:
+// Clips gradients by their global norm, in one of two ways:
 //
 //   clip_gradients(parameters, 1.0);                   // scales the gradients in place
 //   optimizer.step(parameters);
@@ -9,11 +9,11 @@
 //   const double norm = gradient_norm(parameters);     // reads them once; the optimizer scales
 //   optimizer.step(parameters, clip_factor(norm, 1.0));
 //
-// Each element counts once, even if several ranks hold replicas of it. With a `Sharded` optimizer
+// Each element counts once, even if several ranks hold replicas of it. With a `Sharded` optimizer,
 // pass its `parameters()`, whose gradients are complete in parts, one on each rank.
 //
-// Words: an all_reduce of one number over the mesh, and of two more if the squares of gradients
-// exceed the range of double.
+// Elements that one rank sends: those of an all_reduce of one number over the mesh, and of two more
+// if the squares of gradients exceed the range of double.
 //
 // Source: Pascanu, Mikolov, Bengio, On the difficulty of training recurrent neural networks (2013),
 // section 3.2; the factor is that of PyTorch's clip_grad_norm_.
@@ -59,8 +59,8 @@ struct MagnitudeOf
   }
 };
 
-/// Folds f over the elements of all gradients, each of which counts once. The result is the same on
-/// every rank.
+/// Folds f over the elements of all gradients, counting each once. The result is the same on every
+/// rank.
 template <RealScalar T, class M, class Combine, class F>
 [[nodiscard]] double fold_gradients(const Parameters<T, M>& parameters, ReduceOp op,
                                     Combine combine, F f)
@@ -75,9 +75,9 @@ template <RealScalar T, class M, class Combine, class F>
 
 }  // namespace detail
 
-/// The square root of the sum of squares of all gradients' elements, formed in double: the same on
-/// every rank; 0 on idle ranks. Every rank of the parameters' mesh calls it. It is not finite if
-/// an element is not. Squares that double cannot hold are scaled first.
+/// Returns the square root of the sum of squares of all gradients' elements, formed in double. It
+/// is the same on every rank, 0 on idle ranks, and not finite if an element is not. Every rank of
+/// the parameters' mesh calls it. Squares that double cannot hold are scaled first.
 /// @pre the gradients are complete: after `backward`
 template <RealScalar T, class M>
 [[nodiscard]] double gradient_norm(const Parameters<T, M>& parameters)
@@ -98,8 +98,8 @@ template <RealScalar T, class M>
   return std::sqrt(squares);
 }
 
-/// The factor for gradients of this norm that makes the norm `most` or less. It is at most 1, and 1
-/// for a norm that is not finite.
+/// Returns the factor that brings gradients of this norm to a norm of at most `most`. It is at most
+/// 1, and 1 for a norm that is not finite.
 /// @throws ArgumentError unless 0 < most
 [[nodiscard]] inline double clip_factor(double norm, double most)
 {
@@ -109,8 +109,8 @@ template <RealScalar T, class M>
   return is_finite(norm) ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
 }
 
-/// Multiplies all gradients by the factor of their norm, and returns the norm before. Its
-/// preconditions, errors and messages are those of the two functions above.
+/// Multiplies all gradients by clip_factor() of their norm, and returns the norm before.
+/// Preconditions, errors and messages are those of the two functions above.
 template <RealScalar T, class M>
 double clip_gradients(const Parameters<T, M>& parameters, double most)
 {

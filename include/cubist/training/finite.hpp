@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A check that a loss and all gradients are finite, which locates the first NaN or infinity.
+// Checks that a loss and all gradients are finite, and locates the first NaN or infinity.
 //
-// The loss is number 0, and the elements of all gradients are numbered consecutively, each
-// gradient's by global row and column. One pass finds the first element of a rank that is not
-// finite; the minimum over the ranks is the first of all.
+// The loss is number 0. The elements of all gradients follow, numbered within a gradient by global
+// row and column. One pass finds a rank's first element that is not finite; the minimum over the
+// ranks is the first of all.
 //
-// Words: 2 (P-1)/P of 64 bits a rank, P being the ranks of the mesh.
+// Elements that one rank sends: 2 (P-1)/P of one 64-bit number, where P is the number of ranks of
+// the mesh.
 
 #include <algorithm>
 #include <cstddef>
@@ -47,7 +48,8 @@ template <ComplexNumber T>
   return Smaller{}(fault_code(x.real(), number), fault_code(x.imag(), number));
 }
 
-/// The code of an element of a matrix with `cols` columns, whose first element has number `first`.
+/// Returns the code of an element of a matrix with `cols` columns, whose first element has number
+/// `first`.
 struct FaultCodeAt
 {
   std::uint64_t first;
@@ -62,7 +64,7 @@ struct FaultCodeAt
   }
 };
 
-/// The smallest code of this rank's elements; the gradient's first one has number `first`.
+/// Returns the smallest code of this rank's elements; the gradient's first one has number `first`.
 template <class T, class M>
 [[nodiscard]] FaultCode first_fault(const DistView<T, M>& gradient, std::uint64_t first)
 {
@@ -100,9 +102,9 @@ void report_fault(FaultCode code, const Parameters<T, M>& parameters, std::uint6
 
 /// Checks the loss and the gradients of a network before an optimizer uses them. Every rank of the
 /// parameters' mesh calls this; idle ranks may.
-/// @param step the message names it
-/// @throws NumericError with one message on every rank: it names the loss or, in the order of the
-/// parameters, the first gradient that is not finite, with its global row and column
+/// @param step the number of the step, for the message
+/// @throws NumericError with the same message on every rank: it names the loss or, in the order of
+/// the parameters, the first gradient that is not finite, and the global row and column
 template <class T, class M>
 void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t step)
 {

@@ -9,10 +9,10 @@
 //   rate.set_next(optimizer);
 //   optimizer.step(parameters);
 //
-// A group of parameters with a learning rate takes the same factor of it: at(s) / rate. So groups
-// have their rates after the warm-up, whatever rate the optimizer was made with.
+// The learning rate of a group of parameters is multiplied by the same factor, at(s) / rate. So
+// after the warm-up groups have their own rates, whatever rate the optimizer was made with.
 //
-// The rate of step s, counted from 0, with w steps of warm-up and n steps in all:
+// The rate of step s, counted from 0, with w steps of warm-up out of n steps:
 //   s < w       rate (s + 1) / w
 //   s >= w      rate                                                     constant
 //               rate + (last - rate) p, p = min(1, (s - w) / (n - w))    linear
@@ -38,24 +38,24 @@ namespace cubist::CUBIST_ABI
 enum class Decay
 {
   constant,  ///< it stays the same
-  linear,    ///< on a line
-  cosine     ///< on half a period of the cosine
+  linear,    ///< along a line
+  cosine     ///< along half a period of the cosine
 };
 
-/// The rate by step.
+/// The rate as a function of the step.
 struct LearningRateOptions
 {
   /// The rate after the warm-up, which replaces the optimizer's.
   double rate = 1e-3;
-  /// The steps of the warm-up, in which the rate grows to `rate`.
+  /// The number of steps of the warm-up, in which the rate grows to `rate`.
   std::uint64_t warm_up = 0;
   /// The number of all steps, including the warm-up; Decay::constant does not need it.
   std::uint64_t steps = 0;
-  Decay decay = Decay::constant;  ///< after the warm-up
+  Decay decay = Decay::constant;  ///< how the rate falls after the warm-up
   /// The rate after `steps` steps.
   double last = 0;
 
-  /// @throws ArgumentError for a rate below 0, or steps of which none is left after the warm-up
+  /// @throws ArgumentError for a rate below 0, or if no step is left after the warm-up
   void check() const
   {
     require<ArgumentError>(is_finite(rate) && is_finite(last) && rate >= 0 && last >= 0,
@@ -64,7 +64,7 @@ struct LearningRateOptions
                            "finite ones of at least 0");
     require<ArgumentError>(decay == Decay::constant || steps > warm_up, "got ", steps,
                            " steps with a warm-up of ", warm_up,
-                           ", so none is left to decay the rate in; give more steps");
+                           ", so none is left in which the rate decays; give more steps");
   }
 };
 
@@ -79,7 +79,7 @@ class LearningRate
     options_.check();
   }
 
-  /// The rate of a step, counted from 0.
+  /// Returns the rate of a step, counted from 0.
   [[nodiscard]] double at(std::uint64_t step) const
   {
     const auto& o = options_;
@@ -94,10 +94,10 @@ class LearningRate
     return o.rate + (o.last - o.rate) * share;
   }
 
-  /// The rate of the next step, which this call counts.
+  /// Returns the rate of the next step, and counts the step.
   double next() { return at(step_++); }
 
-  /// Sets the rate of the next step, which this call counts, and those of the optimizer's groups.
+  /// Sets the rates of the optimizer and its groups for the next step, and counts the step.
   template <class O>
   void set_next(O& optimizer)
   {
@@ -106,10 +106,10 @@ class LearningRate
 
   /// The rate after the warm-up.
   [[nodiscard]] double base() const { return options_.rate; }
-  /// The steps counted.
+  /// The number of steps counted so far.
   [[nodiscard]] std::uint64_t step() const { return step_; }
 
-  /// The number of steps, `learning_rate.step`, but not the options.
+  /// Appends the number of steps, `learning_rate.step`, but not the options.
   template <class T, class M>
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {

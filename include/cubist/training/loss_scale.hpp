@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A loss scale for networks in `half`, whose gradients would otherwise be too small for its range:
+// A loss scale for networks in `half`, whose range is too narrow for small gradients:
 //
 //   LossScale scale;
 //   ...
@@ -12,8 +12,8 @@
 //     optimizer.step(parameters, *factor);                   // 1 / scale
 //
 // A step whose gradients overflow is skipped, and the scale shrinks; after some steps without an
-// overflow it grows. Scales are powers of two if the options are, so they change the bits only of
-// numbers at the ends of the range.
+// overflow it grows. If the options are powers of two, so are the scales, and they change bits only
+// of numbers at the ends of the range.
 //
 // Source: Micikevicius et al., Mixed precision training (2018), section 3.2; the defaults are those
 // of PyTorch's GradScaler.
@@ -30,16 +30,16 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How the scale begins and changes.
+/// The first scale, and how it changes.
 struct LossScaleOptions
 {
   double initial = 65536;  ///< the first scale
   double growth = 2;       ///< the factor after steps without overflow
   double backoff = 0.5;    ///< the factor after an overflow
-  /// Steps without an overflow before it grows.
+  /// The number of steps without an overflow after which the scale grows.
   std::uint64_t growth_interval = 2000;
 
-  /// @throws ArgumentError for values that would not scale
+  /// @throws ArgumentError for values that would find no scale
   void check() const
   {
     require<ArgumentError>(is_finite(initial) && initial > 0 && is_finite(growth) && growth >= 1 &&
@@ -86,11 +86,11 @@ class LossScale
     return factor;
   }
 
-  /// The steps that were skipped.
+  /// The number of skipped steps.
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
 
-  /// The bits of the scale, the steps since it changed, and the number of skipped steps, but not
-  /// the options.
+  /// Appends the bits of the scale, the steps since it changed, and the number of skipped steps,
+  /// but not the options.
   template <class T, class M>
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
@@ -100,7 +100,7 @@ class LossScale
   }
 
  private:
-  /// Keeps the scale in the range where it, and its reciprocal, are normal in float.
+  /// Sets the scale, or keeps it where a new one or its reciprocal would not be normal in float.
   void set(double value)
   {
     if (value >= 0x1p-100 && value <= 0x1p100) bits_ = std::bit_cast<std::uint64_t>(value);

@@ -10,8 +10,8 @@
 //   monitor.check(step, loss, parameters);
 //   optimizer.step(parameters);
 //
-// Words: those of training/finite.hpp; and of matrix/check_replicas.hpp for two matrices a
-// parameter.
+// Elements that one rank sends: those of training/finite.hpp, and of matrix/check_replicas.hpp for
+// two matrices per parameter.
 
 #include <cstdint>
 #include <vector>
@@ -27,7 +27,7 @@ namespace cubist::CUBIST_ABI
 
 /// Compares the replicas of all parameters and of their gradients. Every rank of their mesh calls
 /// this; idle ranks may.
-/// @throws ReplicaError on every rank, the same: "gradient of layers.0.weight differs along depth
+/// @throws ReplicaError, the same on every rank: "gradient of layers.0.weight differs along depth
 /// between rank 0 and rank 4, …"
 template <class T, class M>
 void check_replicas(const Parameters<T, M>& parameters)
@@ -40,7 +40,7 @@ void check_replicas(const Parameters<T, M>& parameters)
 
 /// Compares the replicas of all parameters, but not of their gradients, because those of a sharded
 /// optimizer are complete only in parts. Every rank of their mesh calls this; idle ranks may.
-/// @throws ReplicaError on every rank, the same
+/// @throws ReplicaError, the same on every rank
 template <class T, class M>
 void check_replicas_of_values(const Parameters<T, M>& parameters)
 {
@@ -52,8 +52,8 @@ void check_replicas_of_values(const Parameters<T, M>& parameters)
 namespace detail
 {
 
-/// Whether something happens after this step that happens every so many steps, or never if that is
-/// 0.
+/// Whether an action that is due every `every` steps, or never if that is 0, is due after this
+/// step.
 [[nodiscard]] inline bool is_due(std::uint64_t step, std::uint64_t every)
 {
   return every != 0 && step % every == 0;
@@ -61,7 +61,7 @@ namespace detail
 
 }  // namespace detail
 
-/// How many steps lie between two checks; 0 stands for no checks.
+/// The number of steps between two checks; 0 stands for no checks.
 struct NumericsMonitorOptions
 {
   std::uint64_t replicas_every = 0;  ///< steps between comparisons of replicas; 0: never
@@ -71,7 +71,7 @@ struct NumericsMonitorOptions
 class NumericsMonitor
 {
  public:
-  /// Checks as often as the options say.
+  /// Makes a monitor that checks as often as the options say.
   explicit NumericsMonitor(const NumericsMonitorOptions& options)
       : options_{options}
   {
@@ -79,7 +79,7 @@ class NumericsMonitor
 
   /// Runs the checks that are due in this step. Every rank of the parameters' mesh calls it between
   /// `backward` and the optimizer, with the same step.
-  /// @throws NumericError, ReplicaError on every rank, the same
+  /// @throws NumericError, ReplicaError, the same on every rank
   template <class T, class M>
   void check(std::uint64_t step, double loss, const Parameters<T, M>& parameters) const
   {
@@ -88,7 +88,7 @@ class NumericsMonitor
   }
   /// Checks a network whose optimizer's state is sharded: `parts` are the parameters of `Sharded`,
   /// which have no replicas, and `whole` are the network's, whose values are compared.
-  /// @throws NumericError, ReplicaError, with one message on every rank
+  /// @throws NumericError, ReplicaError, with the same message on every rank
   template <class T, class M>
   void check(std::uint64_t step, double loss, const Parameters<T, M>& parts,
              const Parameters<T, M>& whole) const

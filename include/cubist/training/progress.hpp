@@ -22,15 +22,15 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What has been measured between two reports.
+/// Measurements between two reports.
 struct ProgressReport
 {
   std::uint64_t step = 0;
   std::uint64_t steps = 0;      // the number of steps of the run
   double loss = 0;              // the mean loss
-  double rate = 0;              // samples a second; 0 is not printed
-  double waiting = 0;           // the part of the time that ranks have waited for each other
-  double seconds_a_step = 0;    // on the wall clock
+  double rate = 0;              // samples per second; 0 is not printed
+  double waiting = 0;           // the share of the time in which ranks waited for each other
+  double seconds_a_step = 0;    // wall-clock time
   std::string unit = "tokens";  // the name of the samples
 };
 
@@ -61,20 +61,20 @@ template <class... Args>
 class ProgressWindow
 {
  public:
-  /// The loss of one step.
+  /// Adds the loss of one step.
   void add(double loss)
   {
     losses_ += loss;
     ++steps_;
   }
-  /// The means of these steps. Every rank of the mesh calls it.
-  /// @param samples of a step
+  /// Returns the means over these steps. Every rank of the mesh calls it.
+  /// @param samples the number of samples in a step
   /// @pre there was a step
   template <class M>
   [[nodiscard]] ProgressReport report(const M& mesh, double samples) const
   {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-    // Ranks do not begin at the same time, so a rank's own time is not that of the others.
+    // Ranks do not begin at the same time, so their times differ.
     std::array<double, 2> sums{wait_seconds() - waited_, seconds};
     detail::all_reduce_numbers(mesh, std::span<double>{sums});
     const auto n = static_cast<double>(steps_);
@@ -95,8 +95,8 @@ class ProgressWindow
   std::uint64_t steps_ = 0;
 };
 
-/// A line without its end.
-/// @param metrics of the program, printed last
+/// Returns the line of a report, without a newline.
+/// @param metrics the program's metrics, printed last
 [[nodiscard]] inline std::string to_string(const ProgressReport& r,
                                            std::span<const NamedValue> metrics = {})
 {

@@ -6,9 +6,9 @@
 //   {"step":12,"loss":2.301,"learning_rate":0.0003,"seconds":0.21}
 //
 // If a Trainer evaluates the network after a step, the step has a second line, with the values of
-// the first line and the metrics, such as "held-out loss". A run that goes on from a checkpoint
+// the first line and the metrics, such as "held-out loss". A run that resumes from a checkpoint
 // appends to the same file, and may repeat steps. If a step has several lines, the last one counts.
-// A line that a killed run has left incomplete is ended, and readers skip it.
+// If a killed run has left a line incomplete, the log ends that line, and readers skip it.
 
 #include <cstdint>
 #include <filesystem>
@@ -23,7 +23,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A number by name, as of a step: "loss", 2.301.
+/// A number and its name, such as "loss", 2.301.
 struct NamedValue
 {
   std::string name;
@@ -43,7 +43,7 @@ class RunLog
     open();
   }
 
-  /// Appends the line of a step, and passes it to the system.
+  /// Appends the line of a step, and flushes it to the operating system.
   /// @throws DataError where the system refuses
   void append(std::uint64_t step, std::span<const NamedValue> values);
 

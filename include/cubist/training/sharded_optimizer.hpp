@@ -7,15 +7,15 @@
 //   Sharded<AdamW<double, Mesh>> optimizer{mlp.parameters(), {.learning_rate = 1e-3}};
 //   ...
 //   mlp.backward(dy);                   // starts the sums of this rank's parts of the gradients
-//   optimizer.step(mlp.parameters());   // updates this rank's parts, and gathers the values
+//   optimizer.step(mlp.parameters());   // updates this rank's parts and gathers the values
 //
 // The values have the same bits as without sharding, because sums are formed in one order
 // (comm/reduction.hpp), except on NCCL, which chooses its own order. Checkpoints have the same
-// names and matrices, so a run may continue with another sharding, or without.
+// names and matrices, so a run may continue with another sharding or none.
 //
-// The last argument makes steps of micro-batches, as GradientAccumulation does.
+// With the last argument, a step has several micro-batches, as with GradientAccumulation.
 //
-// Words: those of sharded_parameters.hpp.
+// Elements that one rank sends: those of sharded_parameters.hpp.
 
 #include <cstddef>
 #include <memory>
@@ -39,8 +39,8 @@ class Sharded
   using Mesh = typename O::Mesh;
   using Options = typename O::Options;
 
-  /// Takes the gradients of all backwards of the network while it exists. Every rank of the mesh
-  /// makes one.
+  /// Takes the gradients of all backward passes of the network while it exists. Every rank of the
+  /// mesh constructs one.
   /// @pre `parameters` belong to a network that outlives the optimizer
   /// @throws ArgumentError for no parameters, and for options out of range
   explicit Sharded(const Parameters<Value, Mesh>& parameters, const Options& options = {},
@@ -61,7 +61,7 @@ class Sharded
     sharded_->gather();
   }
 
-  /// Updates the parameters, called as any other optimizer is.
+  /// Updates the parameters, with the call of any other optimizer.
   /// @param parameters those of the constructor
   /// @throws ShapeError unless they are the parameters of the constructor
   void step(const Parameters<Value, Mesh>& parameters, double factor = 1)
@@ -71,8 +71,8 @@ class Sharded
       same = parameters[i].value.padded.data() == whole_[i].value.padded.data() &&
              parameters[i].value.shape == whole_[i].value.shape;
     require<ShapeError>(same, "got ", parameters.size(),
-                        " parameters other than those of the optimizer, which has parts of its own "
-                        "parameters only; make a new optimizer for them");
+                        " parameters other than those of the optimizer, which has parts of its "
+                        "own parameters only; make a new optimizer for them");
     step(factor);
   }
 
@@ -88,7 +88,7 @@ class Sharded
   [[nodiscard]] GradientReducer<Value, Mesh>& reducer() { return sharded_->reducer(); }
 
   [[nodiscard]] Options& options() { return optimizer_.options(); }
-  /// Sets the learning rate of the next steps, and times rate / base those of groups.
+  /// Sets the learning rate of the next steps, and multiplies those of groups by rate / base.
   void set_learning_rate(double rate, double base) { optimizer_.set_learning_rate(rate, base); }
   /// Forgets the micro-batches since the last step: after an error, or at the end of the data.
   void restart() { sharded_->restart(); }

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The parameters of a network, of which each replica keeps a part: some rows of its block or, for a
-// bias, some columns. An optimizer of these parts has 1/P of the state, for P replicas.
+// The parameters of a network, each of whose replicas keeps a part: some rows of its block or, for
+// a bias, some columns. An optimizer of these parts has 1/P of the state, for P replicas.
 //
 //   1. backward: as soon as a rank's part of a gradient's sum is computed, a reduce_scatter over
 //      its replicas starts, for small gradients in buckets (gradients/gradient_buckets.hpp). It
 //      overlaps with the backward passes of the layers before.
 //   2. the optimizer updates its part.
-//   3. an all_gather completes the values.
+//   3. an all_gather completes the values on every replica.
 //
 // A gradient that is already complete on every replica, such as one of a direct product or an
 // embedding, is not sent: each replica copies its part. If a gradient is summed along other axes
 // than its replicas', the whole sum is formed first, and then copied in the same way.
 //
-// A frozen parameter stays whole, and nothing of it is sent. It is in the list of parts, so that
+// A frozen parameter stays whole, and none of it is sent. It is in the list of parts, so that
 // groups of an optimizer may name it.
 //
-// Words: (P-1) p in 1 and (P-1) p in 3 for each parameter, p being the elements of ceil(n / P) of
-// the n rows of its block, or columns of a bias; in 3 alone where the gradient is complete.
+// Elements that one rank sends: for each parameter, (P-1) p in step 1 and (P-1) p in step 3, where
+// p is the number of elements in ceil(n / P) of the n rows of its block, or columns of a bias; only
+// those of step 3 if the gradient is already complete.
 // Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
 // Models", arXiv 1910.02054, section 5.1 (ZeRO-1).
 
@@ -78,13 +79,15 @@ class ShardedParameter
 
   [[nodiscard]] const T* gradient() const { return whole_.gradient.padded.data(); }
 
-  /// Forgets a backward that an error interrupted.
+  /// Forgets a backward pass that an error interrupted.
   void begin()
   {
     wait();
     is_reduced_ = false;
   }
-  /// Starts the sum of a gradient that has the memory of `gradient()`. Returns whether it did.
+  /// Starts the sum of a gradient over its replicas and returns true. Returns false if the gradient
+  /// is summed over other ranks.
+  /// @pre the gradient has the memory of `gradient()`
   bool start_reduce(MatrixView<T> gradient, Communicator* replicas, GradientBuckets<T, M>& buckets)
   {
     if (!replicas_ || replicas != replicas_ || gradient.size() != whole_.gradient.padded.size())
@@ -142,7 +145,7 @@ class ShardedParameter
     return all.subspan(begin, std::min(piece_, all.size() - begin));
   }
 
-  /// The gradient, followed by zeros up to equal pieces.
+  /// Returns the gradient, followed by zeros up to equal pieces.
   [[nodiscard]] std::span<const T> in_pieces(MatrixView<T> gradient)
   {
     const std::span<const T> all = gradient.elements();
@@ -160,7 +163,7 @@ class ShardedParameter
 
   Parameter<T, M> whole_;
   Communicator* replicas_;
-  std::size_t piece_ = 0;  // elements of a rank's part, with padding
+  std::size_t piece_ = 0;  // the elements of a rank's part, with padding
   Buffer gradient_ = Buffer(0);
   Buffer pieces_ = Buffer(0);  // the pieces of all ranks, if a block has other sizes
   Buffer part_ = Buffer(0);
@@ -168,8 +171,8 @@ class ShardedParameter
   bool is_reduced_ = false;
 };
 
-/// What a sharded optimizer has of the parameters and gradients of a network. It hides the rest
-/// from a program, so that the compiled library can have it.
+/// What a sharded optimizer needs to know about a network's parameters and gradients. The rest is
+/// hidden from programs, so that the compiled library can contain it.
 template <RealScalar T, class M>
 class AnyShardedGradients
 {
@@ -177,7 +180,8 @@ class AnyShardedGradients
   virtual ~AnyShardedGradients() = default;
   /// This rank's parts, and frozen parameters.
   [[nodiscard]] virtual const Parameters<T, M>& parts() const = 0;
-  /// Copies the parts of gradients that are complete, because no backward gave them to the reducer.
+  /// Copies the parts of gradients that are complete, because no backward pass gave them to the
+  /// reducer.
   virtual void copy_parts() = 0;
   /// The reducer that takes the gradients of micro-batches.
   [[nodiscard]] virtual GradientReducer<T, M>& reducer() = 0;
@@ -187,15 +191,15 @@ class AnyShardedGradients
   virtual void gather() = 0;
 };
 
-/// The parameters of a network, and the reducer of their gradients. It takes those of all backwards
-/// of the network while it exists.
+/// The parameters of a network, and the reducer that takes their gradients in all backward passes
+/// while it exists.
 template <RealScalar T, class M>
 class ShardedParameters final : public GradientReducer<T, M>, public AnyShardedGradients<T, M>
 {
   using typename GradientReducer<T, M>::Communicator;
 
  public:
-  /// Every rank of the mesh makes one.
+  /// Every rank of the mesh constructs one.
   explicit ShardedParameters(const Parameters<T, M>& whole, std::size_t micro_batches = 1)
       : gradients_{whole.front().gradients},
         micro_batches_{whole.front().value.mesh, micro_batches, *this}
@@ -249,8 +253,8 @@ class ShardedParameters final : public GradientReducer<T, M>, public AnyShardedG
  private:
   [[nodiscard]] GradientBuckets<T, M>& buckets() { return gradients_->buckets(); }
 
-  /// The parameter of a gradient, or null. Gradients come in the reverse order of parameters, so
-  /// the search goes on before the one that was found last.
+  /// Returns the parameter of a gradient, or null. Gradients come in the reverse order of
+  /// parameters, so the search continues before the one that was found last.
   [[nodiscard]] ShardedParameter<T, M>* find(const T* gradient)
   {
     for (std::size_t tried = 0; tried < parameters_.size(); ++tried)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A training step that is captured once and then replayed, so that a whole step costs the host as
-// much as one launch:
+// A training step that is captured once and then replayed, so that a whole step costs the host only
+// one launch:
 //
 //   LossValue loss;
 //   Step step{mesh, [&](const auto& x, const auto& target) {
@@ -17,13 +17,13 @@
 //   }
 //
 // The first call runs the function, which allocates. The second call captures the work that the
-// function enqueues, and replays it, as later calls do. The bits are those of the function. Engines
-// that do not capture (engine/replay.hpp) run the function in every call.
+// function enqueues, and replays it, as later calls do. Results have the same bits as those of the
+// function. Engines that do not capture (engine/replay.hpp) run the function in every call.
 //
-// Values that change from step to step are in the engine's memory: matrices, the rate of an
-// optimizer and its number of steps, the numbers of dropout's masks. Values that the function
-// computes on the host, for example a `factor` of an optimizer's step, remain those of the capture.
-// The function cannot upload or download, read a loss, or make communicators.
+// Values that change from step to step must be in the engine's memory: matrices, an optimizer's
+// rate and its number of steps, the numbers of dropout masks. Values that the function computes on
+// the host, such as a `factor` of an optimizer's step, stay as they were at the capture. The
+// function must not upload or download, read a loss, or make communicators.
 
 #include <cstddef>
 #include <optional>
@@ -37,10 +37,10 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How a step is run.
+/// How to run a step.
 struct CaptureOptions
 {
-  /// Whether to capture the step; otherwise every call runs the function.
+  /// Whether to capture the step; if not, every call runs the function.
   bool capture = true;
 };
 
@@ -62,8 +62,8 @@ class Step
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
-  /// Runs one step with these matrices. The step is captured again for matrices at another place or
-  /// of another shape, and after memory was freed that existed when it was captured. So pass memory
+  /// Runs one step with these matrices. The step is captured again for matrices at another address
+  /// or of another shape, and after memory was freed that existed at the capture. So pass memory
   /// that the program allocates for each call as an argument. Every rank of the mesh calls it.
   /// @throws CaptureError for a function that cannot be captured: nothing is enqueued then, and the
   /// function can still be run without capturing; what the function throws
@@ -95,7 +95,7 @@ class Step
     }
   }
 
-  /// How often it was captured.
+  /// The number of captures so far.
   [[nodiscard]] std::size_t captures() const { return captures_; }
 
  private:

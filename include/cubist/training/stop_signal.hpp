@@ -2,8 +2,8 @@
 #pragma once
 
 // Ends a training run on SIGTERM, or on SIGUSR1, which Slurm can send before the end of a job. All
-// ranks learn of the signal in the same step and save a checkpoint, and the program ends with a
-// code on which a job script requeues the job.
+// ranks learn of the signal in the same step and save a checkpoint, and the program ends with an
+// exit code that tells a job script to requeue the job.
 //
 //   StopSignal stop;  // in main, before launch
 //   std::atomic<bool> stopped = false;
@@ -19,11 +19,12 @@
 //   });
 //   return stopped ? requeue_exit_code : 0;  // on all processes
 //
-// Words: an all_reduce of one number over the mesh for each call of `requested`.
+// Elements that one rank sends: those of an all_reduce of one number over the mesh, for each call
+// of `requested`.
 //
 // Open MPI 4.1's mpiexec forwards SIGUSR1 to all processes, and returns the code of the first that
-// does not return 0. At SIGTERM it sends SIGTERM to the processes after a second, SIGKILL after one
-// more (odls_base_sigkill_timeout), and returns 1. So a job script sends it SIGUSR1.
+// does not return 0. On SIGTERM it sends SIGTERM to the processes after a second, SIGKILL after one
+// more (odls_base_sigkill_timeout), and returns 1. So a job script should send it SIGUSR1.
 
 #include <array>
 #include <atomic>
@@ -38,7 +39,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The exit code of a program that was stopped by a signal, and goes on when it is started again:
+/// The exit code of a program that a signal stopped and that resumes when it is started again:
 /// EX_TEMPFAIL of sysexits.h.
 inline constexpr int requeue_exit_code = 75;
 
@@ -62,7 +63,7 @@ class StopHandlers
     if (installed_) return;
     struct sigaction action = {};
     action.sa_handler = [](int) { received_.store(true); };
-    action.sa_flags = SA_RESTART;  // system calls of the step go on
+    action.sa_flags = SA_RESTART;  // system calls of the step are restarted
     for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &former_[i]);
     installed_ = true;
   }
@@ -82,8 +83,8 @@ class StopHandlers
   }
 
  private:
-  /// Once a signal has come, the handlers stay until the process ends: a second signal must not
-  /// end it before it has returned its code.
+  /// Restores the earlier handlers once there is no user. After a signal, ours stay until the
+  /// process ends: a second signal must not end it before it has returned its code.
   void restore()
   {
     if (!installed_ || users_ > 0 || received()) return;
@@ -103,8 +104,8 @@ class StopHandlers
 
 }  // namespace detail
 
-/// While a StopSignal exists, SIGTERM and SIGUSR1 do not end this process, but request that it
-/// stops. There may be several, for example one for each rank that is a thread.
+/// While a StopSignal exists, SIGTERM and SIGUSR1 do not end this process, but ask it to stop.
+/// Several may exist, such as one for each rank that is a thread.
 class StopSignal
 {
  public:
@@ -112,8 +113,8 @@ class StopSignal
   StopSignal(StopSignal&&) = delete;
   ~StopSignal() { detail::StopHandlers::of_process().remove_user(); }
 
-  /// Whether the process of any rank of the mesh has received a signal: the same on all its ranks,
-  /// which all call it; on a GPU it waits for the device. False on idle ranks.
+  /// Whether the process of any rank of the mesh has received a signal. All ranks of the mesh call
+  /// it and get the same answer; idle ranks get false. On a GPU it waits for the device.
   template <class A, class B>
   [[nodiscard]] bool requested(const AxisMesh<A, B>& mesh) const
   {

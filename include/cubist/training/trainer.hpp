@@ -18,11 +18,11 @@
 //   5. learning rate of the step; update by the optimizer
 //   6. a line of the log; where due, a checkpoint and a report, whose metrics the line then has too
 //
-// A run goes on from its newest checkpoint, on any scheme, mesh and backend. SIGTERM and SIGUSR1
+// A run resumes from its newest checkpoint, on any scheme, mesh and backend. SIGTERM and SIGUSR1
 // end it after the step, with a checkpoint and an exit code for job scripts (stop_signal.hpp).
 //
-// Words of a step in addition to the program's: 1 for stopping, those of clip_gradients.hpp if
-// gradients are clipped or scaled, and those of the optimizer and of checks.
+// Elements that one rank sends in a step, in addition to the program's: 1 for stopping, those of
+// clip_gradients.hpp if gradients are clipped or scaled, and those of the optimizer and of checks.
 
 #include <cstddef>
 #include <cstdint>
@@ -100,7 +100,8 @@ class LoopOptimizerOf final : public LoopOptimizer<typename O::Value, typename O
 
 }  // namespace detail
 
-/// @tparam Model a network: MLP, Transformer, or with the same parameters() and append_state()
+/// @tparam Model a network: MLP, Transformer, or a class with the same parameters() and
+/// append_state()
 /// @tparam O an optimizer of its parameters, or `Sharded`
 template <class Model, class O>
 class Trainer
@@ -109,7 +110,7 @@ class Trainer
   using Value = typename Model::Value;
   using Mesh = typename Model::Mesh;
 
-  /// Every rank of the mesh makes one.
+  /// Every rank of the mesh constructs one.
   /// @pre model and optimizer outlive it
   /// @throws ArgumentError for options out of range
   Trainer(Model& model, O& optimizer, const TrainerOptions& options)
@@ -125,7 +126,7 @@ class Trainer
   [[nodiscard]] State<Value, Mesh>& state() { return loop_->state(); }
 
   /// Trains up to the last step, from the newest checkpoint if there is one.
-  /// @param compute_gradients computes those of a micro-batch, and returns its loss
+  /// @param compute_gradients computes the gradients of a micro-batch, and returns its loss
   /// @param evaluate returns NamedValues for the report after a step, and for the step's line of
   /// the log; it is called on every rank
   /// @throws what these, the monitor and checkpoints throw

@@ -22,25 +22,25 @@ namespace cubist::CUBIST_ABI
 
 struct TrainerOptions
 {
-  /// The steps of the whole run, including those before a checkpoint.
+  /// The number of steps of the whole run, including those before a checkpoint.
   std::uint64_t steps = 0;
-  /// The number of micro-batches of a step. A `Sharded` optimizer must be made for the same number.
+  /// The number of micro-batches in a step. A `Sharded` optimizer must be made for the same number.
   std::size_t micro_batches = 1;
   /// The learning rate of each step, which replaces the optimizer's and multiplies those of groups
   /// by the same factor; without it, rates do not change.
   std::optional<LearningRateOptions> learning_rate = {};
-  /// The norm to which all gradients are clipped; 0: no clipping.
+  /// The norm to which all gradients are clipped; 0: none.
   double clip = 0;
   /// The loss scale, for gradients in `half`.
   std::optional<LossScaleOptions> loss_scale = {};
   NumericsMonitorOptions monitor = {};  ///< which checks, and how often
-  /// The folder of the checkpoints, from which a run also goes on; empty: no checkpoints.
+  /// The folder of the checkpoints, from which a run also resumes; empty: no checkpoints.
   std::filesystem::path checkpoints = {};
   /// The number of steps from one checkpoint to the next; 0: only one at the end of the run.
   std::uint64_t save_every = 0;
   /// The number of checkpoints that are kept; 0: all.
   std::size_t keep = 2;
-  /// Whether the run goes on while a checkpoint is written (Checkpoints::save_in_background). The
+  /// Whether the run continues while a checkpoint is written (Checkpoints::save_in_background). The
   /// checkpoint at the end of the run, or after a signal, is complete when `run` returns.
   bool save_in_background = false;
   std::size_t copies = 1;  ///< CheckpointOptions::copies, for saves in the background
@@ -69,21 +69,21 @@ struct TrainerOptions
 /// A micro-batch, whose gradients the program computes.
 struct MicroBatch
 {
-  std::uint64_t index = 0;    ///< in the run, from 0: the same data on every mesh
+  std::uint64_t index = 0;    ///< its number in the run, from 0: the same data on every mesh
   double gradient_scale = 1;  ///< the factor for the loss's gradient (scale_gradient)
 };
 
 /// How a run ended.
 struct TrainingRun
 {
-  std::uint64_t first = 0;  ///< the step that it went on from
-  std::uint64_t steps = 0;  ///< the steps done, including those before `first`
-  bool stopped = false;     ///< by a signal, before its last step
-  /// The checkpoints that were skipped, because an earlier one was in flight.
+  std::uint64_t first = 0;  ///< the step from which it resumed
+  std::uint64_t steps = 0;  ///< the number of steps done, including those before `first`
+  bool stopped = false;     ///< whether a signal stopped it before its last step
+  /// The number of checkpoints that were skipped because an earlier one was in flight.
   std::uint64_t skipped_saves = 0;
   std::vector<double> losses;  ///< the losses of the steps since `first`
 
-  /// The exit code for main(), on which a job script can start the run again.
+  /// The exit code for main(), which tells a job script whether to start the run again.
   [[nodiscard]] int exit_code() const { return stopped ? requeue_exit_code : 0; }
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The loop of a Trainer (trainer.hpp), for parameters of a scalar on a mesh, whatever network and
-// optimizer they are of. A program knows the base alone, so that the compiled library can have the
-// rest.
+// The loop of a Trainer (trainer.hpp), which depends only on the scalar and the mesh, not on the
+// network and the optimizer. A program knows only the base class, so that the compiled library can
+// contain the rest.
 
 #include <algorithm>
 #include <chrono>
@@ -42,21 +42,21 @@ class LoopOptimizer
 {
  public:
   virtual ~LoopOptimizer() = default;
-  /// The micro-batches of a step, for an optimizer that takes the gradients itself, as Sharded
-  /// does.
+  /// The number of micro-batches in a step, for an optimizer that takes the gradients itself, as
+  /// Sharded does.
   [[nodiscard]] virtual std::optional<std::size_t> micro_batches() const = 0;
   /// Forgets the micro-batches since the last step.
   virtual void restart() = 0;
-  /// The parameters with the gradients that a step reads.
+  /// Returns the parameters with the gradients that a step reads.
   /// @param whole the network's parameters
   [[nodiscard]] virtual const Parameters<T, M>& with_gradients(const Parameters<T, M>& whole) = 0;
-  /// @param base the rate of the schedule that multiplies it
+  /// @param base the schedule's rate after the warm-up; groups are scaled by rate / base
   virtual void set_learning_rate(double rate, double base) = 0;
   /// Updates the parameters from their gradients, multiplied by `factor`.
   virtual void step(const Parameters<T, M>& whole, double factor) = 0;
 };
 
-/// What a Trainer knows of its loop.
+/// What a Trainer knows about its loop.
 template <RealScalar T, class M>
 class AnyTrainingLoop
 {
@@ -181,7 +181,8 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
                   static_cast<unsigned long long>(run.steps));
   }
 
-  /// The values of a step's line and the program's metrics, none of which replaces a value.
+  /// Returns the values of a step's line followed by the program's metrics, none of which replaces
+  /// a value.
   [[nodiscard]] static std::vector<NamedValue> with_metrics(std::vector<NamedValue> values,
                                                             const std::vector<NamedValue>& metrics)
   {
@@ -205,7 +206,7 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
   [[nodiscard]] bool is_root() const { return mesh_.rank() == 0; }
   [[nodiscard]] bool reports() const { return is_root() && options_.report_every > 0; }
 
-  /// The step after `done` others.
+  /// Runs the step after `done` others.
   Step train(std::uint64_t done, const ComputeGradients& compute_gradients)
   {
     Step step;
