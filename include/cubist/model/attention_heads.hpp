@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The heads of attention, and the numbers that follow from the width if they are left out.
+// The heads of attention. Numbers that are left out follow from the width.
 
 #include <cstddef>
 
@@ -12,18 +12,18 @@ namespace cubist::CUBIST_ABI::detail
 
 struct AttentionHeads
 {
-  std::size_t heads;            ///< of queries
-  std::size_t key_value_heads;  ///< 0: as many as heads
+  std::size_t heads;            ///< query heads
+  std::size_t key_value_heads;  ///< heads of keys and values; 0: as many as `heads`
   std::size_t size;             ///< features of a head; 0: width / heads
 
-  /// The heads with the numbers that were left out.
+  /// Returns the heads, with the numbers that were left out filled in.
   /// @throws ShapeError for heads that do not fit the width or one another
   [[nodiscard]] AttentionHeads complete(std::size_t width) const
   {
     const std::size_t shared = key_value_heads == 0 ? heads : key_value_heads;
     require<ShapeError>(heads > 0 && heads % shared == 0, "got ", heads, " heads for ", shared,
                         " key-value heads, so some would be shared by more heads than others; use "
-                        "a number of heads that is a multiple of the other");
+                        "a number of heads that is a multiple of the number of key-value heads");
     require<ShapeError>(size > 0 || (width >= heads && width % heads == 0), "got ", heads,
                         " heads for a width of ", width,
                         ", which they do not divide; use a number that does, or give a head_size");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The families of models that cubist computes, a row of `model_families` each: the keys of their
-// config.json, what a missing key stands for, the names of their tensors, and published models with
-// their sizes.
+// The families of models that cubist computes. Each has a row in `model_families`: the keys of its
+// config.json, what a missing key stands for, the names of its tensors, and the sizes of published
+// models.
 //
 // The tables have three kinds of keys: keys that are read, keys that may only have the values that
-// cubist computes, and keys that are known to change nothing. A key that is in no table is refused,
-// because it may change the model. A new family is a row; docs/layers.md shows one.
+// cubist computes, and keys that are known to change nothing. A key in no table is refused, because
+// it may change the model. A new family is a row; docs/layers.md shows one.
 //
 // Source: Hugging Face transformers 4 and 5: PretrainedConfig, modeling_rope_utils.py, and the
-// configurations and models of each family; its hub for the published models.
+// configurations and models of each family; the Hugging Face hub for the published models.
 
 #include <algorithm>
 #include <array>
@@ -26,11 +26,11 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Token ids are ints, and other sizes are smaller in every model.
+/// Token ids are ints, and all other sizes of a model are smaller.
 inline constexpr std::size_t largest_size = std::numeric_limits<int>::max();
 inline constexpr std::size_t most_layers = 100'000;
 
-/// Which member of a configuration has the value of a key.
+/// The member of a configuration that holds the value of a key.
 template <class T>
 using ConfigMember = T TransformerConfig::*;
 
@@ -57,14 +57,13 @@ struct BiasKey
   using Member = bool LayerBiases::*;  // nvcc puts a member of this type into parentheses
 
   Member layers;
-  Member others = nullptr;  ///< layers for which the key holds, too
+  Member others = nullptr;  ///< more layers to which the key applies
 };
-/// The activation of a feed-forward network without a gate, by a name of transformers.
+/// The activation of a feed-forward network without a gate, by its name in transformers.
 struct ActivationKey
 {
 };
-/// The values with which a model is one that cubist computes, as a JSON list. The first one is the
-/// default of transformers.
+/// The values that cubist computes, as a JSON list. The first one is the default of transformers.
 struct OneOfKey
 {
   const char* values;
@@ -76,8 +75,7 @@ struct OneOfKey
 struct RotaryKey
 {
 };
-/// One of the keys that say how many tokens a token sees: the number, whether it is used, and in
-/// which layers.
+/// A key of the sliding window: its size, whether it is on, or which layers use it.
 struct WindowKey
 {
 };
@@ -102,14 +100,14 @@ inline constexpr auto common_without_effect = std::to_array<std::string_view>(
      "model_type", "architecture", "architectures", "transformers_version", "_name_or_path",
      "_commit_hash", "tokenizer_class", "prefix", "transformers.js_config", "unsloth_fixed",
      "unsloth_version",
-     // The elements of the files; a file says them of each tensor, and the caller chooses his own.
+     // The elements' type: files have it for each tensor, and the caller chooses that in memory.
      "torch_dtype", "dtype", "use_bfloat16",
-     // Values before training.
+     // Initial values.
      "initializer_range",
      // Heads of other tasks, whose tensors load_weights refuses.
      "finetuning_task", "id2label", "label2id", "num_labels", "_num_labels", "problem_type",
      "task_specific_params",
-     // How transformers computes the same, and what it returns.
+     // How transformers computes the same results, and which of them it returns.
      "_attn_implementation", "_attn_implementation_autoset", "attn_implementation",
      "chunk_size_feed_forward", "gradient_checkpointing", "is_decoder", "output_attentions",
      "output_hidden_states", "output_past", "return_dict", "tf_legacy_loss", "tie_encoder_decoder",
@@ -132,11 +130,11 @@ inline constexpr auto gpt2_keys = std::to_array<ConfigKey>({
     {"n_inner", SizeKey{&TransformerConfig::feed_forward, true}},
     {"layer_norm_epsilon", NumberKey{&TransformerConfig::epsilon}},
     {"activation_function", ActivationKey{}},
-    {"scale_attn_weights", OneOfKey{"[true]", false}},  // transformers takes null for false
+    {"scale_attn_weights", OneOfKey{"[true]", false}},  // transformers treats null as false
     {"scale_attn_by_inverse_layer_idx", FlagKey{&TransformerConfig::scale_by_layer}},
 });
 inline constexpr auto gpt2_without_effect = std::to_array<std::string_view>(
-    {// Scores in float, in which cubist computes them for elements of 16 bits, too.
+    {// Scores in float, which cubist also uses for 16-bit elements.
      "reorder_and_upcast_attn",
      // The length of the causal mask in old versions, which new ones ignore.
      "n_ctx",
@@ -170,7 +168,7 @@ inline constexpr auto llama_like_without_effect = std::to_array<std::string_view
      "attention_dropout",
      // The number of pieces in which products were summed in training, which changes only rounding.
      "pretraining_tp",
-     // Other names of the positions and of the model, which no version reads.
+     // Other names for the positions and the model, which no version reads.
      "max_sequence_length", "is_llama_config"});
 
 inline constexpr auto llama_keys = std::to_array<ConfigKey>({
@@ -200,7 +198,7 @@ inline constexpr auto qwen3_keys = std::to_array<ConfigKey>({
     {"layer_types", WindowKey{}},
 });
 
-/// A value by a name of transformers. A save writes the first name of each value.
+/// A value and its name in transformers. A save writes the first name of each value.
 template <class T>
 struct HuggingFaceName
 {
@@ -221,19 +219,19 @@ inline constexpr auto rotary_type_names = std::to_array<HuggingFaceName<RotarySc
     {"llama3", RotaryScaling::Type::llama3},
 });
 
-/// The beginning of a parameter's name, and of its tensor's.
+/// The prefix of a parameter's name, and that of its tensor's.
 struct TensorName
 {
   const char* ours;
   const char* theirs;
-  std::size_t part = 0;   ///< which part of the tensor's columns it is
+  std::size_t part = 0;   ///< the index of its part of the tensor's columns
   std::size_t parts = 1;  ///< parameters that the tensor holds side by side
 };
 /// The names of a family's tensors.
 struct TensorNames
 {
-  const char* layers;                    ///< before the number of a layer
-  bool transposed;                       ///< linear layers are (out, in)
+  const char* layers;                    ///< the text before the number of a layer
+  bool transposed;                       ///< whether linear layers are (out, in)
   std::span<const TensorName> in_layer;  ///< after "layers.N." and `layers` N "."
   std::span<const TensorName> outside;
 };
@@ -278,7 +276,7 @@ inline constexpr auto llama_names_outside = std::to_array<TensorName>({
 inline constexpr TensorNames llama_names{"model.layers.", true, llama_names_in_layer,
                                          llama_names_outside};
 
-/// What a config.json without "max_window_layers" says, in the families that have the key.
+/// The value that a missing "max_window_layers" stands for, in the families that have the key.
 inline constexpr std::size_t default_window_layer = 28;
 
 /// The sizes of a published model.
@@ -294,7 +292,7 @@ struct PublishedModel
   std::size_t feed_forward;
   std::size_t head_size = 0;  ///< 0: width / heads
   bool tied = false;
-  std::size_t window = 0;  ///< tokens that a token sees; 0: all
+  std::size_t window = 0;  ///< the number of tokens that a token sees; 0: all
 
   /// @param c the defaults of its family
   [[nodiscard]] TransformerConfig config(TransformerConfig c) const
@@ -346,13 +344,13 @@ inline constexpr auto qwen3_models = std::to_array<PublishedModel>({
 struct ModelFamily
 {
   const char* type;          // "model_type" in config.json
-  const char* architecture;  // the class that has logits, in "architectures"
+  const char* architecture;  // the class with logits, in "architectures"
   std::span<const ConfigKey> keys;
-  std::span<const ConfigKey> own_keys;  ///< beside those that it shares with others
+  std::span<const ConfigKey> own_keys;  ///< in addition to those that it shares with others
   std::span<const std::string_view> without_effect;
   const TensorNames* names;
-  TransformerConfig (*defaults)();  ///< what a config.json without optional keys says
-  std::size_t default_window;       ///< what a config.json without "sliding_window" says
+  TransformerConfig (*defaults)();  ///< the values that missing optional keys stand for
+  std::size_t default_window;       ///< what a missing "sliding_window" stands for
   std::span<const PublishedModel> published;
 };
 
@@ -411,7 +409,7 @@ inline constexpr auto model_families = std::to_array<ModelFamily>({
      &llama_names, qwen3_defaults, 4096, qwen3_models},
 });
 
-/// A family that cubist does not compute, and what it has that cubist lacks.
+/// A family that cubist does not compute, and the feature that cubist lacks.
 struct OtherFamily
 {
   const char* type;
@@ -438,7 +436,7 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
     {"gpt_neox", side_by_side},
     {"gpt_oss", experts},
     {"gptj", side_by_side},
-    {"granite", "which multiplies embeddings, sums, scores and logits by factors of its own"},
+    {"granite", "which multiplies embeddings, sums, scores and logits by its own factors"},
     {"mixtral", experts},
     {"mpt", alibi},
     {"olmo2", "which has norms after its layers"},
@@ -464,7 +462,7 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
   return names;
 }
 
-/// The family with this "model_type", or null.
+/// Returns the family with this "model_type", or null.
 [[nodiscard]] inline const ModelFamily* find_family(std::string_view type)
 {
   for (const auto& family : model_families)
@@ -472,7 +470,7 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
   return nullptr;
 }
 
-/// What cubist lacks for models with this "model_type".
+/// Returns what cubist lacks for models with this "model_type".
 [[nodiscard]] inline std::string reason_against(std::string_view type)
 {
   for (const auto& other : other_families)
@@ -480,7 +478,7 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
   return "which cubist does not know";
 }
 
-/// A key with which no family is one that cubist computes, and why.
+/// A key that cubist computes in no family, and why.
 struct RefusedKey
 {
   std::string_view name;

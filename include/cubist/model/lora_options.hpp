@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which layers of a network get two thin matrices beside their weight, and how these are used:
+// Which layers of a network get two thin matrices beside their weight, and how they are used:
 //
 //   Y = X W + s (X A) B    A (in, r)    B (r, out)    s = alpha / r, or alpha / sqrt(r)
 //
@@ -34,12 +34,12 @@ struct LoraOptions
   /// The layers that get A and B, by the names of their weights without ".weight", or by the end of
   /// these names after a dot, with * for any characters: {"query", "layers.0.*"}.
   std::vector<std::string> layers = {"*"};
-  /// Whether layers that are one product (query, key and value; gate and up) have one A, as the
-  /// adapter of a matrix that contains them all. Then all of them get a B if one does. It is so in
-  /// a transformer with learned positions, because GPT-2's files keep such a matrix.
+  /// Whether layers that are one product (query, key and value; gate and up) have one A, like the
+  /// adapter of one matrix that contains them all. If one of them gets a B, then all do.
+  /// Transformers with learned positions do this, because GPT-2's files have such a matrix.
   bool shared_input = false;
 
-  /// s
+  /// Returns s.
   [[nodiscard]] double scale() const
   {
     const auto r = static_cast<double>(rank);

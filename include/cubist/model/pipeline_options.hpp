@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How a network is cut in stages, and a batch in micro-batches (scheme/pipeline.hpp).
+// How a network is cut into stages, and a batch into micro-batches (scheme/pipeline.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -17,16 +17,17 @@ namespace cubist::CUBIST_ABI
 /// The options of a network on a Pipeline; other networks ignore them.
 struct PipelineOptions
 {
-  /// The micro-batches in which compute_gradients() cuts a batch, which must have a row (or a
-  /// sequence) for each. 0: as many as there are stages, or as rows if there are fewer. The bubble
-  /// is (p - 1) / (m + p - 1) of a step for m micro-batches and p stages of equal cost.
+  /// The number of micro-batches into which compute_gradients() cuts a batch, which must have a row
+  /// (or a sequence) for each. 0: as many as there are stages, or as rows if these are fewer. The
+  /// bubble is (p - 1) / (m + p - 1) of a step for m micro-batches and p stages of equal cost.
   std::size_t micro_batches = 0;
-  /// The pieces of consecutive layers that each stage has. With v pieces, stage s has the pieces s,
-  /// s + p, s + 2p, …, and the bubble is one v-th; but v times as many activations are sent, and
-  /// the number of micro-batches must be a multiple of the stages'. One stage has one piece.
+  /// The number of pieces of consecutive layers on each stage. With v pieces, stage s has the
+  /// pieces s, s + p, s + 2p, …, and the bubble shrinks to one v-th; but v times as many
+  /// activations are sent, and the number of micro-batches must be a multiple of the number of
+  /// stages. A single stage has one piece.
   std::size_t pieces = 1;
-  /// The numbers of layers of the pieces, in their order; empty: pieces of equal cost, as nearly
-  /// as whole layers allow.
+  /// The number of layers in each piece, in order; empty: pieces of equal cost, as nearly as whole
+  /// layers allow.
   std::vector<std::size_t> layers = {};
 };
 
@@ -34,15 +35,14 @@ namespace detail
 {
 
 /// Cuts layers into consecutive pieces, none of them empty, so that the largest cost of a piece is
-/// as small as possible. Returns the first layer of each piece, and after them the number of
-/// layers.
+/// as small as possible. Returns the first layer of each piece, followed by the number of layers.
 /// @pre 1 <= pieces <= costs.size()
 [[nodiscard]] inline std::vector<std::size_t> cut_by_cost(const std::vector<double>& costs,
                                                           std::size_t pieces)
 {
   const std::size_t n = costs.size();
   // largest[k][i]: the largest cost of k pieces of the first i layers; from[k][i]: where the last
-  // one begins.
+  // of these pieces begins.
   const std::vector<double> none(n + 1, std::numeric_limits<double>::infinity());
   std::vector<std::vector<double>> largest(pieces + 1, none);
   std::vector<std::vector<std::size_t>> from(pieces + 1, std::vector<std::size_t>(n + 1));
@@ -63,9 +63,9 @@ namespace detail
   return begins;
 }
 
-/// The first layer of each piece of a network on so many stages, and after them the number of
+/// Returns the first layer of each piece of a network on so many stages, followed by the number of
 /// layers.
-/// @param costs of the layers
+/// @param costs the costs of the layers
 /// @throws ArgumentError for options that do not fit the layers or the stages
 [[nodiscard]] inline std::vector<std::size_t>
 cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const PipelineOptions& options)
@@ -104,8 +104,8 @@ cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const Pipeli
   return begins;
 }
 
-/// A batch in micro-batches of consecutive rows (or sequences). Their sizes differ by at most one,
-/// and the larger ones come first.
+/// A batch cut into micro-batches of consecutive rows (or sequences). Their sizes differ by at most
+/// one, and the larger ones come first.
 struct MicroBatches
 {
   /// The first row of a micro-batch.
@@ -122,8 +122,8 @@ struct MicroBatches
   std::size_t count;
 };
 
-/// The micro-batches of outputs and losses, which do not depend on their number: none is empty if
-/// there are rows.
+/// Returns the micro-batches for outputs and losses, which do not depend on their number. None is
+/// empty if there are rows.
 [[nodiscard]] inline MicroBatches cut_evaluation(std::size_t rows, std::size_t stages,
                                                  const PipelineOptions& options)
 {
@@ -131,8 +131,8 @@ struct MicroBatches
   return {rows, std::clamp<std::size_t>(rows, 1, wanted)};
 }
 
-/// The micro-batches of a training step.
-/// @param unit  what errors call rows: "rows" or "sequences"
+/// Returns the micro-batches of a training step.
+/// @param unit  the word for rows in errors: "rows" or "sequences"
 /// @throws ArgumentError for fewer rows than micro-batches
 [[nodiscard]] inline MicroBatches cut_step(std::size_t rows, const char* unit, std::size_t stages,
                                            const PipelineOptions& options)

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The order in which a stage of a pipeline computes: one forward, one backward in turn (1F1B).
+// The order in which a stage of a pipeline computes: one forward pass and one backward pass in turn
+// (1F1B).
 //
 //   stage s of p, m micro-batches, one piece of layers a stage:
-//     1. min(m, p - 1 - s) forwards
-//     2. one forward and one backward in turn
-//     3. the backwards that are left
+//     1. min(m, p - 1 - s) forward passes
+//     2. one forward pass and one backward pass in turn
+//     3. the remaining backward passes
 //
-// A micro-batch has activations on a stage from its forward to its backward: on at most p - s of
-// them at a time. With v pieces a stage, forwards go through all pieces for each p micro-batches in
-// turn, and a stage begins with (v - 1) p + 2 (p - 1 - s) forwards.
+// A micro-batch has activations on a stage from its forward to its backward pass, so at most p - s
+// micro-batches have some at a time. With v pieces per stage, each group of p micro-batches passes
+// forward through all pieces in turn, and a stage begins with (v - 1) p + 2 (p - 1 - s) forward
+// passes.
 //
-// Bubble, for stages of equal cost and messages that take no time: (p - 1) / (v m + p - 1) of the
-// time of a step.
+// The bubble is (p - 1) / (v m + p - 1) of a step's time, for stages of equal cost and messages
+// that take no time.
 //
 // Source: Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", arXiv 2006.09503
 // (1F1B with flushes); "Efficient Large-Scale Language Model Training on GPU Clusters Using
@@ -28,17 +30,17 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What a stage computes next.
+/// One forward or backward pass of a micro-batch through a piece.
 struct PipelineStep
 {
   bool is_forward = true;
   std::size_t micro_batch = 0;
-  std::size_t piece = 0;  // the number of a piece of this stage
+  std::size_t piece = 0;  // its number among the pieces of this stage
 
   friend bool operator==(const PipelineStep&, const PipelineStep&) = default;
 };
 
-/// The steps of a stage.
+/// Returns the steps of a stage.
 /// @pre with several pieces, the number of micro-batches is a multiple of the stages'
 [[nodiscard]] inline std::vector<PipelineStep> pipeline_schedule(std::size_t stage,
                                                                  std::size_t stages,
@@ -48,7 +50,7 @@ struct PipelineStep
   const std::size_t all = micro_batches * pieces;
   const std::size_t before = std::min(
       all, pieces == 1 ? stages - 1 - stage : (pieces - 1) * stages + 2 * (stages - 1 - stage));
-  // With one piece the n-th forward is that of micro-batch n.
+  // With one piece, the n-th forward pass is that of micro-batch n.
   const std::size_t turn = pieces == 1 ? 1 : stages;
   const auto step = [&](bool is_forward, std::size_t n) {
     const std::size_t in_round = n % (turn * pieces);
@@ -67,7 +69,7 @@ struct PipelineStep
   return steps;
 }
 
-/// The steps of a stage that computes outputs only.
+/// Returns the steps of a stage that computes only outputs.
 [[nodiscard]] inline std::vector<PipelineStep>
 forward_schedule(std::size_t stages, std::size_t micro_batches, std::size_t pieces)
 {
@@ -79,11 +81,11 @@ forward_schedule(std::size_t stages, std::size_t micro_batches, std::size_t piec
   return steps;
 }
 
-/// The end of the steps from step i on that share a group of messages, on communicators whose
-/// messages form groups (comm/communicator.hpp). A group has what its steps send, and what those of
-/// the next group receive. It is one step or, with several pieces and more micro-batches than
-/// stages, a forward and the backward after it: groups of one step would wait for one another in a
-/// circle.
+/// Returns the end of the steps from step i on that share a group of messages, on communicators
+/// whose messages form groups (comm/communicator.hpp). A group contains what its steps send and
+/// what the steps of the next group receive. It has one step or, with several pieces and more
+/// micro-batches than stages, a forward pass and the backward pass after it, because groups of one
+/// step would wait for one another in a circle.
 [[nodiscard]] inline std::size_t end_of_group(const std::vector<PipelineStep>& steps, std::size_t i,
                                               std::size_t stages, std::size_t pieces)
 {
@@ -94,7 +96,7 @@ forward_schedule(std::size_t stages, std::size_t micro_batches, std::size_t piec
   return std::min(i + (is_pair ? 2 : 1), steps.size());
 }
 
-/// The most micro-batches that have activations in a piece at a time.
+/// Returns the largest number of micro-batches that have activations in a piece at a time.
 [[nodiscard]] inline std::size_t most_in_flight(const std::vector<PipelineStep>& steps,
                                                 std::size_t piece)
 {

@@ -6,7 +6,7 @@
 //
 //   w_j = base^(-2j/n) for pair j of n/2, before scaling
 //   linear   w_j / factor
-//   llama3   with the wavelength l_j = 2 pi / w_j and the positions P of the training before:
+//   llama3   with the wavelength l_j = 2 pi / w_j and the positions P of the original training:
 //            w_j for l_j < P / high, w_j / factor for l_j > P / low, and between them
 //            ((1 - s) / factor + s) w_j with s = (P / l_j - low) / (high - low)
 //
@@ -25,23 +25,23 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How the frequencies of rotary angles are scaled. Each number below `type` is used by the types
-/// that its comment names.
+/// How the frequencies of rotary angles are scaled. The comment on each number names the types that
+/// use it.
 struct RotaryScaling
 {
   /// The formula.
   enum class Type : std::uint8_t
   {
-    none,    ///< frequencies stay as they are
+    none,    ///< frequencies do not change
     linear,  ///< all are divided by `factor`
     llama3   ///< low ones are divided by `factor`, high ones stay
   };
 
   Type type = Type::none;     ///< the formula
-  double factor = 1;          ///< the factor, for linear and llama3
-  double low_frequency = 1;   ///< of llama3: longer waves than positions / low_frequency are low
-  double high_frequency = 4;  ///< of llama3: shorter waves than positions / high_frequency are high
-  double positions = 8192;    ///< of llama3: the longest sequence of the training before
+  double factor = 1;          ///< linear and llama3: the factor
+  double low_frequency = 1;   ///< llama3: longer waves than positions / low_frequency are low
+  double high_frequency = 4;  ///< llama3: shorter waves than positions / high_frequency are high
+  double positions = 8192;    ///< llama3: the longest sequence of the original training
 
   friend bool operator==(const RotaryScaling&, const RotaryScaling&) = default;
 
@@ -63,7 +63,7 @@ struct RotaryScaling
 namespace detail
 {
 
-/// The frequency of pair j in `size` rotated elements of a head.
+/// The frequency of pair j among the `size` rotated elements of a head.
 struct RotaryFrequency
 {
   double base;

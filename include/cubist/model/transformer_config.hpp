@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The description of a transformer: its sizes, and what its parts are made of. Networks
-// (transformer.hpp), the planner (plan/planner.hpp) and files (config.hpp) share it; families.hpp
-// says which models of Hugging Face have which parts.
+// Describes a transformer: its sizes, and what its parts are made of. Networks (transformer.hpp),
+// the planner (plan/planner.hpp) and files (config.hpp) share it; families.hpp says which models of
+// Hugging Face have which parts.
 //
 //   embedding -> layers of (norm, attention, +, norm, feed-forward, +) -> norm -> logits
 //
-// Attention has `heads` query heads, and `key_value_heads` of keys and values, each of which a
-// group of query heads shares.
+// Attention has `heads` query heads, and `key_value_heads` heads of keys and values. A group of
+// query heads shares each of the latter.
 
 #include <algorithm>
 #include <cstddef>
@@ -47,7 +47,7 @@ struct LayerBiases
   bool feed_forward;      ///< the layers of the feed-forward network
 
   /// All layers, or none.
-  constexpr LayerBiases(bool all)  // NOLINT: implicit, so that `.bias = false` says it
+  constexpr LayerBiases(bool all)  // NOLINT: implicit, so that `.bias = false` works
       : query_key_value{all},
         attention_output{all},
         feed_forward{all}
@@ -56,14 +56,14 @@ struct LayerBiases
   friend constexpr bool operator==(const LayerBiases&, const LayerBiases&) = default;
 };
 
-/// The texts of the files that a configuration was read from, so that a save keeps their keys, and
-/// the family that config.json names. They add nothing to what the configuration says about the
-/// model, so all compare as equal.
+/// The texts of the files from which a configuration was read, so that a save keeps their keys, and
+/// the family that config.json names. They say nothing more about the model, so all sources compare
+/// equal.
 struct ConfigSource
 {
   std::string text;             ///< config.json; empty for a configuration that was not read
   std::string family = {};      ///< "model_type", which names the tensors of the model's files
-  std::string generation = {};  ///< generation_config.json; empty without one
+  std::string generation = {};  ///< generation_config.json; empty if there was none
 
   friend bool operator==(const ConfigSource&, const ConfigSource&) { return true; }
 };
@@ -79,33 +79,33 @@ struct TransformerConfig
   std::size_t key_value_heads = 0;  ///< 0: as many as heads
   std::size_t head_size = 0;        ///< 0: width / heads
   std::size_t feed_forward = 0;     ///< 0: 4 width
-  /// Positions are learned, as in GPT-2; otherwise Q and K are rotated by their positions.
+  /// Whether positions are learned, as in GPT-2; otherwise Q and K are rotated by their positions.
   bool learned_positions = true;
   double rotary_base = 10000;         ///< the base of rotary angles
   RotaryScaling rotary_scaling = {};  ///< how their frequencies are scaled
-  /// The share of a head's elements that is rotated, the first ones.
+  /// The share of a head's elements, from the first on, that is rotated.
   double rotary_fraction = 1;
   TransformerKind kind = TransformerKind::gpt;  ///< GPT-2's or Llama's blocks
-  double epsilon = 1e-5;                        ///< of the norms
+  double epsilon = 1e-5;                        ///< epsilon of the norms
   LayerBiases bias = true;  ///< which linear layers have one: `true`, `false`, or single layers
-  /// The logits use the table of the embedding.
+  /// Whether the logits use the table of the embedding.
   bool tied = true;
   /// The tokens that end a text; `generate` stops after them.
   std::vector<int> end_ids = {};
-  /// Q and K pass through an RMSNorm, a head at a time, before they are rotated.
+  /// Whether Q and K pass through an RMSNorm, head by head, before they are rotated.
   bool head_norms = false;
   /// The activation of TransformerKind::gpt.
   FeedForwardActivation activation = FeedForwardActivation::approximate_gelu;
-  /// The scores of layer i, from 0, are divided by i + 1.
+  /// Whether the scores of layer i, from 0, are divided by i + 1.
   bool scale_by_layer = false;
-  /// A token sees this many tokens, itself and those before it; 0: all. cubist computes sequences
-  /// that are no longer than this.
+  /// The number of tokens that a token sees, itself included; 0: all before it. cubist computes
+  /// only sequences that are no longer than this.
   std::size_t window = 0;
-  ConfigSource source = {};  ///< where it was read
+  ConfigSource source = {};  ///< the files from which it was read
 
   friend bool operator==(const TransformerConfig&, const TransformerConfig&) = default;
 
-  /// The configuration with the sizes that were left out. Networks, plans and files are made of
+  /// Returns the configuration with all sizes filled in. Networks, plans and files are made from
   /// complete ones.
   /// @throws ShapeError for sizes of 0, for heads that do not fit the width or one another, and for
   /// more parameters than any machine can hold; ArgumentError for rotary positions out of range
@@ -138,25 +138,25 @@ struct TransformerConfig
   {
     return static_cast<std::size_t>(completed().count_parameters());
   }
-  /// How many elements of a head of this size are rotated.
+  /// The number of elements that are rotated in a head of this size.
   [[nodiscard]] std::size_t rotated_size(std::size_t of_head) const
   {
     return static_cast<std::size_t>(static_cast<double>(of_head) * rotary_fraction);
   }
 
-  // The following functions are those of a complete configuration.
+  // The following functions need a complete configuration.
 
-  /// Query heads to a head of keys and values.
+  /// The number of query heads that share a head of keys and values.
   [[nodiscard]] std::size_t group() const { return heads / key_value_heads; }
-  /// The columns of Q.
+  /// The number of columns of Q.
   [[nodiscard]] std::size_t query_width() const { return heads * head_size; }
-  /// The columns of K, and of V.
+  /// The number of columns of K and of V.
   [[nodiscard]] std::size_t key_value_width() const { return key_value_heads * head_size; }
   /// Whether the feed-forward network has a gate beside its first layer.
   [[nodiscard]] bool is_gated() const { return kind == TransformerKind::llama; }
-  /// The parameters of a norm: its weight, and LayerNorm's bias.
+  /// The number of vectors of a norm: its weight, and LayerNorm's bias.
   [[nodiscard]] std::size_t norm_vectors() const { return kind == TransformerKind::gpt ? 2 : 1; }
-  /// The columns of the widest matrix of activations.
+  /// The number of columns of the widest activations.
   [[nodiscard]] std::size_t widest() const
   {
     return std::max({width, vocabulary, query_width() + 2 * key_value_width(),
@@ -164,7 +164,7 @@ struct TransformerConfig
   }
 
  private:
-  /// In double, since a product of sizes that have not been checked may not fit 64 bits.
+  /// In double, since a product of unchecked sizes may not fit 64 bits.
   [[nodiscard]] double count_parameters() const
   {
     const auto w = static_cast<double>(width), size = static_cast<double>(head_size);
@@ -186,8 +186,8 @@ struct TransformerConfig
 namespace detail
 {
 
-/// What the blocks cost where stages share them (model/pipeline_options.hpp): elements of
-/// their matrices, divided by the width. The logits count as the last block's.
+/// Returns the costs of the blocks for cutting them into stages (model/pipeline_options.hpp): the
+/// elements of their matrices, divided by the width. The logits count as part of the last block.
 [[nodiscard]] inline std::vector<double> block_costs(const TransformerConfig& c)
 {
   const std::size_t attention = 2 * (c.query_width() + c.key_value_width());
