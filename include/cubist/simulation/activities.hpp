@@ -3,19 +3,20 @@
 
 // Activities that share resources, in simulated time: transfers on links, products on cores.
 //
-// An activity that is alone takes `seconds`, during which it uses a part of each of its resources.
+// An activity that runs alone takes `seconds`, during which it uses a part of each of its
+// resources.
 //
 //   links   serve activities in the order in which these began, as a connection does its messages:
 //           each has what earlier ones leave of its most used link
 //   cores   are shared fairly: if more is wanted than there is, no activity has more than a share,
-//           and who wants less than that has what it wants (fair_share.hpp)
+//           and one that wants less gets what it wants (fair_share.hpp)
 //
 // An activity proceeds at the slower of both speeds. Each start and each end changes the speed of
-// others, at once. On a link a change passes like a wave from a user to the next one behind it, and
-// skips those that wait where nothing is left, of which an exchange between all ranks has
-// thousands.
+// others at once. On a link, a change passes like a wave from each user to the next one in the
+// queue. It skips those that wait because nothing is left for them, of which an exchange between
+// all ranks has thousands.
 //
-// All times follow from the order of the calls, so they are the same on every run.
+// All times follow from the order of the calls, so they are the same in every run.
 //
 // Source: fluid models, as in Casanova et al., "Versatile, scalable, and accurate simulation of
 // distributed applications and platforms", 2014 (SimGrid).
@@ -44,7 +45,7 @@ struct ResourceUse
   double part;
 };
 
-/// Told when an activity ends.
+/// The object that is told when an activity ends.
 class ActivityOwner
 {
  public:
@@ -59,7 +60,7 @@ class Activities
  public:
   static constexpr double never = std::numeric_limits<double>::max();
 
-  /// @param links the number of resources that are links, which come first; the others are cores
+  /// @param links the number of links, which come first among the resources; the others are cores
   explicit Activities(std::size_t resources = 0, std::size_t links = 0)
       : resources_(resources)
   {
@@ -79,7 +80,7 @@ class Activities
     push(time, a, turn);
   }
 
-  /// The time at which something happens next.
+  /// Returns the time of the next event.
   [[nodiscard]] double next()
   {
     while (!events_.empty() && events_.top().version != events_.top().activity->version)
@@ -91,7 +92,7 @@ class Activities
     return next();
   }
 
-  /// Lets that happen, and advances the time to it.
+  /// Runs the next event, and advances the time to it.
   /// @pre next() < never
   void step()
   {
@@ -124,14 +125,14 @@ class Activities
  private:
   struct Activity
   {
-    double remaining = 0;  // seconds, if it were alone
+    double remaining = 0;  // seconds that it would take alone
     double on_links = 0;   // the speed that its links allow
     double speed = 0;
-    double since = 0;         // the time at which it had that speed and this remainder
+    double since = 0;         // the time at which it had this speed and remainder
     std::uint64_t order = 0;  // its place in the order of starts
     bool running = false;
-    bool queued = false;   // its links may allow another speed
-    bool checked = false;  // it may have another speed
+    bool queued = false;   // whether its links may allow another speed
+    bool checked = false;  // whether it may have another speed
     std::uint64_t version = 0;
     std::vector<ResourceUse> uses;
     std::shared_ptr<ActivityOwner> owner;
@@ -144,10 +145,10 @@ class Activities
     double share = never;  // for cores: the most that an activity gets
     bool changed = false;
     Users users;
-    // Of links: the users that have a speed on their links, and the least part that one has wanted.
+    // For links: the users that have a speed on their links, and the least part that a user wanted.
     Users moving;
     double least_part = 1;
-    bool has_wave = false;  // users behind one that has changed are looked at
+    bool has_wave = false;  // whether users after one that has changed are being checked
   };
   struct Event
   {
@@ -228,8 +229,8 @@ class Activities
   {
     if (!std::exchange(r.has_wave, true)) waves_.push_back(&r);
   }
-  /// Queues the next user of a link that an earlier one's change may concern. Where those up to `a`
-  /// leave nothing, this is one that has a speed, as those without keep none.
+  /// Queues the next user of a link that a change up to `a` may concern. If the users up to `a`
+  /// leave nothing, that is the next user with a speed, since those without one keep none.
   void continue_wave(Resource& r, const Activity& a)
   {
     double left = 1;
@@ -243,7 +244,7 @@ class Activities
 
   void update_speeds()
   {
-    // What links allow depends on earlier activities only, so each is looked at once.
+    // What links allow depends only on earlier activities, so each is checked once.
     while (!queue_.empty())
     {
       const auto [order, activity] = queue_.top();
@@ -288,8 +289,8 @@ class Activities
     if (!std::exchange(a.checked, true)) affected_.push_back(&a);
   }
 
-  /// A remainder that differs from enough, or from nothing, only by rounding errors counts as
-  /// enough, or nothing.
+  /// Returns the speed that the links allow. A remainder that differs from enough, or from nothing,
+  /// only by rounding errors counts as enough, or as nothing.
   [[nodiscard]] double allowed_by_links(const Activity& a)
   {
     double speed = 1;
@@ -328,12 +329,12 @@ class Activities
     a.remaining = std::max(0.0, a.remaining - (now_ - a.since) * a.speed);
     a.since = now_;
     a.speed = speed;
-    // What rounding errors have left of an activity does not wait for another speed.
+    // An activity of which only rounding errors are left does not wait for another speed.
     const bool has_ended = a.remaining <= 1e-12 * now_;
     if (speed > 0 || has_ended)
       push(has_ended ? now_ : now_ + a.remaining / speed, a);
     else
-      ++a.version;  // it has no end yet
+      ++a.version;  // its end is unknown
   }
 
   double now_ = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Addresses for matrices without elements. They are reserved, so no other object has them; nothing
-// is behind them, so an access ends the program.
+// Addresses for matrices without elements. They are reserved, so no other object has them, but have
+// no memory, so an access ends the program.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,12 +14,12 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The addresses of all ranks. Each rank counts through them on its own, so buffers of one rank
-/// have different addresses, but buffers of two ranks may have equal ones.
+/// The addresses of all ranks. Each rank counts through them by itself, so buffers of one rank have
+/// different addresses, but buffers of two ranks may have equal ones.
 class SimulatedAddresses
 {
  public:
-  /// @throws CommunicationError where the system reserves none
+  /// @throws CommunicationError if the system reserves none
   [[nodiscard]] static const SimulatedAddresses& get()
   {
     static const SimulatedAddresses all;
@@ -33,13 +33,13 @@ class SimulatedAddresses
     return reinterpret_cast<std::uintptr_t>(p) - all.begin_ < all.size_;
   }
 
-  /// The address of the next buffer; `next` is a rank's count. After the last address follows the
-  /// first one, long after its buffer was freed.
+  /// Returns the address of the next buffer; `next` is a rank's count. The first address follows
+  /// the last one, long after its buffer was freed.
   /// @throws ArgumentError for more bytes than there are addresses
   [[nodiscard]] void* take(std::size_t bytes, std::size_t& next) const
   {
     require<ArgumentError>(bytes <= size_, "got a block of ", bytes,
-                           " bytes on one rank, for which the simulator has no addresses; cut it "
+                           " bytes on one rank, so the simulator has too few addresses; cut it "
                            "over more ranks");
     if (next > size_ - bytes) next = 0;
     void* const p = reinterpret_cast<void*>(begin_ + next);  // NOLINT: never accessed

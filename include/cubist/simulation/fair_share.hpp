@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Max-min fairness: whoever wants less than an equal share of a resource gets what it wants, and
-// the others share the rest equally.
+// Max-min fairness: a user that wants less than an equal share of a resource gets what it wants,
+// and the others share the rest equally.
 //
 // Source: Bertsekas, Gallager, "Data Networks", 2nd edition, 1992, section 6.5.2.
 
@@ -16,8 +16,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The most that one user gets if these parts of a resource are wanted, or the largest number if
-/// all of them fit. Rounding errors are allowed for.
+/// Returns the most that one user gets if these parts of a resource are wanted, or the largest
+/// number if all of them fit. It tolerates rounding errors.
 /// @param wanted is sorted
 [[nodiscard]] inline double fair_share(std::vector<double>& wanted)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A fiber: a function with a stack of its own, which runs on the thread that switches to it, until
-// it switches to another one. On x86-64 a switch saves the registers that a call preserves, by the
+// A fiber: a function with its own stack, which runs on the thread that switches to it until it
+// switches to another one. On x86-64, a switch saves the registers that a call preserves, by the
 // System V ABI; elsewhere, under sanitizers and where the processor checks return addresses,
-// contexts come from the C library (getcontext, makecontext, swapcontext), whose switch has two
-// system calls. Sanitizers are told of each switch, and exceptions that are being handled stay with
-// their fiber.
+// contexts come from the C library (getcontext, makecontext, swapcontext), whose switch takes two
+// system calls. Each switch is announced to sanitizers, and exceptions that are being handled stay
+// with their fiber.
 
 #include <cerrno>
 #include <cstddef>
@@ -51,8 +51,8 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 #ifdef CUBIST_FIBER_REGISTERS
-/// Saves registers and control words on this stack, its top in *from, and goes on with the stack
-/// whose top is `to`.
+/// Saves registers and control words on this stack and the stack's top in *from, and continues on
+/// the stack whose top is `to`.
 [[gnu::naked, gnu::noinline]] inline void switch_stacks(void** /*from: rdi*/, void* /*to: rsi*/)
 {
   asm("pushq %rbp\n\tpushq %rbx\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\tpushq %r15\n\t"
@@ -66,12 +66,12 @@ namespace cubist::CUBIST_ABI::detail
 class Fiber
 {
  public:
-  static constexpr std::size_t stack_bytes = std::size_t{1} << 20;  // used pages alone take memory
+  static constexpr std::size_t stack_bytes = std::size_t{1} << 20;  // only used pages take memory
 
-  /// The fiber of the thread that creates it.
+  /// Makes the fiber of the calling thread.
   Fiber() { adopt_thread(); }
 
-  /// @param run must switch to another fiber at its end, by `leave`
+  /// @param run must end by switching to another fiber with `leave`
   /// @throws CommunicationError if the system has no memory for its stack
   explicit Fiber(std::function<void()> run)
       : run_{std::move(run)}
@@ -84,7 +84,7 @@ class Fiber
                                 " bytes for a simulated rank, which the system refused (",
                                 std::strerror(errno), "); use fewer ranks, or raise the limit");
     memory_ = static_cast<std::byte*>(p);
-    mprotect(memory_, page, PROT_NONE);  // what overflows the stack ends the program
+    mprotect(memory_, page, PROT_NONE);  // an overflow of the stack ends the program
     stack_ = memory_ + page;
     prepare();
 #ifdef CUBIST_FIBER_TSAN
@@ -101,14 +101,14 @@ class Fiber
     if (memory_ != nullptr) munmap(memory_, mapped_);
   }
 
-  /// Runs `to` on this thread, until some fiber switches back to this one.
+  /// Runs `to` on this thread until some fiber switches back to this one.
   /// @pre this fiber runs
   void switch_to(Fiber& to) { switch_to(to, false); }
   /// Switches to another fiber, never to return.
   void leave(Fiber& to) { switch_to(to, true); }
 
  private:
-  /// What the C++ runtime knows of exceptions in flight; its layout is that of the Itanium ABI.
+  /// What the C++ runtime knows about exceptions in flight, in the layout of the Itanium ABI.
   struct Exceptions
   {
     void* caught;
@@ -127,7 +127,7 @@ class Fiber
   }
 
 #ifdef CUBIST_FIBER_REGISTERS
-  /// The fiber that is switched to, which may begin.
+  /// The fiber to which a switch goes, which may be about to begin.
   [[nodiscard]] static Fiber*& next()
   {
     static thread_local Fiber* fiber = nullptr;
@@ -157,7 +157,7 @@ class Fiber
     switch_stacks(&top_, to.top_);
   }
 
-  void* top_ = nullptr;  // of the stack, while another fiber runs
+  void* top_ = nullptr;  // the top of the stack, while another fiber runs
 #else
   static void begin(unsigned high, unsigned low)
   {
@@ -183,7 +183,7 @@ class Fiber
   {
     arrive(nullptr);
     run_();
-    std::terminate();  // it has not left
+    std::terminate();  // `run` has ended without `leave`
   }
 
   void switch_to(Fiber& to, [[maybe_unused]] bool leaves)
@@ -203,7 +203,7 @@ class Fiber
     arrive(saved);
   }
 
-  /// Called on this fiber when it goes on.
+  /// Called on this fiber when it continues.
   void arrive([[maybe_unused]] void* saved)
   {
 #ifdef CUBIST_FIBER_ASAN
@@ -220,7 +220,7 @@ class Fiber
   }
 
   std::function<void()> run_;
-  std::byte* memory_ = nullptr;  // a page that is not accessible, then the stack
+  std::byte* memory_ = nullptr;  // an inaccessible page, then the stack
   std::size_t mapped_ = 0;
   std::byte* stack_ = nullptr;
   Exceptions exceptions_{};

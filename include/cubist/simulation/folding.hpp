@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Replicas that do the same are simulated once. The ranks of one replica run; those of the others
-// are folded onto them, and do at any time what their representatives do.
+// Simulates replicas that do the same only once. The ranks of one replica run; those of the others
+// are folded onto them, and do at every moment what their representatives do.
 //
 //   rank (s count + d) inner + r    is rank r of replica d, in part s of the launch
 //
 //   a call of a communicator   begins when its members that run have posted it; its cost is that of
 //                              all members
-//   links                      those of the units of ranks that run; a collective loads the links
-//   of
-//                              all its units alike, so the others need not be looked at
+//   links                      are those of the units of ranks that run; a collective loads the
+//                              links of all its units alike, so the others need not be simulated
 //   a message to or from       stands for the same message of all replicas: it leaves the sender's
 //   another replica            link, and enters that of the receiver's representative
 //
 // This gives the time of the whole launch, to the last bit, where a permutation of the replicas
 // maps units to units. Replicas are whole units, or units hold whole replicas. If parts of several
-// replicas send through one link, they are served one after the other, so they are not equal: then
-// as many replicas are simulated as share the largest such unit, and if units cut replicas, all.
+// replicas send through one link, they are served one after the other, so they are not equal. Then
+// as many replicas are simulated as share the largest such unit, or all of them if units cut
+// replicas.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,17 +31,17 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Replicas of a program that do the same, as those along a data axis.
+/// Replicas of a program that do the same, such as those along a data axis.
 struct Replicas
 {
-  int outer = 1;  ///< parts of the launch, each of which has a part of every replica: stages
-  int count = 1;  ///< replicas
-  int inner = 1;  ///< consecutive ranks that a part of a replica has
-  /// Whether replicas send messages to each other, as rows of an embedding's gradient. Without,
-  /// only collectives join replicas.
+  int outer = 1;  ///< the number of parts of the launch, each with a part of every replica: stages
+  int count = 1;  ///< the number of replicas
+  int inner = 1;  ///< the number of consecutive ranks in a part of a replica
+  /// Whether replicas send messages to each other, such as rows of an embedding's gradient. If not,
+  /// only collectives connect replicas.
   bool messages = true;
 
-  /// All their ranks, at most the largest int. Later ranks are in no replica.
+  /// The number of their ranks, at most the largest int. Later ranks are in no replica.
   [[nodiscard]] int ranks() const
   {
     constexpr long long most = std::numeric_limits<int>::max();
@@ -49,7 +49,7 @@ struct Replicas
   }
 };
 
-/// The replicas along the data axis of a mesh of scheme `S`; one where it has no such axis.
+/// Returns the replicas along the data axis of a mesh of scheme `S`, or one if it has no such axis.
 template <class S>
 [[nodiscard]] Replicas replicas_of(const typename S::Axes::Array& extents)
 {
@@ -92,9 +92,9 @@ class Folding
   }
 
   [[nodiscard]] bool is_folded() const { return simulated_ < all_.count; }
-  /// How many replicas are simulated.
+  /// The number of replicas that are simulated.
   [[nodiscard]] int simulated() const { return simulated_; }
-  /// How many ranks of a launch run.
+  /// The number of ranks of a launch that run.
   [[nodiscard]] int running(int ranks) const
   {
     return ranks - (all_.count - simulated_) * all_.outer * all_.inner;
@@ -107,7 +107,7 @@ class Folding
     return rank - (replica - replica % simulated_) * all_.inner;
   }
   [[nodiscard]] bool runs(int rank) const { return representative(rank) == rank; }
-  /// `rank`, moved as many replicas as `moved` is moved to its representative, cyclically.
+  /// Returns `rank` moved cyclically by as many replicas as `moved` is from its representative.
   [[nodiscard]] int move_with(int moved, int rank) const
   {
     if (rank >= all_.ranks()) return rank;
@@ -116,7 +116,8 @@ class Folding
     return rank + ((replica - by + all_.count) % all_.count - replica) * all_.inner;
   }
 
-  /// "1 of 64 equal replicas is simulated"; empty if there is one.
+  /// Returns, for example, "1 of 64 equal replicas is simulated"; empty if there is only one
+  /// replica.
   [[nodiscard]] std::string text() const
   {
     if (all_.count == 1) return {};
@@ -132,7 +133,7 @@ class Folding
     return rank >= all_.ranks() ? 0 : rank / all_.inner % all_.count;
   }
 
-  /// Simulates the replicas whose ranks share what a unit of this many ranks has, if they use it.
+  /// Simulates as many replicas as share a resource of units of this many ranks, if they use it.
   void share(int unit, bool is_used, const std::string& what)
   {
     if (all_.inner % unit == 0) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The resources that the ranks of a machine share: the links of each unit at each level, one into
+// The resources that the ranks of a machine share: two links of each unit at each level, one into
 // it and one out of it, and the cores.
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class SimulatedLinks
   }
 
   [[nodiscard]] std::size_t resources() const { return static_cast<std::size_t>(resources_); }
-  /// The number of resources that are links, which come before the cores.
+  /// The number of links, which come before the cores.
   [[nodiscard]] std::size_t links() const { return static_cast<std::size_t>(first_core_); }
 
   /// The number of a rank's unit at a level.
@@ -48,12 +48,12 @@ class SimulatedLinks
   {
     return a / ranks_per_node_ == b / ranks_per_node_;
   }
-  /// The place of a rank among those of its node.
+  /// The position of a rank on its node.
   [[nodiscard]] int place_on_node(int rank) const { return rank % ranks_per_node_; }
-  /// The number of the resource that is the cores on which a rank runs.
+  /// The number of the resource for the cores on which a rank runs.
   [[nodiscard]] int cores_of(int rank) const { return first_core_ + rank / ranks_on_cores_; }
   [[nodiscard]] double cores_together() const { return cores_together_; }
-  /// The same resource of the unit whose ranks run in place of those of its unit.
+  /// Returns the corresponding resource of the unit whose ranks run in place of those of its unit.
   [[nodiscard]] int representative(int resource) const
   {
     return representatives_.empty() ? resource
@@ -76,9 +76,9 @@ class SimulatedLinks
 
   [[nodiscard]] static int parts(int ranks, int unit) { return (ranks + unit - 1) / unit; }
 
-  std::vector<int> units_of_;         // ranks of a unit, by level
-  std::vector<int> first_;            // resource of a level
-  std::vector<int> representatives_;  // by resource, where ranks are folded
+  std::vector<int> units_of_;         // the ranks of a unit, by level
+  std::vector<int> first_;            // the first resource of a level
+  std::vector<int> representatives_;  // by resource, if ranks are folded
   int resources_ = 0;
   int first_core_ = 0;
   int ranks_per_node_ = 1;

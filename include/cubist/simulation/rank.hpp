@@ -15,7 +15,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The bytes of a rank's matrices. Buffers keep it, as some outlive their rank's body.
+/// Counts the bytes of a rank's matrices. Buffers keep it alive, since some outlive their rank's
+/// body.
 struct SimulatedMemory
 {
   std::size_t now = 0;
@@ -26,7 +27,7 @@ struct SimulatedMemory
   void remove(std::size_t bytes) { now -= bytes; }
 };
 
-/// What a rank waits for, for the message about a deadlock.
+/// What a rank waits for, as the message about a deadlock describes it.
 class SimulatedWait
 {
  public:
@@ -50,7 +51,7 @@ struct SimulatedRank
   Simulation* simulation = nullptr;
   int number = 0;
   double clock = 0;         // seconds since the launch
-  std::uint64_t posts = 0;  // calls that it has posted
+  std::uint64_t posts = 0;  // the number of calls that it has posted
   State state = State::ready;
   const SimulatedWait* waits_for = nullptr;
   SimulatedRankReport report = {};

@@ -2,11 +2,11 @@
 #pragma once
 
 // The scheduler of simulated ranks. Each rank is a fiber of one thread, and runs until it waits.
-// Then the rank with the earliest clock goes on, after everything that happens before its time. So
-// everything happens in the order of simulated time, and a result does not depend on the machine
+// Then the rank with the earliest clock continues, after everything that happens before its time.
+// So everything happens in the order of simulated time, and a result does not depend on the machine
 // that simulates.
 //
-// Measured, beside threads: docs/decisions/0032-simulated-time.md.
+// Measurements beside threads: docs/decisions/0032-simulated-time.md.
 
 #include <algorithm>
 #include <cstddef>
@@ -71,11 +71,11 @@ class Simulation
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] SimulatedRank& rank(int number) { return ranks_[static_cast<std::size_t>(number)]; }
 
-  /// Calls f(seconds) now and then, with the time that the next rank has.
+  /// Calls f(seconds) now and then with the clock of the next rank.
   void report_progress_to(std::function<void(double)> f) { progress_ = std::move(f); }
 
-  /// Runs body(rank) for all ranks that run, on this thread, until all have ended. A body throws
-  /// nothing.
+  /// Runs body(rank) for all ranks that run, on this thread, until all have ended. A body must not
+  /// throw.
   /// @throws CommunicationError if there is no memory for the stacks of all ranks
   void run(const std::function<void(SimulatedRank&)>& body)
   {
@@ -96,7 +96,7 @@ class Simulation
     for (auto& rank : ranks_) rank.fiber.reset();
   }
 
-  /// `self` waits until it is made ready.
+  /// Blocks `self` until it is made ready.
   /// @throws PeerFailed, CollectiveMismatch, DeadlockError once a rank has failed
   void block(SimulatedRank& self, const SimulatedWait& waits_for)
   {
@@ -107,7 +107,7 @@ class Simulation
     raise();
   }
 
-  /// `self` goes on after everything that happens before its time.
+  /// Returns once everything before the time of `self` has happened.
   /// @throws what `block` throws
   void catch_up(SimulatedRank& self)
   {
@@ -118,7 +118,7 @@ class Simulation
     raise();
   }
 
-  /// A rank that is blocked goes on at a time.
+  /// Lets a blocked rank continue at a time.
   void make_ready(SimulatedRank& rank, double time)
   {
     if (rank.state != SimulatedRank::State::blocked) return;
@@ -127,14 +127,14 @@ class Simulation
     ready_.push({rank.clock, rank.number});
   }
 
-  /// The turn of an activity of ranks of which one has posted so many calls: ranks take turns, and
-  /// those nearest to each other come first. The order of activities on one link must be the same
-  /// for all replicas.
-  /// @param distance  of the ranks; of a message, around the ring of its communicator's ranks
-  /// @param place  the number of the first rank; of a message, its sender's place on its node
+  /// Returns the turn of an activity of ranks, one of which has posted so many calls: ranks take
+  /// turns, and those nearest to each other come first. The order of activities on one link must be
+  /// the same for all replicas.
+  /// @param distance  between the ranks; for a message, around the ring of its communicator's ranks
+  /// @param place  the number of the first rank; for a message, its sender's position on its node
   [[nodiscard]] static std::uint64_t turn_of(std::uint64_t posts, int distance, int place)
   {
-    constexpr unsigned bits = 18;  // of the number of a rank
+    constexpr unsigned bits = 18;  // bits of a rank's number
     return posts << 2 * bits | static_cast<std::uint64_t>(distance) << bits |
            static_cast<std::uint64_t>(place);
   }
@@ -146,7 +146,7 @@ class Simulation
     activities_.start(time, seconds, std::move(uses), std::move(owner), turn);
   }
 
-  /// Seconds of a product, or of a part of it, on the cores of a rank.
+  /// Returns the seconds of a product, or of a part of it, on the cores of a rank.
   /// @throws ArgumentError for a scalar whose rates the machine lacks
   [[nodiscard]] double product_seconds(const std::string& scalar, std::size_t scalar_bytes,
                                        ProductSize size, double part = 1) const
@@ -155,7 +155,7 @@ class Simulation
     return machine_.call_seconds +
            part * machine_.product_seconds(rates, size, scalar_bytes) / threads_;
   }
-  /// The cores on which a rank multiplies.
+  /// The number of cores on which a rank multiplies.
   [[nodiscard]] int threads() const { return threads_; }
   /// The seconds in which a rank reads or writes this many bytes, on one core.
   [[nodiscard]] double pass_seconds(double bytes) const
@@ -174,9 +174,9 @@ class Simulation
                stderr);
   }
 
-  /// Calls f, with which `self` computes; from the second call for this work on, only its time
-  /// passes, unless that depends on what other ranks do.
-  /// @pre f() only computes, and how long depends only on what `work` names
+  /// Calls f, in which `self` computes. From the second call for this work on, only time passes,
+  /// unless the time depends on what other ranks do.
+  /// @pre f() only computes, for a time that depends only on what `work` names
   template <class F>
   void repeat(SimulatedRank& self, const RepeatedWork& work, const F& f)
   {
@@ -189,7 +189,7 @@ class Simulation
       f();
       times_[work] = {self.clock - begin, self.report.products - before.products,
                       self.report.passes - before.passes, self.report.flops - before.flops};
-      self.clock = begin + (self.clock - begin);  // rounded as on ranks that repeat it
+      self.clock = begin + (self.clock - begin);  // rounded like on ranks that repeat it
       return;
     }
     const WorkTime& time = known->second;
@@ -199,7 +199,7 @@ class Simulation
     self.report.flops += time.flops;
   }
 
-  /// `self` computes for this many seconds on this many cores; it takes longer if others share
+  /// Lets `self` compute for this many seconds on this many cores; it takes longer if others share
   /// them.
   void compute(SimulatedRank& self, double seconds, int cores = 1)
   {
@@ -216,8 +216,8 @@ class Simulation
     block(self, *computation);
   }
 
-  /// `self` gives bytes to the disk, which writes what it gets one after the other. Returns the
-  /// time at which they are written.
+  /// Passes bytes of `self` to the disk, which writes one request after the other. Returns the time
+  /// at which they are written.
   /// @throws ArgumentError if replicas are folded
   double write(SimulatedRank& self, double bytes)
   {
@@ -229,7 +229,7 @@ class Simulation
     return disk_is_free_ = std::max(disk_is_free_, self.clock) + bytes / machine_.write_bandwidth;
   }
 
-  /// Fails all ranks, in the wait they are in or in their next one. Only the first failure counts.
+  /// Fails all ranks, in their current wait or in their next one. Only the first failure counts.
   void fail(Failure failure, std::string message)
   {
     if (failure_ != Failure::none) return;
@@ -250,7 +250,7 @@ class Simulation
     SimulatedRank* rank = nullptr;
   };
 
-  /// Lets the next rank go on, which may be `self`.
+  /// Lets the next rank continue, which may be `self`.
   void pass_turn(SimulatedRank& self)
   {
     SimulatedRank& next = *choose();
@@ -260,7 +260,7 @@ class Simulation
     self.fiber->switch_to(*next.fiber);
   }
 
-  /// The body of `self` has ended.
+  /// Called when the body of `self` has ended.
   void finish(SimulatedRank& self)
   {
     self.state = SimulatedRank::State::finished;
@@ -274,7 +274,7 @@ class Simulation
     self.fiber->leave(next != nullptr ? *next->fiber : thread_);
   }
 
-  /// All bodies have ended.
+  /// Called when all bodies have ended.
   void end()
   {
     activities_ = Activities{};
@@ -282,7 +282,7 @@ class Simulation
     fail(Failure::ended, ended_text);
   }
 
-  /// The rank that runs next; null if all are finished.
+  /// Returns the rank that runs next, or null if all are finished.
   SimulatedRank* choose()
   {
     while (unfinished_ > 0)
@@ -310,7 +310,7 @@ class Simulation
 
   using Turn = std::pair<double, int>;  // a clock, and its rank
 
-  /// What work adds to a rank's clock and to its report.
+  /// What a piece of work adds to a rank's clock and report.
   struct WorkTime
   {
     double seconds = 0;
@@ -331,7 +331,7 @@ class Simulation
   std::vector<SimulatedRank> ranks_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready_;
   std::map<RepeatedWork, WorkTime> times_;
-  double disk_is_free_ = 0;  // the time from which it is
+  double disk_is_free_ = 0;  // the time from which the disk is free
   std::function<void(double)> progress_;
   std::uint64_t turns_ = 0;
   int unfinished_;
