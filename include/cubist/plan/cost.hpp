@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cost of a linear layer on a scheme and mesh by collectives, derived from the layouts of the
-// scheme and from its algorithm. A new scheme on one of the two algorithms needs no code here.
+// The cost of a linear layer by collectives on a scheme and mesh, derived from the scheme's layouts
+// and algorithm. A new scheme on one of the two algorithms needs no code here.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y = X W (M, N) S::Output
 //
 // Summa: one matrix is stationary. Panels of the other two are broadcast if they are operands of
 // the product, or reduced if they are its result, along the innermost axis of the dimension that
-// the stationary matrix does not have. On r x c ranks, words a rank, forward (backward is twice
-// that):
+// the stationary matrix does not have. Elements that one rank sends in forward on r x c ranks
+// (backward sends twice as many):
 //
 //   Y stationary  (c-1)/rc MK + (r-1)/rc KN
 //   X stationary  (c-1)/rc MN + (r-1)/rc KN
 //   W stationary  (c-1)/rc MK + (r-1)/rc MN
 //
 // GatherMultiplyScatter: operands are gathered along their common axis, results are summed and
-// scattered along it, or all-reduced (local_product.hpp). On x x y x z ranks:
-// [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; backward gathers dY once for both gradients, so it sends
-// as much, and [(y-1) MK + (z-1) KN] / xyz more where X and W are gathered again.
+// scattered along it, or all-reduced (local_product.hpp). On x x y x z ranks, one rank sends
+// [(y-1) MK + (z-1) KN + (x-1) MN] / xyz elements in forward. Backward gathers dY once for both
+// gradients, so it sends as many, and [(y-1) MK + (z-1) KN] / xyz more if X and W are gathered
+// again.
 //
-// Both: the gradient of W is all-reduced along the axes of PendingAxes, on P ranks 2(P-1)/P of a
-// rank's block. Sizes are padded to the scheme's quantum,
-// or to other quanta. Source: the schemes' headers.
+// Both: the gradient of W is all-reduced along the axes of PendingAxes. On P ranks, that sends
+// 2(P-1)/P of a rank's block. Sizes are padded to the scheme's quantum, or to other quanta.
+//
+// The members called `words` count elements.
+// Source: the schemes' headers.
 
 #include <algorithm>
 #include <cstddef>
@@ -49,14 +52,14 @@ constexpr void add(Work& work, CallKind collective, LayerMatrix which, const Axi
     work.transfers.add({collective, which, axis.extent, axis.stride, count, times, slices});
 }
 
-/// Adds the sum of a block over its replicas along some axes at once.
+/// Adds one all_reduce of a block over its replicas along some axes.
 constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTuple& axes)
 {
   const AxisOfMesh together{0, static_cast<int>(axes.parts()), axes.innermost().stride};
   add(work, CallKind::all_reduce, result.which, together, result.block.size());
 }
 
-/// The sizes of the local product with this result, from m, n and k of forward.
+/// Returns the sizes of the local product with this result, from m, n and k of forward.
 [[nodiscard]] constexpr LocalGemm local_gemm(LayerMatrix result, std::size_t m, std::size_t n,
                                              std::size_t k, std::size_t times = 1)
 {
@@ -154,12 +157,12 @@ struct CommunicatedMatrix
     else
       add_all_reduce(work, matrix, along);
   }
-  /// The buffer of the gathered operand, or of the terms of a result.
+  /// The size of the buffer for the gathered operand, or for the terms of a result.
   [[nodiscard]] constexpr std::size_t gathered_size() const
   {
     return along.parts() > 1 ? all().size() : 0;
   }
-  /// The buffer of the sum that is scattered to a rank, for this number of pieces.
+  /// The size of the buffer for the sum that is scattered to a rank, for this number of pieces.
   [[nodiscard]] constexpr std::size_t sum_size(std::size_t pieces) const
   {
     return cut != Dimension::none && along.parts() > 1 ? pieces * matrix.block.size() : 0;
@@ -171,7 +174,7 @@ struct CommunicatedMatrix
                                                           const CommunicatedMatrix& y,
                                                           Gathered policy, int ranks)
 {
-  // If two matrices have a dimension in common, only those that cut it are padded.
+  // If two matrices share a dimension, only those that cut it are padded.
   const std::size_t m = std::min(x.all().rows, y.all().rows);
   const std::size_t k = std::min(x.all().cols, w.all().rows);
   const std::size_t n = std::min(w.all().cols, y.all().cols);
@@ -184,7 +187,7 @@ struct CommunicatedMatrix
     const std::size_t ns = y.pieces(cols);
     const std::size_t ks = x.pieces(cols);
     work.products.add(local_gemm(result, m, ceil_div(n, ns), ceil_div(k, ks), ns * ks));
-    // The pieces of a dimension that two matrices cut.
+    // The number of pieces of a dimension that two matrices cut.
     const auto both = [](std::size_t p, std::size_t q) { return p + q - std::gcd(p, q); };
     const std::size_t far_m = both(x.pieces(rows), y.pieces(rows));
     const std::size_t far_n = both(w.pieces(cols), y.pieces(cols));
@@ -211,8 +214,7 @@ struct CommunicatedMatrix
   add_backward(cost.backward, true, true);
   add_backward(cost.backward_weight, false, true);
   add_backward(cost.backward_input, true, false);
-  // X, W, Y, dX and dW have buffers of their own. Between nodes each rank's terms of a sum have
-  // one.
+  // X, W, Y, dX and dW each have a buffer. Between nodes, each rank's terms of a sum have one.
   const std::size_t gathered = 2 * (x.gathered_size() + w.gathered_size()) + y.gathered_size();
   cost.near_workspace = gathered + 2 * (x.sum_size(1) + w.sum_size(1)) + y.sum_size(1);
   cost.far_workspace = gathered + 2 * (x.sum_size(x.along.parts()) + w.sum_size(w.along.parts())) +
@@ -245,7 +247,7 @@ template <class A, class X, class W, class Y>
 
 }  // namespace detail
 
-/// The cost of a layer for one rank of a mesh, by collectives.
+/// Returns the cost of a layer by collectives, for one rank of a mesh.
 /// @pre S::fits(extents)
 template <SchemeType S>
 [[nodiscard]] constexpr Cost cost(const typename S::Axes::Array& extents, ProductSize size,

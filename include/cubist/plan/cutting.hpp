@@ -2,7 +2,7 @@
 #pragma once
 
 // The matrices of a product as values: the axes of the mesh that cut each of them, and the block of
-// a rank. Layouts are types; with values, loops compute costs instead of templates.
+// a rank. Layouts are types; values let loops compute costs instead of templates.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
 
@@ -29,7 +29,7 @@ struct AxisOfMesh
 /// The axes that cut a dimension, the innermost last.
 struct AxisTuple : Few<AxisOfMesh, 4>
 {
-  std::size_t batches = 1;  // along Data
+  std::size_t batches = 1;  // ranks along Data
 
   [[nodiscard]] constexpr AxisOfMesh innermost() const
   {
@@ -52,7 +52,7 @@ struct CutMatrix
   Shape block;
 };
 
-/// The extents and strides of some axes of a mesh, for instance of Rows<Axis...>.
+/// Returns the extents and strides of some axes of a mesh, such as those of Rows<Axis...>.
 template <class A, template <class...> class List, class... Axis>
 [[nodiscard]] constexpr AxisTuple tuple_of(List<Axis...>, const typename A::Array& extents)
 {
@@ -69,7 +69,8 @@ template <class A, template <class...> class List, class... Axis>
   return t;
 }
 
-/// A matrix of this shape with layout `L`. A dimension that is cut is padded to its quantum.
+/// Returns a matrix of this shape with layout `L`. A dimension that is cut is padded to its
+/// quantum.
 template <class A, class L>
 [[nodiscard]] constexpr CutMatrix cut_matrix(LayerMatrix which, Shape shape,
                                              const typename A::Array& extents, Quanta quanta)
@@ -86,7 +87,7 @@ template <class A, class L>
           {piece(shape.rows, rows, quanta.rows), piece(shape.cols, cols, quanta.cols)}};
 }
 
-/// The quanta of a product, with the mesh's quantum in place of 0.
+/// Returns the quanta of a product, with the mesh's quantum in place of 0.
 [[nodiscard]] constexpr ProductQuanta or_quantum(ProductQuanta quanta, std::size_t quantum)
 {
   const auto or_mesh = [quantum](std::size_t q) { return q == 0 ? quantum : q; };
@@ -116,14 +117,14 @@ template <class S>
           tuple_of<A>(Pending{}, extents)};
 }
 
-/// The elements of a replica's part of a block: some rows, or columns of a bias.
+/// The number of elements in a replica's part of a block: some rows, or columns of a bias.
 [[nodiscard]] constexpr std::size_t replica_part(Shape block, std::size_t replicas)
 {
   return block.rows == 1 ? ceil_div(block.cols, replicas)
                          : ceil_div(block.rows, replicas) * block.cols;
 }
 
-/// The elements that a gradient takes in a bucket (gradients/gradient_buckets.hpp).
+/// The number of elements that a gradient takes in a bucket (gradients/gradient_buckets.hpp).
 [[nodiscard]] constexpr std::size_t bucket_elements(Shape block, std::size_t replicas, bool sharded,
                                                     std::size_t scalar_bytes)
 {

@@ -9,8 +9,8 @@
 //
 //   Y = X W;   dX = dY W^T;   dW = X^T dY
 //
-// The plan of a direct product chooses how the ranks share the work (work_assignment.hpp). The same
-// code with the same figures is called here. Words: none.
+// The plan of a direct product chooses how the ranks share the work (work_assignment.hpp). This
+// header calls the same code with the same figures. Ranks send no elements.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,20 +26,20 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A layer by the direct method.
+/// The cost of a layer by the direct method.
 struct DirectCost
 {
   Time forward;
   Time backward;
   Time backward_weight;       // without dX
   Time backward_input;        // without dW
-  std::size_t workspace = 0;  // elements of a rank
+  std::size_t workspace = 0;  // elements on a rank
 };
 
 namespace detail
 {
 
-/// The blocks of a matrix of layout `L` on a mesh of scheme `S`.
+/// Returns the blocks of a matrix of layout `L` on a mesh of scheme `S`.
 template <class S, class L>
 [[nodiscard]] Placement planned_placement(Shape shape, const typename S::Axes::Array& extents,
                                           Quanta quanta)
@@ -47,8 +47,8 @@ template <class S, class L>
   return placement<L, typename S::Axes>(extents, quanta, shape, Op::none);
 }
 
-/// The seconds of a direct product. Products run on all cores of a worker; windows and copies run
-/// on one.
+/// Predicts the seconds of a direct product. Products run on all cores of a worker; windows and
+/// copies run on one.
 [[nodiscard]] inline Time direct_time(const WorkAssignment& product, Ranks ranks,
                                       const Machine& machine, std::size_t scalar_bytes)
 {
@@ -63,7 +63,7 @@ template <class S, class L>
   return time;
 }
 
-/// The elements of a rank's workspaces for small pieces and for its part of the result.
+/// The number of elements in a rank's workspaces for small pieces and for its part of the result.
 [[nodiscard]] inline std::size_t direct_workspace(const std::vector<WorkAssignment>& products)
 {
   std::size_t results = 0;
@@ -84,7 +84,7 @@ template <class S, class L>
   return results + a + places * b;
 }
 
-/// The cost of a direct product of matrices in any layouts.
+/// Returns the cost of a direct product of matrices in any layouts.
 [[nodiscard]] inline DirectCost direct_cost(const Placement& x, const Placement& w,
                                             const Placement& y, Ranks ranks, const Machine& machine,
                                             std::size_t scalar_bytes)
@@ -103,7 +103,7 @@ template <class S, class L>
   return cost;
 }
 
-/// The placement of a matrix that is stored transposed.
+/// Returns the placement of a matrix that is stored transposed.
 [[nodiscard]] inline Placement store_transposed(const Placement& a)
 {
   std::vector<Block> stored;
@@ -113,8 +113,8 @@ template <class S, class L>
 
 }  // namespace detail
 
-/// The cost of a layer for one rank of a mesh whose ranks are all on one node.
-/// @param w_op transpose for weights that are stored (N, K), as an embedding's table
+/// Returns the cost of a layer for one rank of a mesh whose ranks are all on one node.
+/// @param w_op transpose for weights that are stored (N, K), like an embedding's table
 /// @pre S::fits(extents)
 template <SchemeType S>
 [[nodiscard]] DirectCost direct_cost(const typename S::Axes::Array& extents, ProductSize size,

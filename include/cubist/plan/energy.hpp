@@ -3,12 +3,12 @@
 
 // The energy that a step of a plan takes, and its price.
 //
-//   nodes    those of all ranks that were started, whole nodes
-//   busy     the part of a step in which a rank multiplies or passes over memory
+//   nodes    the whole nodes of all ranks that were started
+//   busy     the share of a step in which a rank multiplies or passes over memory
 //   energy   nodes x step x (idle_watts + (busy_watts - idle_watts) x busy)
 //   price    nodes x step x hour_price
 //
-// A node on which ranks are idle takes less; the busy part is averaged over all ranks of the nodes.
+// A node with idle ranks takes less energy: the busy share is averaged over all ranks of the nodes.
 
 #include <algorithm>
 
@@ -26,15 +26,15 @@ struct PlanEnergy
   double kilowatt_hours = 0;  ///< the energy of all nodes
   double price = 0;           ///< in the currency of the machine's price
 
-  /// That of so many steps.
+  /// Returns the cost of this many steps.
   friend PlanEnergy operator*(double steps, const PlanEnergy& e)
   {
     return {steps * e.seconds, steps * e.kilowatt_hours, steps * e.price};
   }
 };
 
-/// What a step of a plan takes.
-/// @throws ArgumentError for a machine without watts and without a price
+/// Returns what a step of a plan costs.
+/// @throws ArgumentError for a machine with neither watts nor a price
 [[nodiscard]] inline PlanEnergy energy_of(const Plan& plan, const Machine& machine)
 {
   require<ArgumentError>(

@@ -12,9 +12,8 @@
 //   (g-1) m n + (f-1)/f (g m) n + 2 (c-1)/c (g m / f) n
 //
 // with g ranks along the axis that cuts X's rows alone, f along the one that cuts Y's alone, and c
-// along the other axes that cut X's columns. Backward sends as much with X and Y in each other's
-// place. The sums of gradients send 2 (p-1)/p of a rank's block of A, and of B, over the p replicas
-// that have other rows.
+// along the other axes that cut X's columns. Backward sends as much with X and Y swapped. The sums
+// of gradients send 2 (p-1)/p of a rank's blocks of A and B, over the p replicas with other rows.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,8 +36,8 @@ struct LoraCost
 {
   Work forward;              ///< P = X A, Y += s P B
   Work backward;             ///< dP = s dY B^T, dA, dB, dX += dP A^T, without the sums of dA and dB
-  Work sum_a;                ///< the sum of dA over replicas, of all A
-  Work sum_b;                ///< that of dB
+  Work sum_a;                ///< the sum of dA over replicas, for all A
+  Work sum_b;                ///< the sum of dB over replicas
   Shape a;                   ///< a rank's block of one A
   Shape b;                   ///< a rank's block of all B
   std::size_t thin = 0;      ///< elements of P on a rank, or of dP
@@ -49,7 +48,7 @@ struct LoraCost
 namespace detail
 {
 
-/// Adds what sends a thin matrix from rows cut as X's to rows cut as Y's, or back.
+/// Adds the transfers of a thin matrix from rows cut like X's to rows cut like Y's, or back.
 /// @param from, to  the rows of a rank's block before and after
 template <class A, class Move>
 constexpr void add_thin_move(Work& work, Move, std::size_t from, std::size_t to, std::size_t n,
@@ -65,9 +64,11 @@ constexpr void add_thin_move(Work& work, Move, std::size_t from, std::size_t to,
 
 }  // namespace detail
 
-/// @param size  of the product with W
-/// @param rank  r
-/// @param pairs  the number of weights with this X that have an A; n is their columns together
+/// Returns the cost of LoRA beside a product.
+/// @param size  the size of the product with W
+/// @param rank  the rank r of A and B
+/// @param pairs  the number of weights with this X that have an A; n counts the columns of all of
+/// them
 /// @pre S::fits(extents)
 template <SchemeType S>
 [[nodiscard]] constexpr LoraCost lora_cost(const typename S::Axes::Array& extents, ProductSize size,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Lists the meshes of a scheme with at most a number of ranks, finds the one nearest to requested
-// extents, and checks a mesh that a user lists.
+// Lists the meshes of a scheme up to a number of ranks, finds the one nearest to requested extents,
+// and checks extents that a user lists.
 
 #include <algorithm>
 #include <cstddef>
@@ -35,7 +35,7 @@ void for_each_mesh(int most, typename S::Axes::Array& extents, std::size_t axis,
 }
 }  // namespace detail
 
-/// Calls f(extents) for every mesh of scheme `S` that has at most so many ranks.
+/// Calls f(extents) for every mesh of scheme `S` with at most this many ranks.
 template <NetworkScheme S, class F>
 void for_each_mesh(int most, F&& f)
 {
@@ -43,7 +43,7 @@ void for_each_mesh(int most, F&& f)
   detail::for_each_mesh<S>(most, extents, 0, f);
 }
 
-/// The mesh of scheme `S` whose extents are nearest to these, of no more ranks.
+/// Returns the mesh of scheme `S`, of no more ranks, whose extents are nearest to these.
 template <NetworkScheme S>
 [[nodiscard]] typename S::Axes::Array nearest_mesh(const typename S::Axes::Array& requested)
 {
@@ -73,7 +73,7 @@ void require_fit(const typename S::Axes::Array& extents)
                   S::Axes::to_string(nearest_mesh<S>(extents)) + ", or let the planner choose"};
 }
 
-/// The extents that a user lists, one for each axis.
+/// Returns the extents that a user lists, one for each axis.
 /// @throws MeshError for another number of extents, or for extents that scheme `S` cannot have
 template <NetworkScheme S>
 [[nodiscard]] typename S::Axes::Array extents_from_list(const std::vector<int>& list)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the planner plans: the layers of an MLP, or a step of a transformer, whose TransformerConfig
-// may be that of a published model (model/families.hpp lists them).
+// The planner's input: the layers of an MLP, or a step of a transformer. A TransformerConfig may be
+// that of a published model (model/families.hpp lists them).
 
 #include <algorithm>
 #include <cstddef>
@@ -18,14 +18,15 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on, for `tokens` rows.
+/// Returns layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on, for
+/// `tokens` rows.
 /// @throws ArgumentError for fewer than two sizes
 [[nodiscard]] inline std::vector<ProductSize> mlp_layers(std::size_t tokens,
                                                          const std::vector<std::size_t>& sizes)
 {
   require<ArgumentError>(
       sizes.size() >= 2, "got ", sizes.size(),
-      " sizes for a network, which has no layer then, so there is nothing to plan; give the sizes "
+      " sizes for a network, so it has no layer and there is nothing to plan; give the sizes "
       "of its input, its hidden layers and its output");
   std::vector<ProductSize> layers;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
@@ -36,8 +37,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The most elements that a matrix may have in a plan, so that 64 bits count what ranks hold and
-/// send.
+/// The most elements that a matrix may have in a plan, so that 64 bits can count what ranks hold
+/// and send.
 inline constexpr double most_elements = 0x1p50;
 
 inline void require_countable(std::size_t rows, std::size_t cols)
@@ -50,8 +51,9 @@ inline void require_countable(std::size_t rows, std::size_t cols)
 
 }  // namespace detail
 
-/// @throws ArgumentError without layers, ShapeError for a size of 0, for layers that do not chain,
-/// or for more elements than any machine can hold
+/// Checks layers that are planned.
+/// @throws ArgumentError for no layers; ShapeError for a size of 0, for layers that do not fit one
+/// another, or for more elements than any machine can hold
 inline void require_valid(const std::vector<ProductSize>& layers)
 {
   require<ArgumentError>(!layers.empty(),
@@ -67,12 +69,12 @@ inline void require_valid(const std::vector<ProductSize>& layers)
     const Shape previous = i == 0 ? Shape{m, k} : Shape{layers[i - 1].m, layers[i - 1].n};
     require<ShapeError>(
         previous == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
-        " behind a layer whose Y is ", previous,
-        ", so that Y cannot be its X; give layers that fit, or plan them one by one");
+        " after a layer whose Y is ", previous,
+        ", so the latter cannot be its X; give layers that fit, or plan them one by one");
   }
 }
 
-/// The former description of a transformer for plans.
+/// The earlier description of a transformer for plans.
 using TransformerModel [[deprecated("use TransformerConfig, which has biases and ties its table "
                                     "unless it is told otherwise")]] = TransformerConfig;
 
@@ -83,7 +85,7 @@ transformer_model(const TransformerConfig& config, const std::string&)
   return config;
 }
 
-/// "gpt2, gpt2-medium, …", for messages.
+/// Returns "gpt2, gpt2-medium, …" for messages.
 [[nodiscard]] inline std::string transformer_model_names()
 {
   std::string names;
@@ -93,7 +95,7 @@ transformer_model(const TransformerConfig& config, const std::string&)
   return names;
 }
 
-/// The configuration of the published model of this name.
+/// Returns the configuration of the published model with this name.
 /// @throws ArgumentError if no published model has the name
 [[nodiscard]] inline TransformerConfig transformer_model(std::string_view name)
 {
@@ -105,24 +107,23 @@ transformer_model(const TransformerConfig& config, const std::string&)
                       transformer_model_names()};
 }
 
-/// Sequences of equally many tokens; token (b, s) is row b length + s.
+/// Sequences of equal length; token (b, s) is row b length + s.
 struct TokenBatch
 {
-  std::size_t sequences = 1;  ///< sequences of a step
-  std::size_t length = 1;     ///< tokens of a sequence
+  std::size_t sequences = 1;  ///< sequences in a step
+  std::size_t length = 1;     ///< tokens in a sequence
 
-  /// Tokens of a step.
+  /// The number of tokens in a step.
   [[nodiscard]] constexpr std::size_t tokens() const { return sequences * length; }
   friend constexpr bool operator==(const TokenBatch&, const TokenBatch&) = default;
 };
 
 /// Divides tokens into sequences of this length; 0 stands for the longest that the model was made
-/// for, or that fits its window. Rotary positions have no table, so sequences may be longer than
-/// the model was made for.
-/// @param name  of the model, for messages
-/// @throws what TransformerConfig::completed() throws, ArgumentError without tokens, for a sequence
-/// longer than a table of positions or than a sliding window, or for tokens that are no whole
-/// sequences
+/// for or that fits its window. With rotary positions, which have no table, sequences may be longer
+/// than those the model was made for.
+/// @param name  the name of the model, for messages
+/// @throws what TransformerConfig::completed() throws, ArgumentError for no tokens, for a sequence
+/// longer than a table of positions or a sliding window, or for tokens that are not whole sequences
 [[nodiscard]] inline TokenBatch token_batch(const TransformerConfig& model, std::size_t tokens,
                                             std::size_t length = 0,
                                             const std::string& name = "a model")
@@ -147,11 +148,11 @@ struct TokenBatch
   return {tokens / length, length};
 }
 
-/// The model and the tokens of the training step that is planned.
+/// The model and the tokens of a training step to plan.
 struct TransformerStep
 {
   TransformerConfig model;  ///< the model that is trained
-  TokenBatch batch;         ///< the tokens of a step
+  TokenBatch batch;         ///< the tokens of the step
 };
 
 /// @throws what TransformerConfig::completed() throws, ShapeError for a batch without tokens, or

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where Muon (nn/optimizers/muon.hpp) orthogonalizes the momentum of a matrix, and what that costs.
+// Chooses where Muon (nn/optimizers/muon.hpp) orthogonalizes the momentum of a matrix, and computes
+// what that costs.
 //
 //   W (in, out) in any blocks    X (n, k) = W or W^T, where n <= k: rows [row] cols [col] of a grid
 //
@@ -9,9 +10,9 @@
 //
 //   home         a grid of one rank. Matrices are dealt out to the ranks by their work
 //   replicated   every rank has the whole matrix, and copies its own block back
-//   distributed  r c = P, all ranks that hold W. Where W lies like the grid, it is not sent
+//   distributed  r c = P, all ranks that hold W. If W lies like the grid, it is not sent
 //
-// Elements that all ranks send together:
+// Elements that all ranks together send:
 //
 //   there        for each rank, the elements of X on it that are not in its block of W
 //   and back     for each rank, the elements of its block of W that are not in its part of X
@@ -40,7 +41,7 @@ namespace cubist::CUBIST_ABI
 /// Where Muon orthogonalizes a matrix.
 enum class MuonWay : std::uint8_t
 {
-  automatic,    ///< as the cost formulas choose for its shape and mesh
+  automatic,    ///< the choice of the cost formulas for its shape and mesh
   distributed,  ///< on a grid of all ranks that hold it
   home,         ///< on one rank
   replicated    ///< on every rank that holds it
@@ -73,7 +74,7 @@ struct MuonMatrix
   {
     std::size_t first = 0;           // its first column in the whole
     Shape shape = {};                // (in, out)
-    std::vector<Block> blocks = {};  // of each rank of the mesh
+    std::vector<Block> blocks = {};  // the blocks of all ranks of the mesh
   };
   Shape shape = {};
   std::vector<Part> parts = {};
@@ -101,7 +102,7 @@ struct MuonGrid
   int cols = 1;
 
   [[nodiscard]] bool is_one() const { return rows * cols == 1; }
-  /// The rows of X on a rank, and its columns.
+  /// The number of rows of X on a rank; u() is the number of columns.
   [[nodiscard]] std::size_t v(const MuonMatrix& w) const
   {
     return ceil_div(w.n(), static_cast<std::size_t>(rows));
@@ -111,7 +112,7 @@ struct MuonGrid
     return ceil_div(w.k(), static_cast<std::size_t>(cols));
   }
 
-  /// The part of W that a rank has while it is orthogonalized.
+  /// The part of W that a rank holds during the orthogonalization.
   [[nodiscard]] Block cell(const MuonMatrix& w, int rank) const
   {
     const auto at = std::find(ranks.begin(), ranks.end(), rank);
@@ -125,7 +126,8 @@ struct MuonGrid
   }
 };
 
-/// What a block has of the columns [first, first + cols) of a matrix, as a block of these alone.
+/// Returns the part of a block in columns [first, first + cols) of a matrix, as a block of these
+/// columns alone.
 [[nodiscard]] inline Block columns_of(const Block& whole, std::size_t first, std::size_t cols)
 {
   const std::size_t begin = std::clamp(whole.cols.offset, first, first + cols);
@@ -133,7 +135,7 @@ struct MuonGrid
   return {whole.rows, {begin - first, end - begin, end - begin}};
 }
 
-/// The elements that are in both blocks.
+/// The number of elements that are in both blocks.
 [[nodiscard]] inline std::uint64_t common_elements(const Block& a, const Block& b)
 {
   const auto common = [](const Range& x, const Range& y) {
@@ -144,26 +146,26 @@ struct MuonGrid
   return common(a.rows, b.rows) * common(a.cols, b.cols);
 }
 
-/// The machine by whose figures an optimizer chooses, which knows no other.
+/// The machine whose figures an optimizer uses, since it knows no other.
 [[nodiscard]] inline const Machine& usual_machine()
 {
   static const Machine machine;
   return machine;
 }
 
-/// What orthogonalizing matrices of one shape costs.
+/// The cost of orthogonalizing matrices of one shape.
 struct MuonCost
 {
   std::uint64_t moved = 0;      // elements that all ranks send there and back, for one matrix
-  std::uint64_t products = 0;   // and for its products
-  double flops = 0;             // of a rank that computes one of them
-  double seconds = 0;           // for all matrices, the busiest rank's
-  double products_seconds = 0;  // of these
+  std::uint64_t products = 0;   // elements that all ranks send for its products
+  double flops = 0;             // operations of a rank that works on one of them
+  double seconds = 0;           // of the busiest rank, for all matrices
+  double products_seconds = 0;  // the part of them in products
 
   [[nodiscard]] std::uint64_t elements() const { return moved + products; }
 };
 
-/// The elements that all ranks send for the products of one matrix.
+/// The number of elements that all ranks send for the products of one matrix.
 [[nodiscard]] inline std::uint64_t muon_product_elements(const MuonMatrix& w, const MuonGrid& grid,
                                                          int steps)
 {
@@ -173,8 +175,8 @@ struct MuonCost
          2 * static_cast<std::uint64_t>(grid.rows * grid.cols - 1);
 }
 
-/// @param steps  of Newton-Schulz
-/// @param count  the matrices of this shape, which lie alike
+/// @param steps  the steps of Newton-Schulz
+/// @param count  the number of matrices of this shape, which lie alike
 [[nodiscard]] inline MuonCost muon_cost(const MuonMatrix& w, const MuonGrid& grid, int steps,
                                         std::size_t count, const Machine& machine,
                                         std::size_t scalar_bytes)
@@ -205,7 +207,7 @@ struct MuonCost
   add({v, n, u}, 0.5), add({v, n, inner}, 0.5), add({v, u, n}, 1);
   const Link& link = all > machine.ranks_per_node() ? machine.across() : machine.inside();
   const auto bytes = static_cast<double>(scalar_bytes);
-  // The elements that the busiest rank sends or receives for a matrix.
+  // The number of elements that the busiest rank sends or receives for a matrix.
   const bool home = grid.way == MuonWay::home;
   const double busy = home ? double(cost.moved) : double(cost.elements()) / all;
   const double messages =
@@ -225,8 +227,9 @@ struct MuonChoice
   MuonCost cost;
 };
 
-/// The fastest grid of a way, with the first rank as a home.
-/// @param most  elements that all ranks may send for its products; a grid of one sends none
+/// Returns the fastest grid of a way; a home is the first rank.
+/// @param most  the number of elements that all ranks may send for its products; a grid of one
+/// sends none
 [[nodiscard]] inline std::optional<MuonChoice>
 best_of_way(const MuonMatrix& w, MuonWay way, int steps, std::size_t count, const Machine& machine,
             std::size_t scalar_bytes,
@@ -250,8 +253,8 @@ best_of_way(const MuonMatrix& w, MuonWay way, int steps, std::size_t count, cons
   return best;
 }
 
-/// A home, or a way that takes less than nine tenths of its time and sends no more than a copy of
-/// the whole matrix to every rank.
+/// Returns a home, or a way that takes less than nine tenths of a home's time and sends no more
+/// than copies of the whole matrix to every rank would.
 [[nodiscard]] inline MuonChoice choose_muon_way(const MuonMatrix& w, MuonWay forced, int steps,
                                                 std::size_t count, const Machine& machine,
                                                 std::size_t scalar_bytes)
@@ -271,8 +274,8 @@ best_of_way(const MuonMatrix& w, MuonWay way, int steps, std::size_t count, cons
   return best;
 }
 
-/// Deals matrices out to homes: the largest first, each to the rank that has the least work.
-/// @param work  of each matrix  @param ranks  that may be its home
+/// Deals matrices out to homes, the largest first, each to the rank with the least work.
+/// @param work  the work of each matrix  @param ranks  the ranks that may be its home
 [[nodiscard]] inline std::vector<int> deal_homes(const std::vector<double>& work,
                                                  const std::vector<std::vector<int>>& ranks)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 // What Muon (nn/optimizers/muon.hpp) computes and sends in a step on a mesh: the sum over its
-// matrices, each in the way that is chosen for it (muon_cost.hpp).
+// matrices, each in the way that muon_cost.hpp chooses for it.
 //
 //   W (in, out) S::Weight, and of S::Next
 //
@@ -22,14 +22,14 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What Muon adds to a step, but for passes over memory.
+/// What Muon adds to a step, apart from passes over memory.
 struct MuonWork
 {
   double seconds = 0;   // of the busiest rank
-  double products = 0;  // of these
+  double products = 0;  // the part of them in products
   double words = 0;     // elements that a rank sends, averaged over the ranks
-  double flops = 0;     // of a rank, averaged
-  double elements = 0;  // of a rank's workspace
+  double flops = 0;     // operations of a rank, averaged over the ranks
+  double elements = 0;  // elements of a rank's workspace
   std::string ways;     // "home for 8 of 1024 x 4096", and so on
 };
 
@@ -38,7 +38,7 @@ class MuonMatrices
 {
  public:
   /// Adds matrices of layout `L` on a mesh of axes `A`.
-  /// @param quanta  to whose multiples they are padded
+  /// @param quanta  the quanta to whose multiples they are padded
   template <class L, class A>
   void add(const typename A::Array& extents, Quanta quanta, Shape shape, std::size_t count)
   {
@@ -54,7 +54,7 @@ class MuonMatrices
     kinds_.push_back({{shape, {std::move(part)}}, count});
   }
 
-  /// @param steps  of Newton-Schulz
+  /// @param steps  the steps of Newton-Schulz
   [[nodiscard]] MuonWork work(MuonWay way, int steps, const Machine& machine,
                               std::size_t scalar_bytes) const
   {
@@ -72,7 +72,7 @@ class MuonMatrices
       // Homes keep all their matrices at once.
       const std::size_t x = grid.v(w) * grid.u(w);
       all.elements += double((home ? ceil_div(count, ranks) : 1) * x);
-      // X twice, A and B; on several rows of ranks a gathered X, too.
+      // X twice, A and B; on several rows of ranks, also a gathered X.
       const auto r = static_cast<std::size_t>(grid.rows);
       all.elements += double(2 * x + 2 * grid.v(w) * w.n() + (r > 1 ? r * x : 0));
       std::ostringstream text;

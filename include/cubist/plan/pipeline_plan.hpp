@@ -4,24 +4,26 @@
 // The plan of a training step of a transformer in the stages of a pipeline (scheme/pipeline.hpp):
 // that of transformer_plan.hpp for one micro-batch on the mesh of a stage, for each stage.
 //
-//   stages        p meshes of scheme S, side by side; blocks are cut over p v pieces as networks
-//                 cut them (model/pipeline_options.hpp)
-//   t_s           seconds of stage s for a micro-batch, forward and backward, in which gradients
-//                 are added up on each rank; L: seconds of one message to the next stage
-//   time          m max t_s + (sum of t_s - max t_s) / v: for equal stages, the bubble is
+//   stages        p meshes of scheme S, side by side; blocks are cut into p v pieces, as in
+//                 networks (model/pipeline_options.hpp)
+//   t_s           the seconds in which stage s passes a micro-batch forward and backward, and adds
+//                 up gradients on each rank; L: the seconds of one message to the next stage
+//   time          m max t_s + (sum of t_s - max t_s) / v. For equal stages, the bubble is
 //                 (p - 1) / (v m + p - 1) of it. If pieces are unequal, stages also wait for the
 //                 slowest one of each piece: (3 p / 4 + m / 4) (sum of the pieces' slowest times -
-//                 max t_s). The first p micro-batches go through one piece after the other; of the
-//                 later ones, forwards in one piece overlap with backwards in another, and a
-//                 quarter of the wait is left. For models of 24 to 80 blocks on 2 to 16 stages this
-//                 is within 14 % of the schedule's time, and 3 % on average. Then the messages that
-//                 stages wait for: 2 (p - 1) L for the first micro-batch and, with one piece, 2 L
-//                 (p - 1) / p for each other one, since p micro-batches are in flight in p t + 2 (p
-//                 - 1) L. Once a step: the sums of gradients over replicas, and the optimizer.
-//   memory        of the stage that needs most: its parameters, sums of their gradients, and what
-//                 its micro-batches in flight keep: at most p - s of them on stage s
-//   words         those of the blocks, (p v - 1) / p of a rank's block of activations for each
-//                 micro-batch and direction, and a tied table's gradient twice
+//                 max t_s). The first p micro-batches go through one piece after the other. Later
+//                 ones overlap forward passes in one piece with backward passes in another, which
+//                 leaves a quarter of the wait. For models of 24 to 80 blocks on 2 to 16 stages,
+//                 this is within 14 % of the schedule's time, and 3 % on average. Stages also wait
+//                 for messages: 2 (p - 1) L for the first micro-batch and, with one piece,
+//                 2 L (p - 1) / p for each other one, since p micro-batches are in flight in
+//                 p t + 2 (p - 1) L. The sums of gradients over replicas and the optimizer take
+//                 their time once per step.
+//   memory        that of the stage that needs the most: its parameters, the sums of their
+//                 gradients, and what its micro-batches in flight keep, of which stage s has at
+//                 most p - s
+//   sent          by one rank: the elements of the blocks, (p v - 1) / p of its block of
+//                 activations for each micro-batch and direction, and a tied table's gradient twice
 //
 // Source: Narayanan et al., arXiv 2104.04473, section 2.2; L: a round trip of a micro-batch.
 
@@ -50,8 +52,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// A machine as so many of its `ranks` see it, which have consecutive numbers: with their part of a
-/// node, if they are not whole nodes.
+/// Returns the machine as seen by `of_stage` of its `ranks` with consecutive numbers: with their
+/// part of a node, if they do not fill whole nodes.
 [[nodiscard]] inline Machine machine_of_stage(const Machine& machine, int ranks, int of_stage)
 {
   const int node = machine.on_a_node(ranks);
@@ -67,7 +69,8 @@ namespace detail
   return m;
 }
 
-/// Seconds of a message of so many bytes from every rank of a stage to the next stage.
+/// Returns the seconds of a message of this many bytes from every rank of a stage to the next
+/// stage.
 [[nodiscard]] inline double stage_message_seconds(const Machine& machine, int ranks, int of_stage,
                                                   double bytes)
 {
@@ -81,14 +84,15 @@ namespace detail
   return across.latency + transfer;
 }
 
-/// The micro-batches of a step, and the pieces of each stage.
+/// The number of micro-batches in a step, and of pieces on each stage.
 struct PipelineChoice
 {
   std::size_t micro_batches = 1;
   std::size_t pieces = 1;
 };
 
-/// What may be chosen for so many stages, by micro-batches; empty if there are too few blocks.
+/// Returns the choices for this many stages, ordered by micro-batches; empty if there are too few
+/// blocks.
 [[nodiscard]] inline std::vector<PipelineChoice>
 pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOptions& options)
 {
@@ -99,7 +103,7 @@ pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOpti
   const std::size_t fixed = options.micro_batches;
   if (fixed > 0)
   {
-    // As in networks, a training step has a sequence for each.
+    // As in networks, a training step has a sequence for each micro-batch.
     if (fixed <= sequences || !options.training) numbers.push_back(std::min(fixed, sequences));
   }
   else
@@ -119,16 +123,16 @@ pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOpti
   return choices;
 }
 
-/// A part of a stage for one micro-batch: a block, what is before the first one, or after the
-/// last.
+/// A part of a stage for one micro-batch: a block, or what comes before the first block or after
+/// the last.
 struct StagePart
 {
-  Plan cost = {};        // of a micro-batch whose gradients are added up on each rank
-  StepCost sums = {};    // what sums over replicas add, once a step: time, words and messages
-  double elements = 0;   // of parameters, whose optimizer's state a rank has
+  Plan cost = {};        // for a micro-batch whose gradients are added up on each rank
+  StepCost sums = {};    // what sums over replicas add once per step: time, words and messages
+  double elements = 0;   // parameters whose optimizer's state a rank has
   double workspace = 0;  // bytes of the workspace that each micro-batch in flight has
 
-  /// Adds a part n times, and its memory without that of micro-batches in flight.
+  /// Adds a part n times, but not its memory for micro-batches in flight.
   void add(const StagePart& other, double n)
   {
     cost += n * other.cost;
@@ -143,8 +147,8 @@ struct StagePart
   }
 };
 
-/// Replaces what a micro-batch costs by a mean with that of a smaller one.
-/// @param share  the smaller ones' part of the micro-batches
+/// Replaces the cost of a micro-batch by its weighted mean with the cost of a smaller one.
+/// @param share  the share of the smaller ones among the micro-batches
 inline void average(StepCost& cost, const StepCost& smaller, double share)
 {
   cost.time += -share * Time{cost.time};
@@ -159,7 +163,7 @@ template <SchemeType S>
 class PipelinePlanner
 {
  public:
-  /// @param machine, ranks  the whole ones  @param extents of a stage
+  /// @param machine  the whole machine  @param extents  the extents of a stage
   PipelinePlanner(const Plan& empty, const typename S::Axes::Array& extents,
                   const TransformerStep& step, const Machine& machine, const PlanOptions& options,
                   std::size_t micro_batches)
@@ -179,7 +183,7 @@ class PipelinePlanner
     mean_stream_ = stream_;
     const std::size_t larger = batches_.rows % batches_.count;
     if (larger == 0) return;
-    // Memory is that of the larger micro-batches.
+    // The larger micro-batches determine the memory.
     PipelinePlanner smaller = *this;
     smaller.make_parts(parts_of(batches_.rows_of(larger)));
     const double share = 1 - static_cast<double>(larger) / m_;
@@ -192,7 +196,7 @@ class PipelinePlanner
 
   [[nodiscard]] std::size_t micro_batches() const { return batches_.count; }
 
-  /// The plan for stages of so many pieces, by the formulas at the head of this header.
+  /// Returns the plan for stages of this many pieces, by the formulas at the top of this header.
   [[nodiscard]] Plan plan(std::size_t pieces) const
   {
     const auto begins = cut_in_pieces(block_costs(parts_.model()), stages_, {.pieces = pieces});
@@ -242,9 +246,9 @@ class PipelinePlanner
   /// A stage of the mesh.
   struct Stage
   {
-    StagePart all = {};  // of a micro-batch
+    StagePart all = {};  // all parts, for a micro-batch
     MemoryParts memory = {};
-    std::vector<double> pieces = {};  // their seconds
+    std::vector<double> pieces = {};  // the seconds of each piece
   };
 
   [[nodiscard]] Parts parts_of(std::size_t sequences) const
@@ -265,7 +269,7 @@ class PipelinePlanner
     if (options_.training && options_.recompute > 0)
       again_ = recomputation_cost(on_stage(), parts, 1, of_stage_, options_);
   }
-  /// The part that `add` adds to a TransformerPlanner.
+  /// Returns the part that `add` adds to a TransformerPlanner.
   template <class Add>
   [[nodiscard]] StagePart make(const Parts& parts, Add add) const
   {
@@ -285,7 +289,7 @@ class PipelinePlanner
     part.sums.messages -= part.cost.messages;
     part.sums.flops = part.sums.needed = 0;
     part.cost.time.room = with_sums.time.room;
-    if (accumulates())  // reads a gradient and the sum, and writes that
+    if (accumulates())  // reads a gradient and the sum, and writes the sum
       add_passes(part.cost.time, 3 * part.cost.memory_parts.parameters / bytes(1));
     return part;
   }
@@ -297,12 +301,12 @@ class PipelinePlanner
     Stage stage;
     auto& [all, memory, of_pieces] = stage;
     const bool training = options_.training;
-    // Four rounds of micro-batches have as many in flight as more.
+    // More than four rounds of micro-batches have no more in flight.
     const auto steps =
         training ? pipeline_schedule(s, stages_, std::min(batches_.count, 4 * stages_), pieces)
                  : std::vector<PipelineStep>{};
     double kept = 0;       // bytes of activations
-    double workspace = 0;  // of micro-batches in flight
+    double workspace = 0;  // bytes of micro-batches in flight
     for (std::size_t c = 0; c < pieces; ++c)
     {
       const std::size_t k = c * stages_ + s;
@@ -322,7 +326,7 @@ class PipelinePlanner
                  options_);
       kept += flights * blocks.activations;
       workspace += flights * blocks.workspace;
-      // What arrives from other stages: X, and dY below.
+      // What arrives from other stages: X here, and dY below.
       kept += is_first ? flights * input_.cost.memory_parts.activations
                        : (flights + 1) * bytes(stream_);
       if (is_last)
@@ -339,8 +343,8 @@ class PipelinePlanner
     if (accumulates()) memory.gradients += memory.parameters;
     return stage;
   }
-  /// What a stage computes once a step: sums of gradients, which are in flight during backward of
-  /// the last micro-batch, and the optimizer.
+  /// Returns the time of what a stage does once per step: sums of gradients, which are in flight
+  /// during the backward pass of the last micro-batch, and the optimizer.
   [[nodiscard]] Time time_once(const Stage& stage) const
   {
     Time time = stage.all.sums.time;
@@ -350,7 +354,7 @@ class PipelinePlanner
     if (options_.training) add_passes(time, optimizer_passes(options_) * stage.all.elements);
     return time;
   }
-  /// Adds the messages between stages. Returns the seconds in which stages wait for them.
+  /// Adds the messages between stages. Returns the seconds for which stages wait for them.
   double add_messages(Plan& plan, std::size_t pieces) const
   {
     const double ways = options_.training ? 2 : 1;
@@ -372,7 +376,7 @@ class PipelinePlanner
     plan.messages += sent;
     return waits;
   }
-  /// The sum over the pieces of a stage of the seconds of the slowest stage's piece.
+  /// Adds up, over the pieces of a stage, the seconds of the slowest stage's piece.
   [[nodiscard]] static double sum_of_slowest_pieces(const std::vector<Stage>& stages)
   {
     double sum = 0;
@@ -418,7 +422,7 @@ class PipelinePlanner
   double mean_stream_ = 0;
   double ring_workspace_ = 0;
   StagePart block_, input_, output_;
-  StepCost again_;  // forward of a block once more
+  StepCost again_;  // a second forward pass through a block
 };
 
 /// Whether P has its stages in front of all other axes.
@@ -427,11 +431,11 @@ concept StagesFirst = PipelineScheme<P> && std::same_as<P, Pipeline<typename P::
 
 }  // namespace detail
 
-/// The plan of a pipeline with these extents for a step of a transformer, in a world of `ranks`;
-/// its reason is empty. Numbers of micro-batches and pieces that `options` leave out are the
-/// fastest that fit.
-/// @throws what the same for schemes throws; ArgumentError for more pieces than blocks, or for
-/// several pieces and a number of micro-batches that is no multiple of the stages
+/// Plans a step of a transformer on a pipeline with these extents, in a world of `ranks`. The
+/// reason is empty. Numbers of micro-batches and pieces that `options` leave out are the fastest
+/// that fit.
+/// @throws what plan_on() throws for schemes; ArgumentError for more pieces than blocks, or for
+/// several pieces and a number of micro-batches that is not a multiple of the number of stages
 template <detail::StagesFirst P>
 [[nodiscard]] Plan plan_on(const typename P::Axes::Array& extents, const TransformerStep& step,
                            int ranks, const Machine& machine = {}, const PlanOptions& options = {})

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A plan: a scheme on a mesh for the layers of a network, and what a step is predicted to cost. The
+// A plan: a scheme on a mesh for the layers of a network, and the predicted cost of a step. The
 // planner sorts plans.
 //
-// Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, of its Next if i is odd. Its
-// time is that of the products; its memory is that of an MLP with biases and activations between
-// the layers, and of its optimizer.
+// Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, or of its Next if i is odd. The
+// time of a plan is that of the products; its memory is that of an MLP with biases, with
+// activations between the layers, and with an optimizer. The members called `words` count elements
+// that are sent.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,14 +37,14 @@ namespace cubist::CUBIST_ABI
 struct PlanOptions
 {
   std::size_t scalar_bytes = sizeof(float);  ///< the bytes of one element
-  bool training = true;                      ///< forward and backward, or forward alone
+  bool training = true;                      ///< forward and backward, or only forward
   bool input_gradient = false;  ///< whether backward computes dX in the first layer, too
   Gathered gathered = Gathered::kept;
-  std::string scheme = {};  ///< only this one; empty: all
-  /// Whether to plan meshes with a data axis, too: `DataParallel` of the schemes.
+  std::string scheme = {};  ///< plans only this scheme; empty: all
+  /// Whether to plan also meshes with a data axis: `DataParallel` of the schemes.
   bool data_parallel = false;
-  /// The method with which products will be made. A backend whose ranks cannot read each other's
-  /// memory, such as Nccl, runs collectives.
+  /// The method of the products. A backend whose ranks cannot read each other's memory, such as
+  /// Nccl, runs collectives.
   Method method = Method::automatic;
   /// The number of moments that the optimizer keeps for each element of a parameter: 2 for Adam, 1
   /// for Sgd.
@@ -52,37 +53,36 @@ struct PlanOptions
   bool muon = false;
   /// Where Muon orthogonalizes them.
   MuonWay muon_way = MuonWay::automatic;
-  /// The rank of LoRA's matrices beside all linear layers, which alone are trained; 0: all weights
-  /// are. For transformers.
+  /// For transformers: the rank of LoRA's matrices beside all linear layers, which alone are
+  /// trained; 0: all weights are trained.
   std::size_t lora = 0;
   /// Whether the replicas of a parameter share its optimizer's state: `Sharded`.
   bool sharded = false;
-  /// The number of layers or blocks in a segment of a network whose activations are recomputed; 0
-  /// recomputes none.
+  /// The number of layers or blocks in a segment whose activations are recomputed; 0 recomputes
+  /// none.
   std::size_t recompute = 0;
-  /// How many ranks of a transformer share a sequence, as in TransformerOptions; 0 chooses them for
-  /// each mesh.
+  /// The number of ranks of a transformer that share a sequence, as in TransformerOptions; 0
+  /// chooses it for each mesh.
   std::size_t context_parallel = 0;
-  /// Whether to plan a transformer in the stages of a pipeline, too: `Pipeline<DataParallel<…>>` of
+  /// Whether to plan a transformer also in the stages of a pipeline: `Pipeline<DataParallel<…>>` of
   /// the schemes, on meshes that leave no rank idle.
   bool pipeline = false;
-  /// The micro-batches of a step in stages, and the pieces of blocks of each stage, as in
-  /// PipelineOptions; 0 chooses the fastest for each mesh: numbers of micro-batches that divide the
-  /// sequences, and up to 4 pieces.
+  /// The number of micro-batches of a step in stages, as in PipelineOptions; 0 chooses the fastest
+  /// for each mesh among the divisors of the sequences.
   std::size_t micro_batches = 0;
-  std::size_t pieces = 0;  ///< of blocks that each stage has
+  std::size_t pieces = 0;  ///< pieces of blocks on each stage; 0 chooses the fastest, up to 4
   /// How a transformer that is not trained stores the weights of its linear layers, as in
-  /// TransformerOptions. They count in its memory; products take the time of scalars.
+  /// TransformerOptions. They count in its memory; products take as long as with scalars.
   StoredWeights weights = StoredWeights::scalar;
 };
 
-/// What a step, or a part of it, costs a rank.
+/// The cost of a step, or of a part of it, for a rank.
 struct StepCost
 {
   Time time = {};       ///< the predicted time
   double words = 0;     ///< elements that a rank sends, averaged over the ranks
   double messages = 0;  ///< messages that a rank sends, averaged over the ranks
-  double flops = 0;     ///< operations, padding included, averaged over the ranks
+  double flops = 0;     ///< operations, including padding, averaged over the ranks
   double needed = 0;    ///< operations of all ranks, without padding
 
   StepCost& operator+=(const StepCost& other)
@@ -113,18 +113,18 @@ struct Plan : StepCost
   MemoryParts memory_parts;             ///< memory of a rank by use, in bytes
   bool fits_memory = true;              ///< whether a rank's memory suffices
   int weight_copies = 1;                // ranks that hold the same block of W
-  bool moves_weights = false;           // by messages, other than the sum of their gradients
-  bool moves_activations = false;       ///< by messages
-  int stages = 1;                       ///< of a pipeline
-  std::size_t micro_batches = 1;        ///< of a step in stages
-  std::size_t pieces = 1;               ///< of blocks that each stage has
-  double bubble = 0;   ///< seconds in which the slowest stage waits for the others, of the time
-  std::string note;    // what the reason says at its end; may be empty
-  std::string reason;  ///< why this mesh stands where it does
+  bool moves_weights = false;           // in messages, other than the sum of their gradients
+  bool moves_activations = false;       ///< in messages
+  int stages = 1;                       ///< stages of a pipeline
+  std::size_t micro_batches = 1;        ///< micro-batches of a step in stages
+  std::size_t pieces = 1;               ///< pieces of blocks on each stage
+  double bubble = 0;   ///< seconds of the step in which the slowest stage waits for others
+  std::string note;    // text at the end of the reason; may be empty
+  std::string reason;  ///< why this plan has its position in the list
 
   /// The predicted time of a step.
   [[nodiscard]] double seconds() const { return time.total; }
-  /// The ranks of the mesh, and all.
+  /// The ranks of the mesh, and all ranks.
   [[nodiscard]] Ranks of_world() const { return {ranks, ranks + idle}; }
 };
 
@@ -146,14 +146,14 @@ enum class LayerPass
   return layer == 0 && !options.input_gradient ? LayerPass::without_dx : LayerPass::whole;
 }
 
-/// Operations of a layer in a step, without padding.
+/// Returns the operations of a layer in a step, without padding.
 [[nodiscard]] inline double needed_flops(ProductSize size, LayerPass pass)
 {
   const double products = pass == LayerPass::forward ? 1 : pass == LayerPass::whole ? 3 : 2;
   return 2 * products * double(size.m) * double(size.n) * double(size.k);
 }
 
-/// The cost of backward in a pass that has one.
+/// Returns the cost of backward in a pass that has one.
 /// @tparam C Cost or DirectCost
 template <class C>
 [[nodiscard]] const auto& backward_of(const C& cost, LayerPass pass)
@@ -162,7 +162,7 @@ template <class C>
   return pass == LayerPass::without_dw ? cost.backward_input : cost.backward;
 }
 
-/// Adds what a product costs by collectives. Returns the workspace in elements.
+/// Adds the cost of a product by collectives. Returns the workspace in elements.
 inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
                                    const Machine& machine, const PlanOptions& options)
 {
@@ -200,8 +200,8 @@ std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, Produ
 
 /// Adds the memory of a parameter, its gradient and its optimizer's state. Returns the number of
 /// elements for which a rank has this state.
-/// @param block of a rank
-/// @param replicas of the block
+/// @param block the block of a rank
+/// @param replicas the number of replicas of the block
 /// @param is_packed whether its gradient may travel in a bucket
 inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replicas,
                             const PlanOptions& options, bool is_packed = true)
@@ -214,7 +214,7 @@ inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replic
   if (is_packed)
     memory.workspace += bytes * static_cast<double>(bucket_elements(
                                     block, replicas, options.sharded, options.scalar_bytes));
-  // For parameters of 16 bits, masters and moments are in float.
+  // For 16-bit parameters, masters and moments are in float.
   const bool is_short = options.scalar_bytes < sizeof(float);
   const double state =
       is_short ? double(sizeof(float)) * (options.moments + 1) : bytes * options.moments;
@@ -231,8 +231,8 @@ inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replic
   return static_cast<double>(part);
 }
 
-/// The elements that an optimizer reads and writes for one of a parameter: dW, W and the moments.
-/// For parameters of 16 bits these moments, and masters of W, are in float.
+/// The number of elements that an optimizer reads and writes for each element of a parameter: dW, W
+/// and the moments. For 16-bit parameters, the moments and masters of W are in float.
 [[nodiscard]] inline double optimizer_passes(const PlanOptions& options)
 {
   const bool is_short = options.scalar_bytes < sizeof(float);
@@ -240,14 +240,14 @@ inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replic
   return is_short ? 2 + state * double(sizeof(float)) / double(options.scalar_bytes) : 1 + state;
 }
 
-/// Where a layer is in its network.
+/// The position of a layer in its network.
 struct LayerPlace
 {
   bool first;
   bool last;
 };
 
-/// The elements of a layer of an MLP in a step.
+/// The number of elements that a layer of an MLP keeps in a step.
 [[nodiscard]] inline double activations(const CutProduct& p, LayerPlace place, LayerPass pass)
 {
   const auto x = static_cast<double>(p.x.block.size());
@@ -256,14 +256,14 @@ struct LayerPlace
   // dX, and the gradient of X W + b
   return (pass == LayerPass::whole ? x : 0) + (place.last ? y : 3 * y);
 }
-/// The elements of the network's X, which it copies, and of the user's dY.
+/// The number of elements in the network's copy of X, and in the user's dY.
 [[nodiscard]] inline double ends(const CutProduct& p, LayerPlace place, LayerPass pass)
 {
   return (place.first ? 2 * static_cast<double>(p.x.block.size()) : 0) +
          (place.last && pass != LayerPass::forward ? static_cast<double>(p.y.block.size()) : 0);
 }
 
-/// Adds the cost of layer i, of a kind, on scheme `S` to a plan.
+/// Adds the cost of layer i on scheme `S` to a plan.
 template <SchemeType S>
 void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t kind,
                const typename S::Axes::Array& extents, ProductSize size, LayerPlace place,
@@ -291,7 +291,7 @@ void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t k
   plan.weight_copies = static_cast<int>(copies);
 }
 
-/// A plan of scheme `S` on these extents, to which nothing has been added.
+/// Returns an empty plan of scheme `S` on these extents.
 /// @throws what `plan_on` throws
 template <NetworkScheme S>
 [[nodiscard]] Plan empty_plan(const typename S::Axes::Array& extents, int ranks,
@@ -301,7 +301,7 @@ template <NetworkScheme S>
   double needed_ranks = 1;
   for (const int e : extents) needed_ranks *= e;
   require<MeshError>(needed_ranks <= ranks, "got the extents ", S::Axes::to_string(extents),
-                     " for ", S::name, ", which make ", needed_ranks, " ranks where there are ",
+                     " for ", S::name, ", which need ", needed_ranks, " ranks, but there are ",
                      ranks, ", so ranks would be missing; use smaller extents or more ranks");
   const int used = S::Axes::ranks(extents);
   Plan plan;
@@ -318,8 +318,8 @@ template <NetworkScheme S>
   return plan;
 }
 
-/// The order of plans: the fastest first; those that do not fit in memory last, the smallest of
-/// them first.
+/// Orders plans: the fastest first; those that do not fit in memory come last, the smallest of them
+/// first.
 [[nodiscard]] inline bool better(const Plan& a, const Plan& b)
 {
   const auto key = [](const Plan& p) {
@@ -328,7 +328,7 @@ template <NetworkScheme S>
   return key(a) < key(b);
 }
 
-/// Adds the work of Muon to a plan, and to its note the way of each kind of matrix.
+/// Adds the work of Muon to a plan, and the way of each kind of matrix to its note.
 inline void add_muon(Plan& plan, const MuonMatrices& matrices, const Machine& machine,
                      const PlanOptions& options)
 {
@@ -360,7 +360,7 @@ inline void complete(Plan& plan, const Machine& machine)
   plan.fits_memory = plan.memory <= machine.memory_per_rank(plan.ranks);
 }
 
-/// The weights of layers.
+/// Returns the weights of layers.
 template <SchemeType S>
 [[nodiscard]] MuonMatrices muon_matrices(const typename S::Axes::Array& extents,
                                          const std::vector<ProductSize>& layers)
@@ -379,7 +379,7 @@ template <SchemeType S>
 
 }  // namespace detail
 
-/// The plan of scheme `S` with these extents, in a world of `ranks`; its reason is empty.
+/// Plans scheme `S` with these extents, in a world of `ranks`. The reason is empty.
 /// @throws MeshError for extents that the scheme cannot have, or that need more ranks;
 /// ArgumentError for Method::direct on ranks of several nodes
 template <SchemeType S>
@@ -388,7 +388,7 @@ template <SchemeType S>
                            const Machine& machine = {}, const PlanOptions& options = {})
 {
   require<ArgumentError>(options.lora == 0, "got LoRA of rank ", options.lora,
-                         " for a network of layers, which is planned as one that trains its "
+                         " for a network of layers, but the plan of such a network trains all "
                          "weights; plan a transformer, or leave `lora` out");
   Plan plan = detail::empty_plan<S>(extents, ranks, machine, options);
   detail::SegmentMemory segments{layers.size(), options.training ? options.recompute : 0};
@@ -417,7 +417,7 @@ template <SchemeType S>
   return plan;
 }
 
-/// The extents of a plan, for a mesh of scheme `S`.
+/// Returns the extents of a plan, for a mesh of scheme `S`.
 /// @throws MeshError for the plan of another scheme
 template <NetworkScheme S>
 [[nodiscard]] typename S::Axes::Array extents_of(const Plan& plan)

@@ -3,7 +3,7 @@
 
 // Finds the fastest scheme and mesh for a network on a machine. It predicts the time of a step for
 // every scheme of the catalogue on every mesh with at most the given number of ranks, with the
-// method that will run there, and sorts the plans by it.
+// method that will run there, and sorts the plans by time.
 //
 //   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);  // or, of a transformer,
 //   auto plans = plan(TransformerStep{transformer_model("gpt2"), {8, 1024}}, 64, machine);
@@ -61,7 +61,7 @@ void for_each_candidate(const Network& network, int ranks, const PlanOptions& op
     for (int d = 1; d <= n; ++d)
       if (n % d == 0) f(d);
   };
-  // One mesh of as many ranks or fewer.
+  // One mesh of all ranks or fewer.
   const auto whole = [&]<class S>() {
     cubist::for_each_mesh<S>(ranks, [&](const auto& e) { use.template operator()<S>(e); });
   };
@@ -112,7 +112,7 @@ void for_each_candidate(const Network& network, int ranks, const PlanOptions& op
     });
 }
 
-/// The elements in M·h.
+/// The number of elements in M·h.
 [[nodiscard]] inline double unit_of(const std::vector<ProductSize>& layers)
 {
   return double(layers.front().m) * double(layers.front().k);
@@ -122,7 +122,7 @@ void for_each_candidate(const Network& network, int ranks, const PlanOptions& op
   return double(step.batch.tokens()) * double(step.model.width);
 }
 
-/// The plans of `plan` for layers, or for anything else that `plan_on` takes.
+/// Implements `plan` for layers, or for anything else that `plan_on` takes.
 template <class Network>
 [[nodiscard]] std::vector<Plan> sorted_plans(const Network& network, int ranks,
                                              const Machine& machine, const PlanOptions& options)
@@ -152,14 +152,14 @@ template <class Network>
   return plans;
 }
 
-/// The layers, for a batch of this many rows.
+/// Returns the layers for a batch of this many rows.
 [[nodiscard]] inline std::vector<ProductSize> with_batch(std::vector<ProductSize> layers,
                                                          std::size_t rows)
 {
   for (auto& layer : layers) layer.m = rows;
   return layers;
 }
-/// The step, for this many sequences.
+/// Returns the step for this many sequences.
 [[nodiscard]] inline TransformerStep with_batch(TransformerStep step, std::size_t sequences)
 {
   step.batch.sequences = sequences;
@@ -179,8 +179,8 @@ template <class Network>
   return static_cast<std::size_t>(most_elements / row / static_cast<double>(step.batch.length));
 }
 
-/// The largest n up to `most` for which fits(n) holds, or 0 if there is none.
-/// @pre if fits(n) is false, so it is for all larger numbers
+/// Returns the largest n up to `most` for which fits(n) holds, or 0 if there is none.
+/// @pre if fits(n) is false, it is false for all larger numbers, too
 template <class Fits>
 [[nodiscard]] std::size_t largest_that_fits(std::size_t most, Fits fits)
 {
@@ -201,7 +201,7 @@ template <class Fits>
 
 }  // namespace detail
 
-/// All plans, the fastest first; those that do not fit in memory last.
+/// Returns all plans, the fastest first; those that do not fit in memory come last.
 /// @throws ArgumentError without layers, for an unknown scheme or an invalid machine; ShapeError
 /// for layers that `require_valid` refuses; MeshError for fewer than one rank or more than 65,536
 [[nodiscard]] inline std::vector<Plan> plan(const std::vector<ProductSize>& layers, int ranks,
@@ -211,7 +211,7 @@ template <class Fits>
   return detail::sorted_plans(layers, ranks, machine, options);
 }
 
-/// Plans a step of a transformer, as plan() does the step of an MLP.
+/// Plans a step of a transformer, like plan() for an MLP.
 /// @throws ShapeError for sizes that `require_valid` refuses
 [[nodiscard]] inline std::vector<Plan> plan(const TransformerStep& step, int ranks,
                                             const Machine& machine = {},
@@ -227,11 +227,11 @@ plan(ProductSize size, int ranks, const Machine& machine = {}, const PlanOptions
   return plan(std::vector{size}, ranks, machine, options);
 }
 
-/// The largest batch that fits in the memory of a rank on the scheme and mesh of a plan: rows of
-/// layers, sequences of a transformer; 0 if not even one does. One more does not fit.
+/// Returns the largest batch that fits in the memory of a rank on the scheme and mesh of a plan:
+/// rows of layers, sequences of a transformer; 0 if not even one does. One more does not fit. In
+/// stages, the number of micro-batches stays that of the plan.
 /// @param network the layers or the step of the plan, whose own batch is not used
-/// In stages, the number of micro-batches stays that of the plan.
-/// @param options those of the plan
+/// @param options the options of the plan
 template <class Network>
 [[nodiscard]] std::size_t largest_batch(const Plan& plan, const Network& network,
                                         const Machine& machine = {},
@@ -259,7 +259,7 @@ template <class Network>
   return with_scheme<WholeCatalogue>(plan.scheme, largest);
 }
 
-/// The fastest extents of one scheme; ranks may be left idle.
+/// Returns the fastest extents of one scheme; ranks may be left idle.
 /// @param network  layers, or a TransformerStep
 /// @throws what `plan` throws
 template <SchemeType S, class Network>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Says in words, from its numbers, why a plan has its position in the list.
+// Explains from a plan's numbers why it has its position in the list.
 
 #include <array>
 #include <cmath>
@@ -18,10 +18,11 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Plans whose times differ by a smaller part are alike: the model cannot tell which is faster.
+/// If the times of two plans differ by a smaller part than this, the model cannot tell which is
+/// faster.
 inline constexpr double model_error = 0.05;
 
-/// The extents of a plan: "2,4,4".
+/// Returns the extents of a plan: "2,4,4".
 [[nodiscard]] inline std::string mesh_text(const Plan& plan)
 {
   std::string s;
@@ -33,10 +34,10 @@ inline constexpr double model_error = 0.05;
 struct Rivals
 {
   std::size_t of_same = 0;  // the number of meshes with as many ranks
-  double least_words = 0;   // the least words of these meshes
+  double least_words = 0;   // the fewest elements sent on these meshes
   double unit = 1;          // elements in M·h: the tokens times the width of the first layer
   bool first = false;       // whether the plan is the fastest
-  /// The fastest plan or, for this one, the next; null if there is none.
+  /// The fastest plan or, for the fastest itself, the next; null if there is none.
   const Plan* other = nullptr;
 };
 

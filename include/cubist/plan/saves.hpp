@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a checkpoint costs a plan, and how often to save one.
+// What checkpoints cost a plan, and how often to save them.
 //
 //   stall     a rank copies the parameters and the optimizer's state of its block:
 //             2 bytes / bandwidth of memory
@@ -9,10 +9,10 @@
 //             bytes of all / write_bandwidth of the machine
 //   interval  sqrt(2 C M), where a save costs C and the job fails every M seconds on average
 //
-// In the background a save costs the stall, and saves follow each other no faster than the disk
-// writes. At once it costs stall and write. Of the time of a run, C / interval is for saves, and
-// (interval / 2 + write) / M is for steps that a failure loses: half an interval, and, in the
-// background, the time until the copy is a checkpoint.
+// A save in the background costs the stall, and saves follow each other no faster than the disk
+// writes. A save for which the run waits costs stall and write. Saves take C / interval of a run's
+// time, and steps that a failure loses take (interval / 2 + write) / M: half an interval and, in
+// the background, the time until the copy is a checkpoint.
 //
 // Source: Young, "A first order approximation to the optimum checkpoint interval", CACM 17 (9),
 // 1974.
@@ -28,19 +28,19 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How often to save, in one way.
+/// How often to save in one of the two ways.
 struct SaveInterval
 {
   double seconds = 0;  ///< from one save to the next
-  double steps = 1;    ///< the same in steps, at least 1
+  double steps = 1;    ///< steps from one save to the next, at least 1
   /// The share of the time of a run that saves and failures cost.
   double overhead = 0;
 };
 
-/// What saves of a plan cost.
+/// The cost of saves for a plan.
 struct SavePlan
 {
-  double bytes = 0;            ///< of a checkpoint
+  double bytes = 0;            ///< bytes of a checkpoint
   double copy = 0;             ///< bytes of the copy that a rank keeps
   double stall = 0;            ///< seconds in which the rank copies
   double write = 0;            ///< seconds in which the file system writes
@@ -51,9 +51,9 @@ struct SavePlan
 namespace detail
 {
 
-/// @param cost  seconds that a save stops the run
-/// @param least  seconds from one save to the next, at least
-/// @param delay  seconds from the state that is saved to its checkpoint, in which the run goes on
+/// @param cost  the seconds for which a save stops the run
+/// @param least  the fewest seconds from one save to the next
+/// @param delay  the seconds in which the run continues until a saved state is a checkpoint
 [[nodiscard]] inline SaveInterval save_interval(double cost, double least, double delay,
                                                 double step, double failures)
 {
@@ -68,9 +68,9 @@ namespace detail
 
 }  // namespace detail
 
-/// What saves of a plan cost, and how often to save.
-/// @param parameters  the elements of the network's parameters
-/// @param options  those of the plan
+/// Returns what saves cost a plan, and how often to save.
+/// @param parameters  the number of elements of the network's parameters
+/// @param options  the options of the plan
 /// @param failures  the mean time between failures of the whole job, in seconds
 /// @throws ArgumentError unless `failures` is positive and finite
 [[nodiscard]] inline SavePlan plan_saves(const Plan& plan, double parameters,
@@ -78,7 +78,7 @@ namespace detail
                                          double failures)
 {
   require<ArgumentError>(failures > 0 && is_finite(failures), "got a failure every ", failures,
-                         " s, from which no interval of saves follows; use a positive time");
+                         " s, so no interval between saves can be computed; use a positive time");
   SavePlan saves;
   saves.bytes = parameters * double(options.scalar_bytes) * (1 + options.moments);
   saves.copy = plan.memory_parts.parameters + plan.memory_parts.optimizer;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Predicts the time of the collectives method on a rank, by a model of few terms whose coefficients
-// are figures of the machine. direct_cost.hpp predicts the direct method.
+// Predicts the time of the collectives method on a rank with a model of few terms, whose
+// coefficients are figures of the machine. direct_cost.hpp predicts the direct method.
 //
-//   products  by the rates of the machine, as the simulator's (machine/rate_table.hpp); pieces that
-//             arrive from other nodes are multiplied one by one
+//   products  by the rates of the machine, as in the simulator (machine/rate_table.hpp). Pieces
+//             that arrive from other nodes are multiplied one by one
 //   inside    messages x latency + bytes / bandwidth, between ranks of one node
 //   across    the same between nodes; the ranks of a node that send share its link
 //
-// A rank multiplies on its share of the cores. Where the rank itself copies inside a node, on one
-// core, these times add (`Link::overlaps`). Other messages overlap with products. Those inside a
+// A rank multiplies on its share of the cores. If the rank itself copies inside a node, on one
+// core, these times add up (`Link::overlaps`). Other messages overlap with products. Those inside a
 // node and those between nodes have a link each:
 //
 //   operands   of a product are sent one after the other, after the results of the product before;
@@ -45,17 +45,17 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Seconds, and their parts.
+/// A time in seconds, and its parts.
 struct Time
 {
   double total = 0;     ///< seconds of all parts, without `sums`
   double products = 0;  ///< seconds of products
   double inside = 0;    // messages, copies and windows between ranks of a node
   double across = 0;    // messages between nodes
-  double passes = 0;    // element-wise, over memory
-  double sums = 0;      ///< of the messages, those that sum gradients while backward goes on
-  double room = 0;      ///< of backward, the seconds in which the link of these sums is free
-  double backward = 0;  ///< of `total`, the seconds of backward
+  double passes = 0;    // element-wise passes over memory
+  double sums = 0;      ///< messages that sum gradients while backward runs
+  double room = 0;      ///< seconds of backward in which the link of these sums is free
+  double backward = 0;  ///< seconds of backward in `total`
 
   constexpr Time& operator+=(const Time& other)
   {
@@ -81,7 +81,7 @@ struct Time
   }
 };
 
-/// Seconds of local products.
+/// Returns the seconds of local products.
 [[nodiscard]] inline double seconds(const LocalGemm& gemm, Ranks ranks, const Machine& machine,
                                     std::size_t scalar_bytes)
 {
@@ -90,7 +90,7 @@ struct Time
          machine.cores_to_multiply(ranks);
 }
 
-/// The seconds in which a rank reads or writes this many elements, on one of its cores.
+/// Returns the seconds in which a rank reads or writes this many elements on one of its cores.
 [[nodiscard]] inline double pass_seconds(double elements, Ranks ranks, const Machine& machine,
                                          std::size_t scalar_bytes)
 {
@@ -106,14 +106,14 @@ namespace detail
   return t.collective == CallKind::broadcast || t.collective == CallKind::reduce;
 }
 
-/// The members of a group of a transfer that are on one node.
+/// The number of members of a transfer's group that are on one node.
 [[nodiscard]] inline int members_on_a_node(const Transfer& t, int ranks, const Machine& machine)
 {
   return std::clamp(machine.on_a_node(ranks) / t.stride, 1, t.ranks);
 }
 
-/// The fewest members of a group of a transfer on a node that has some: groups of consecutive ranks
-/// that do not fill nodes begin and end somewhere in them.
+/// The fewest members of a transfer's group on a node that has any. Groups of consecutive ranks
+/// that do not fill nodes may begin and end inside nodes.
 [[nodiscard]] inline int fewest_members_on_a_node(const Transfer& t, int ranks,
                                                   const Machine& machine)
 {
@@ -121,8 +121,8 @@ namespace detail
   return std::clamp(begins / t.stride, 1, t.ranks);
 }
 
-/// The seconds in which the beginning of a panel passes a chain of NCCL: each edge takes a latency,
-/// and the time of a segment if the panel is longer.
+/// Returns the seconds in which the beginning of a panel passes through a chain of NCCL. Each edge
+/// takes a latency, plus the time of a segment if the panel is longer than a segment.
 [[nodiscard]] inline double chain_seconds(const Transfer& t, int ranks, const Machine& machine,
                                           std::size_t scalar_bytes)
 {
@@ -134,8 +134,9 @@ namespace detail
   return (nodes - 1) * edge(machine.across()) + (t.ranks - nodes) * edge(machine.inside());
 }
 
-/// The seconds that a rank waits for latencies in a transfer. NCCL's all_reduce takes a tree where
-/// that is faster than a ring. Of SUMMA's panels, four are in flight between nodes, and two inside.
+/// Returns the seconds for which a rank waits for latencies in a transfer. NCCL's all_reduce takes
+/// a tree if that is faster than a ring. Four of SUMMA's panels are in flight between nodes, and
+/// two inside.
 [[nodiscard]] inline double latency_seconds(const Transfer& t, int ranks, const Machine& machine,
                                             std::size_t scalar_bytes)
 {
@@ -161,7 +162,7 @@ namespace detail
 
 }  // namespace detail
 
-/// The seconds of a transfer on a mesh of this many ranks.
+/// Returns the seconds of a transfer on a mesh of this many ranks.
 [[nodiscard]] inline double seconds(const Transfer& t, int ranks, const Machine& machine,
                                     std::size_t scalar_bytes)
 {
@@ -170,15 +171,15 @@ namespace detail
   const double latency = detail::latency_seconds(t, ranks, machine, scalar_bytes);
   if (t.within(machine.ranks_per_node(), ranks))
     return (latency + bytes / inside.bandwidth) / machine.share(ranks);
-  // In a ring of neighbours only the last rank of a node sends to another node.
+  // In a ring of neighbours, only the last rank of a node sends to another node.
   const double senders = std::min(t.stride, machine.on_a_node(ranks));
   const Link& across = machine.across();
   const int members = detail::members_on_a_node(t, ranks, machine);
   if (t.collective == CallKind::reduce_scatter)
   {
-    // Each rank sends the terms of a sum to the ranks that own it, by messages. Those to ranks of
-    // its node do not leave; the others of all ranks share the node's link, and each rank's its
-    // network card.
+    // Each rank sends the terms of a sum to the ranks that own it. Those to ranks of its node do
+    // not leave it. The others of all its ranks share the node's link, and those of one rank share
+    // its network card.
     const double leaving = bytes * double(t.ranks - members) / double(t.ranks - 1);
     const double of_card = across.rank_bandwidth > 0 ? leaving / across.rank_bandwidth : 0;
     return latency + std::max(leaving * machine.on_a_node(ranks) / across.bandwidth, of_card);
@@ -186,8 +187,8 @@ namespace detail
   double transfer = bytes * senders / across.bandwidth;
   if (across.rank_bandwidth > 0)
   {
-    // NCCL's rings use the network cards of all ranks that a group has on a node, of which the node
-    // with the fewest counts.
+    // NCCL's rings use the network cards of all ranks of the group on a node. The node with the
+    // fewest limits them.
     const int fewest = machine.algorithms != CollectiveAlgorithms::nccl
                            ? 1
                            : detail::fewest_members_on_a_node(t, ranks, machine);
@@ -221,14 +222,14 @@ namespace detail
 class LinkTimes
 {
  public:
-  /// @param work  of the layer  @param ranks  of the mesh
+  /// @param work  the work of the layer  @param ranks  the ranks of the mesh
   LinkTimes(const Work& work, int ranks, const Machine& machine, std::size_t scalar_bytes)
       : ranks_{ranks},
         machine_{machine},
         scalar_bytes_{scalar_bytes}
   {
-    // SUMMA cuts panels into slices if its grid is on several nodes; products of gathered pieces
-    // are cut if the mesh is.
+    // SUMMA cuts panels into slices if its grid spans several nodes; products of gathered pieces
+    // are cut if the mesh does.
     is_far_ = work.in_pieces && is_remote();
     for (const auto& t : work.transfers)
       if (!sums_gradient(t))
@@ -243,14 +244,14 @@ class LinkTimes
   {
     return cubist::seconds(t, ranks_, machine_, scalar_bytes_);
   }
-  /// Whether products are those of the pieces that arrive.
+  /// Whether pieces are multiplied as they arrive.
   [[nodiscard]] bool is_far() const { return is_far_; }
   /// Whether a transfer proceeds while its rank computes.
   [[nodiscard]] bool overlaps(const Transfer& t) const
   {
     return !within(t) || machine_.inside().overlaps;
   }
-  /// The pieces that travel one after the other.
+  /// The number of pieces that travel one after the other.
   [[nodiscard]] double pieces(const Transfer& t) const
   {
     if (!within(t)) return t.pieces();
@@ -285,16 +286,16 @@ class LinkTimes
   return links.overlaps(t) && !sums_gradient(t);
 }
 
-/// Whether a transfer brings an operand of a product. If there are two products, X is an operand of
-/// dW alone; W, and what comes first of dY, are operands of dX.
+/// Whether a transfer brings an operand of a product. If there are two products, X is an operand
+/// only of dW; W, and the part of dY that comes first, are operands of dX.
 [[nodiscard]] constexpr bool is_operand_of(const Transfer& t, std::size_t product,
                                            std::size_t products)
 {
   return is_operand(t) && (products == 1 || (t.matrix == LayerMatrix::x) == (product == 1));
 }
 
-/// When product i ends, which takes `seconds` and begins at `begin` with the pieces that are there.
-/// Its operands take the links from when these are free.
+/// Returns the time at which product i ends. It takes `seconds`, and begins at `begin` with the
+/// pieces that have arrived. Its operands use the links as soon as these are free.
 [[nodiscard]] inline double end_of_product(LinkTimes& links, const Work& work, std::size_t i,
                                            std::size_t products, double begin, double seconds)
 {
@@ -310,7 +311,7 @@ class LinkTimes
   return end;
 }
 
-/// Sends the result of product i, which takes `seconds` and ends at `end`, as pieces of it are
+/// Sends pieces of the result of product i, which takes `seconds` and ends at `end`, as they
 /// complete.
 inline void send_result(LinkTimes& links, const Work& work, std::size_t i, std::size_t products,
                         double end, double seconds)
@@ -330,10 +331,10 @@ struct MessageTimes
 {
   double inside = 0;
   double across = 0;
-  double copied = 0;       // by the rank itself, which multiplies nothing meanwhile
-  double overlapped = 0;   // with the layer's products
-  double sums = 0;         // of gradients, which overlap with other layers
-  double beside_sums = 0;  // of other messages on the link of these sums
+  double copied = 0;       // copies by the rank itself, which multiplies nothing meanwhile
+  double overlapped = 0;   // messages that overlap with the layer's products
+  double sums = 0;         // sums of gradients, which overlap with other layers
+  double beside_sums = 0;  // other messages on the link of these sums
 };
 
 [[nodiscard]] inline MessageTimes message_times(const LinkTimes& links, const Work& work)
@@ -359,14 +360,14 @@ struct MessageTimes
 
 }  // namespace detail
 
-/// Seconds of one direction of a layer.
+/// Returns the seconds of one direction of a layer.
 [[nodiscard]] inline Time time_of(const Work& work, Ranks ranks, const Machine& machine,
                                   std::size_t scalar_bytes)
 {
   detail::LinkTimes links{work, ranks.active, machine, scalar_bytes};
   const auto& products = links.is_far() ? work.far_products : work.products;
   double multiplied = 0;  // seconds of products
-  double end = 0;         // of the last product
+  double end = 0;         // the end of the last product
   for (std::size_t i = 0; i < products.size(); ++i)
   {
     const double product = seconds(products[i], ranks, machine, scalar_bytes);
@@ -386,15 +387,15 @@ struct MessageTimes
           .room = std::max(0.0, total - messages.beside_sums)};
 }
 
-/// What remains of the sums of gradients when the backward of all layers has ended.
-/// @param layers  the times of backward of each layer, whose order is that of forward
+/// Returns the seconds of the sums of gradients that remain when the backward pass has ended.
+/// @param layers  the times of each layer's backward, in the order of forward
 [[nodiscard]] inline double rest_of_gradient_sums(const std::vector<Time>& layers)
 {
   double now = 0;
-  double link = 0;  // when it is free
+  double link = 0;  // the time at which it is free
   for (std::size_t i = layers.size(); i-- > 0;)
   {
-    // The layer's own messages on that link take their turn behind the sums.
+    // The layer's own messages on that link come after the sums.
     link = std::max(link, now) + std::max(0.0, layers[i].backward - layers[i].room);
     now += layers[i].backward;
     if (layers[i].sums > 0) link = std::max(link, now) + layers[i].sums;
@@ -402,8 +403,9 @@ struct MessageTimes
   return std::max(0.0, link - now);
 }
 
-/// A step's time with what remains of the sums of gradients over replicas when backward has ended.
-/// @param last  seconds of the sums that begin at its end
+/// Returns a step's time including the sums of gradients over replicas that remain when backward
+/// has ended.
+/// @param last  the seconds of the sums that begin when backward ends
 [[nodiscard]] inline Time with_gradient_sums(Time time, double last, double hidden)
 {
   const double rest = std::max(std::min(last, time.sums), time.sums - time.room);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The elements that ranks send for a transformer on any scheme, derived from the layouts of the
-// scheme and the costs of its products (cost.hpp). A new scheme needs no code here.
+// Counts the elements that ranks send for a transformer on any scheme, derived from the layouts of
+// the scheme and the costs of its products (cost.hpp). Names with `words` count elements. A new
+// scheme needs no code here.
 //
 //   X, residual stream (M, d) S::Input    M = B S: sequences of S tokens, row b S + s
 //   queries, keys, values (M, N) S::Output, one product; attention is local
@@ -10,7 +11,7 @@
 //
 // The parts of a block that send something:
 //
-//   norm        all_reduce of 2 numbers a row (RMSNorm: 1) along the axes that cut X's columns,
+//   norm        all_reduce of 2 numbers per row (RMSNorm: 1) along the axes that cut X's columns,
 //               forward and backward; of the gradients of its weight and bias along those that cut
 //               X's rows
 //   Q, K, V     one product of S, N = N_q + N_k + N_v, each padded
@@ -20,15 +21,15 @@
 //   up          product of S, with the gate as one
 //   down        product of S::Next
 //   biases      all_reduce of the gradient along the axes that cut Y's rows
-//   attention   where ranks share sequences, keys and values of their rows to each other
+//   attention   if ranks share sequences: the keys and values of their rows
 //               (ring_words in matrix/sequence_cut.hpp)
 //
-// Then a norm, the logits, a product of S, and the loss: all_reduce of 2 numbers a row along the
-// axes that cut the logits' columns, and of 3 over all ranks. For the embedding there is only a
+// Then a norm, the logits, a product of S, and the loss: all_reduce of 2 numbers per row along the
+// axes that cut the logits' columns, and of 3 over all ranks. For the embedding, there is only a
 // bound. Backward of a product computes dX and dW together.
 //
-// With LoRA beside all linear layers (plan/lora_cost.hpp) backward computes no dW and sums no
-// gradients but those of A and B. It ends with the gradients of the first block's Q, K and V.
+// With LoRA beside all linear layers (plan/lora_cost.hpp), backward computes no dW, and sums only
+// the gradients of A and B. It ends with the gradients of the first block's Q, K and V.
 
 #include <cstddef>
 #include <cstdint>
@@ -47,7 +48,7 @@ struct TransformerWords
 {
   std::uint64_t forward = 0;
   std::uint64_t backward = 0;
-  /// A bound for the elements that the embedding and the gradients of positions add, in both
+  /// An upper bound for the elements that the embedding and the gradients of positions add, in both
   /// directions.
   std::uint64_t embedding = 0;
 
@@ -57,7 +58,7 @@ struct TransformerWords
 namespace detail
 {
 
-/// The words of LoRA beside a product.
+/// Returns the elements that all ranks send for LoRA beside a product.
 template <SchemeType S>
 [[nodiscard]] TransformerWords lora_words(const TransformerParts<S>& parts,
                                           const TransformerProduct& p, std::size_t rank)
@@ -76,8 +77,8 @@ template <SchemeType S>
 
 }  // namespace detail
 
-/// The words of one block by collectives.
-/// @param context_parallel ranks that share a sequence, as in TransformerOptions
+/// Returns the elements that all ranks send for one block by collectives.
+/// @param context_parallel the number of ranks that share a sequence, as in TransformerOptions
 /// @param lora  the rank of LoRA's matrices beside all linear layers; 0: all weights are trained
 /// @pre S::fits(extents)
 /// @throws what TransformerConfig::completed() throws
@@ -109,8 +110,8 @@ template <SchemeType S>
   return words;
 }
 
-/// The words of the whole model: its blocks, the last norm, the logits and the loss. The embedding
-/// is counted apart.
+/// Returns the elements that all ranks send for the whole model: its blocks, the last norm, the
+/// logits and the loss. The embedding is counted separately.
 /// @pre S::fits(extents)
 /// @throws what TransformerConfig::completed() throws
 template <SchemeType S>
@@ -129,7 +130,7 @@ transformer_words(const typename S::Axes::Array& extents, TokenBatch batch,
   if (lora > 0)
   {
     // Backward leaves out dX of the first block's Q, K and V, and the norm before them, which makes
-    // up for the last norm's.
+    // up for the last norm.
     const Cost first = parts.cost(parts.products()[0], policy);
     return {.forward = forward,
             .backward = model.layers * block.backward +

@@ -2,7 +2,7 @@
 #pragma once
 
 // The parts of a transformer that send or multiply, on any scheme, from the layouts of the scheme:
-// its products as sizes with their quanta, and the sums of rows and columns.
+// its products, as sizes with their quanta, and its sums over rows and columns.
 //
 //   X, residual stream (M, d) S::Input    M = B S: sequences of S tokens, row b S + s
 //   queries, keys, values (M, N) S::Output    hidden activations (M, F) S::Output
@@ -10,8 +10,8 @@
 // Rows are padded to whole sequences on every rank, columns of Q, K and V to whole groups of heads,
 // other columns to the mesh's quantum. Numbers that belong to rows are sent only for valid rows.
 //
-// If ranks share sequences, rows are those of a SequenceCut (matrix/sequence_cut.hpp), all of which
-// are valid.
+// If ranks share sequences, rows are those of a SequenceCut (matrix/sequence_cut.hpp), and all of
+// them are valid. Names with `words` count elements that are sent.
 
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The columns of an output of a product, and the number of which they are padded to a multiple.
+/// The number of columns of a product's output, and their quantum.
 struct OutputColumns
 {
   std::size_t n = 0;        ///< columns of the output
@@ -47,29 +47,29 @@ struct TransformerProduct
   ProductQuanta quanta;   // 0 stands for the mesh's quantum
   bool is_next = false;   // a product of S::Next
   bool has_bias = false;  ///< whether a bias is added
-  Op w_op = Op::none;     // transpose where the weights are stored (N, K)
-  Few<OutputColumns, 3> outputs = {};  // one, or those that are merged
+  Op w_op = Op::none;     // transpose if the weights are stored (N, K)
+  Few<OutputColumns, 3> outputs = {};  // one output, or several that are merged
 
-  /// Whether it is one of several weights.
+  /// Whether it merges several weights.
   [[nodiscard]] bool is_merged() const { return outputs.size() > 1; }
 };
 
-/// An all_reduce of numbers of each row of a matrix, or of each column.
+/// An all_reduce of numbers for each row of a matrix, or for each column.
 struct LineSum
 {
   Transfer transfer;        // the transfer of a rank without padding
-  std::uint64_t words = 0;  // the words that all ranks send
+  std::uint64_t words = 0;  // the elements that all ranks send
 };
 
 /// How the ranks share attention.
 struct AttentionShare
 {
-  std::size_t heads = 0;        // the query heads of a rank that has the most
-  std::size_t sequences = 0;    // the sequences of a rank that has the most
+  std::size_t heads = 0;        // the query heads of the rank that has the most
+  std::size_t sequences = 0;    // the sequences of the rank that has the most
   std::size_t row_parts = 1;    // the parts into which rows are cut
   std::size_t col_parts = 1;    // the parts into which heads are cut
-  std::size_t rows_in_use = 1;  // parts with a sequence
-  std::size_t cols_in_use = 1;  // parts with a head
+  std::size_t rows_in_use = 1;  // row parts with a sequence
+  std::size_t cols_in_use = 1;  // column parts with a head
 };
 
 /// The parts of a transformer on a mesh of scheme `S`.
@@ -82,9 +82,9 @@ class TransformerParts
   using A = typename S::Axes;
   using Extents = typename A::Array;
 
-  /// For one mesh, batch and model, which it completes.
+  /// Makes the parts for one mesh, batch and model, and completes the model.
   /// @throws what TransformerConfig::completed() throws
-  /// @param context_parallel ranks that share a sequence, as in TransformerOptions
+  /// @param context_parallel the number of ranks that share a sequence, as in TransformerOptions
   TransformerParts(const Extents& extents, TokenBatch batch, const TransformerConfig& model,
                    std::size_t context_parallel = 0)
       : extents_{extents},
@@ -104,15 +104,15 @@ class TransformerParts
   [[nodiscard]] const Extents& extents() const { return extents_; }
   /// The tokens of a step.
   [[nodiscard]] TokenBatch batch() const { return batch_; }
-  /// The sizes.
+  /// The complete configuration.
   [[nodiscard]] const TransformerConfig& model() const { return model_; }
   [[nodiscard]] int ranks() const { return ranks_; }
   /// How ranks share sequences.
   [[nodiscard]] const SequenceCut& sequence_cut() const { return cut_; }
-  /// The rows of the residual stream.
+  /// The number of rows of the residual stream.
   [[nodiscard]] std::size_t tokens() const { return cut_.is_cut() ? cut_.rows() : batch_.tokens(); }
 
-  /// Q, K, V; attention's output; up, with the gate; down.
+  /// Returns the products of a block: Q, K, V; attention's output; up, with the gate; down.
   [[nodiscard]] std::array<TransformerProduct, 4> products() const
   {
     const std::size_t d = model_.width;
@@ -126,7 +126,7 @@ class TransformerParts
                               : product(d, {f}, bias.feed_forward),
             next_product(f.n, 0, bias.feed_forward)};
   }
-  /// The product of logits.
+  /// Returns the product that computes the logits.
   [[nodiscard]] TransformerProduct logits() const
   {
     auto p = product(model_.width, {{model_.vocabulary, 0}}, false);
@@ -134,13 +134,13 @@ class TransformerParts
     return p;
   }
 
-  /// The matrices of a product of forward.
+  /// Returns the matrices of a product of forward.
   [[nodiscard]] detail::CutProduct cut(const TransformerProduct& p) const
   {
     return p.is_next ? detail::cut_product<typename S::Next>(extents_, p.size, p.quanta)
                      : detail::cut_product<S>(extents_, p.size, p.quanta);
   }
-  /// Its cost by collectives, without that of its bias.
+  /// Returns the cost of a product by collectives, without its bias.
   [[nodiscard]] Cost cost(const TransformerProduct& p, Gathered policy) const
   {
     return p.is_next ? cubist::cost<typename S::Next>(extents_, p.size, policy, p.quanta)
@@ -153,24 +153,24 @@ class TransformerParts
     return line_sum(p.has_bias ? y.block.cols : 0, y.rows);
   }
 
-  /// A matrix like the residual stream.
+  /// Returns a matrix cut and padded like the residual stream.
   [[nodiscard]] detail::CutMatrix stream() const
   {
     return detail::cut_matrix<A, typename S::Input>(LayerMatrix::x, {tokens(), model_.width},
                                                     extents_, {rows_, quantum_});
   }
-  /// The sum of one message of a norm in forward, of one number for each row. LayerNorm sends two
-  /// such messages.
+  /// The sum in one message of a norm in forward: one number for each row. LayerNorm sends two such
+  /// messages.
   [[nodiscard]] LineSum norm_sum() const { return row_sum(stream(), 1); }
-  /// The numbers of rows that a norm sums, in forward and in backward.
+  /// The numbers for rows that a norm sums, in forward and in backward.
   [[nodiscard]] LineSum norm_statistics() const { return row_sum(stream(), model_.norm_vectors()); }
-  /// The gradients of its weight and bias.
+  /// The gradients of a norm's weight and bias.
   [[nodiscard]] LineSum norm_gradients() const
   {
     const auto x = stream();
     return line_sum(model_.norm_vectors() * x.block.cols, x.rows);
   }
-  /// The gradient of the norm of queries, or of that of keys.
+  /// The gradient of the norm of queries, or of the norm of keys.
   [[nodiscard]] LineSum head_norm_gradient() const
   {
     const auto y = cut(products()[0]).y;
@@ -178,7 +178,7 @@ class TransformerParts
     for (const auto& axis : y.cols) axes.add(axis);
     return line_sum(model_.head_norms ? model_.head_size : 0, axes);
   }
-  /// The two sums of the loss, one number of a row each.
+  /// The two sums of the loss, with one number for each row.
   [[nodiscard]] LineSum loss_statistics() const { return row_sum(cut(logits()).y, 1); }
   /// The mean of the loss and the checksums of the labels, over all ranks.
   [[nodiscard]] LineSum loss_mean() const
@@ -187,20 +187,20 @@ class TransformerParts
     all.add({0, ranks_, 1});
     return line_sum(3, all);
   }
-  /// A bound for a look-up, or for its gradients: an all_reduce of a rank's block.
+  /// An upper bound for a look-up, or for its gradients: an all_reduce of a rank's block.
   [[nodiscard]] std::uint64_t embedding_words() const
   {
     return ranks_ == 1 ? 0 : 2 * stream().block.size() * static_cast<std::uint64_t>(ranks_);
   }
-  /// The elements that a rank reserves for messages with rows of the table and with sums of
-  /// gradients, both sent, its own included, and received.
+  /// The number of elements that a rank reserves for messages with rows of the table and with sums
+  /// of gradients: those that it sends, also to itself, and those that it receives.
   [[nodiscard]] std::size_t embedding_workspace() const
   {
     const auto h = stream();
     const auto table = cut(logits()).w;  // (d, V)
     const std::size_t rows = std::min(h.block.rows, table.block.cols);
     const std::size_t d = model_.width;
-    // Some rank has blocks of H and of the table with different columns.
+    // Some rank has different columns of H than of the table.
     const std::size_t own =
         h.cols.parts() > 1 && table.rows.parts() > 1 ? 0 : std::min(h.block.cols, table.block.rows);
     const std::size_t all = h.rows.parts() * std::min(table.block.rows, d);
@@ -213,7 +213,8 @@ class TransformerParts
     return line_sum(model_.learned_positions ? batch_.length * x.block.cols : 0, x.rows);
   }
 
-  /// The elements of keys and values that all ranks send in one direction if ranks share sequences.
+  /// The number of elements of keys and values that all ranks send in forward or in backward if
+  /// ranks share sequences.
   [[nodiscard]] std::uint64_t ring_words(bool backward) const
   {
     if (!cut_.is_cut()) return 0;
@@ -224,12 +225,12 @@ class TransformerParts
            cubist::ring_words(cut_, model_.key_value_width(), backward);
   }
 
-  /// Attention's share of a rank.
+  /// Returns how the ranks share attention.
   [[nodiscard]] AttentionShare attention() const
   {
     const auto attended = cut(products()[1]).x;
     const std::size_t parts = attended.cols.parts();
-    // Heads of padding count, too.
+    // Padding heads count, too.
     const std::size_t heads =
         padded(model_.key_value_width(), kv_quantum_) / parts / model_.head_size;
     const std::size_t sequences =
@@ -242,11 +243,12 @@ class TransformerParts
             .cols_in_use = ceil_div(model_.key_value_heads, heads)};
   }
 
-  /// The pieces in which the columns of merged outputs are interleaved.
+  /// The number of pieces in which the columns of merged outputs are interleaved.
   [[nodiscard]] std::size_t head_pieces() const { return head_pieces_; }
 
  private:
-  /// The pieces in which the columns of merged outputs are interleaved (nn/dense/merged_linear).
+  /// The number of pieces in which the columns of merged outputs are interleaved
+  /// (nn/dense/merged_linear).
   [[nodiscard]] static std::size_t head_pieces(const Extents& extents)
   {
     const auto parts = [&]<class... Axis>(Cols<Axis...> axes) {
@@ -259,7 +261,7 @@ class TransformerParts
     return head_pieces_ == 1 ? n : pad(n, std::lcm(quantum, head_pieces_));
   }
 
-  /// A product of S with X of k columns, for one output, or for several that are merged.
+  /// Returns a product of S with X of k columns, for one output or several merged ones.
   [[nodiscard]] TransformerProduct
   product(std::size_t k, std::initializer_list<OutputColumns> outputs, bool has_bias) const
   {
@@ -273,7 +275,7 @@ class TransformerParts
     }
     return p;
   }
-  /// A product of S::Next, which leads back to the stream.
+  /// Returns a product of S::Next, back to the residual stream.
   [[nodiscard]] TransformerProduct next_product(std::size_t k, std::size_t k_quantum,
                                                 bool has_bias) const
   {
@@ -289,7 +291,8 @@ class TransformerParts
                      axes.innermost().stride, count};
     return {t, t.words_of_all(ranks_)};
   }
-  /// Blocks without rows send nothing; other blocks send only their valid rows.
+  /// Returns a sum over rows. Blocks without rows send nothing; other blocks send only their valid
+  /// rows.
   [[nodiscard]] LineSum row_sum(const detail::CutMatrix& m, std::size_t values) const
   {
     LineSum sum = line_sum(values * m.block.rows, m.cols);
@@ -307,21 +310,21 @@ class TransformerParts
   std::size_t head_pieces_;
   SequenceCut cut_;
   std::size_t rows_;        // the quantum of rows
-  std::size_t kv_quantum_;  // the quantum of the columns of K, and of V
+  std::size_t kv_quantum_;  // the quantum of the columns of K and of V
   std::size_t q_quantum_;
 };
 
 namespace detail
 {
 
-/// Whether layers that share a product share LoRA's A.
+/// Whether layers that share a product also share LoRA's A.
 template <SchemeType S>
 [[nodiscard]] bool shares_a(const TransformerParts<S>& parts)
 {
   return parts.model().learned_positions;
 }
 
-/// f(cost) for LoRA's matrices beside a product, and g(cost) for each of its outputs.
+/// Calls f(cost) for LoRA's matrices beside a product, and g(cost) for each of its outputs.
 template <SchemeType S, class F, class G>
 void for_lora(const TransformerParts<S>& parts, const TransformerProduct& p, std::size_t rank, F f,
               G g)

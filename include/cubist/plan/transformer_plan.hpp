@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The plan of a training step of a transformer: the layers' plan (plan.hpp) with attention, norms,
-// element-wise passes and the optimizer.
+// The plan of a training step of a transformer: the plan of its layers (plan.hpp) plus attention,
+// norms, element-wise passes and the optimizer.
 //
-//   products     as in a network of layers, those that share X as one
+//   products     as in a network of layers; those that share X are one
 //   attention    local products of blocks of scores for each of a rank's heads and sequences, half
 //                of S x S where the mask is causal: two forward, five backward; where ranks share
 //                sequences, keys and values of other ranks travel under them
@@ -18,7 +18,7 @@
 //   LoRA         the thin products beside every linear layer, and their messages; backward without
 //                dW, and gradients and moments of A and B alone
 //
-// The slowest rank counts, so one whose heads and sequences are not padding.
+// The slowest rank counts, which is one whose heads and sequences are not padding.
 
 #include <algorithm>
 #include <cstddef>
@@ -39,8 +39,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// A step's time with its sums of gradients, half of which is the gathering of parameters if the
-/// optimizer is sharded.
+/// Returns a step's time including its sums of gradients. If the optimizer is sharded, half of
+/// their time is for gathering the parameters.
 [[nodiscard]] inline Time with_exchange(Time time, double last, double hidden, bool is_sharded)
 {
   if (!is_sharded) return with_gradient_sums(time, last, hidden);
@@ -55,7 +55,7 @@ namespace detail
 inline void add_blocks(MemoryParts& memory, std::size_t blocks, double activations,
                        double workspace, double output, const PlanOptions& options)
 {
-  // An evaluation has those of two blocks.
+  // An evaluation keeps those of two blocks.
   const std::size_t kept = options.training ? blocks : std::min<std::size_t>(blocks, 2);
   SegmentMemory segments{kept, options.training ? options.recompute : 0};
   for (std::size_t i = 0; i < kept; ++i) segments.add(i, 0, activations, workspace, output);
@@ -68,7 +68,7 @@ class TransformerPlanner
 {
  public:
   /// @param sums_gradients  whether gradients are summed over replicas; if not, they are added up
-  /// on each rank, as those of a micro-batch that is not the last
+  /// on each rank, like those of a micro-batch that is not the last
   TransformerPlanner(const TransformerParts<S>& parts, Plan& plan, const Machine& machine,
                      const PlanOptions& options, bool sums_gradients = true)
       : parts_{parts},
@@ -79,9 +79,9 @@ class TransformerPlanner
   {
   }
 
-  /// The elements of parameters that have been added whose optimizer's state a rank has.
+  /// The number of elements of added parameters whose optimizer's state a rank has.
   [[nodiscard]] double parameters() const { return parameters_; }
-  /// The bytes of workspace of products that have been added.
+  /// The number of bytes in the workspaces of added products.
   [[nodiscard]] double products_workspace() const { return products_workspace_; }
 
   /// Adds a block: norm, attention, sum, norm, feed-forward, sum.
@@ -101,12 +101,12 @@ class TransformerPlanner
     if (!parts_.model().learned_positions) add_passes(2 * qkv, 2 * qkv);
     if (parts_.model().head_norms) add_head_norms(qkv);
     add_passes(up + hidden, 2 * up + hidden);  // the activation
-    // Outputs of both norms, attention's projection, down, and two sums.
+    // The outputs of both norms, attention's projection, down, and two sums.
     add_activations(6 * stream + qkv + attended + up + hidden);
   }
 
-  /// Adds what is before the first block: the embedding, and the vectors of positions.
-  /// @param has_table  whether its table is another one than that of the logits
+  /// Adds what comes before the first block: the embedding, and the vectors of positions.
+  /// @param has_table  whether its table differs from that of the logits
   void add_input(bool has_table)
   {
     const double stream = size(parts_.stream());
@@ -130,7 +130,7 @@ class TransformerPlanner
     add_passes(4 * y, 0);
     add_activations(size(parts_.stream()) + y);
   }
-  /// Adds the messages of a ring, which all layers share.
+  /// Adds the buffers for a ring's messages, which all layers share.
   void add_ring_workspace()
   {
     if (parts_.sequence_cut().is_cut())
@@ -139,7 +139,7 @@ class TransformerPlanner
 
   /// Adds what remains of the sums of gradients at the end of backward, and the exchange of a
   /// sharded optimizer.
-  /// @param last  seconds of the sums that begin there
+  /// @param last  the seconds of the sums that begin there
   void add_gradient_sums(double last)
   {
     plan_.time = with_exchange(plan_.time, last, machine_.hidden(plan_.ranks), options_.sharded);
@@ -166,7 +166,7 @@ class TransformerPlanner
     return static_cast<double>(m.block.size());
   }
 
-  /// The work of backward whose gradient of W stays on each rank.
+  /// Returns the work of backward without the sum of W's gradient over ranks.
   [[nodiscard]] static Work without_gradient_sums(Work work)
   {
     const auto transfers = std::exchange(work.transfers, {});
@@ -196,8 +196,8 @@ class TransformerPlanner
     p.w_op == Op::none ? add_weights(p) : add_table(cut.w);
     add_workspace(static_cast<double>(workspace));
     products_workspace_ += bytes(static_cast<double>(workspace));
-    // W and dW are interleaved copies. A model for inference keeps only the interleaved W, if a
-    // rank has one piece of it, or stores it in fewer bits.
+    // W and dW are interleaved copies. A model for inference keeps only the interleaved W if a rank
+    // has one piece of it, or stores it in fewer bits.
     if (p.is_merged() && !has_stored_weights() &&
         (options_.training || cut.w.cols.parts() != parts_.head_pieces()))
     {
@@ -272,7 +272,8 @@ class TransformerPlanner
       added.room = 2 * time(to_scores) + time(from_scores) + 2 * time(transposed);
     added.products += added.room;
     added.total = added.products;
-    // Maxima, exponentials, sums; and exponentials again, slopes. O is divided; O and dO are read.
+    // Forward: maxima, exponentials, sums, and O is divided. Backward: exponentials again, slopes,
+    // and O and dO are read.
     const double scores = double(mine) * double(queries) * double(half);
     const double outputs = double(mine) * double(queries) * double(dh);
     add_passes(4 * scores + 2 * outputs, 5 * scores + 2 * outputs);
@@ -287,8 +288,8 @@ class TransformerPlanner
     add_activations(double(mine) * double(queries) * (cut.is_cut() ? 2 : 1));
   }
 
-  /// Adds the keys and values of other ranks, and backward the sums of their gradients, which
-  /// travel as long as K and V.
+  /// Adds the messages with keys and values of other ranks and, in backward, with sums of their
+  /// gradients, which travel as long as K and V.
   void add_ring(Time& time)
   {
     if (!parts_.sequence_cut().is_cut()) return;
@@ -305,7 +306,8 @@ class TransformerPlanner
     plan_.messages += times * t.messages();
   }
 
-  /// K and V of a round of forward, each from every rank to all that share its sequences.
+  /// The transfer of K and V in a round of forward, each from every rank to all that share its
+  /// sequences.
   [[nodiscard]] Transfer ring_transfer() const
   {
     const auto& cut = parts_.sequence_cut();
@@ -315,7 +317,7 @@ class TransformerPlanner
             rows.innermost().stride,
             2 * cut.rows_of_part() * ring_heads(cut, key_value_heads(), size) * size};
   }
-  /// The rounds in which the heads of a rank go around.
+  /// The number of rounds in which the heads of a rank go around.
   [[nodiscard]] double ring_rounds() const
   {
     const std::size_t heads = key_value_heads();
@@ -338,7 +340,7 @@ class TransformerPlanner
     for (int i = 0; i < vectors; ++i) add_parameters({1, x.block.cols}, x.cols.parts());
   }
 
-  /// @param qkv  the elements of a rank's queries, keys and values
+  /// @param qkv  the number of elements of a rank's queries, keys and values
   void add_head_norms(double qkv)
   {
     const auto& model = parts_.model();
@@ -347,7 +349,7 @@ class TransformerPlanner
     add_passes(5 * normed, 6 * normed);
     if (trains_weights() && sums_gradients_) add_gradient_sum(parts_.head_norm_gradient(), 2);
     for (int i = 0; i < 2; ++i) add_parameters({1, model.head_size}, 1);
-    // Q and K before the norms, and a product like them in backward.
+    // Q and K before the norms, and a matrix like them in backward.
     add_activations(normed);
   }
 
@@ -364,7 +366,7 @@ class TransformerPlanner
     plan_.time += times * added;
     count(sum, times);
   }
-  /// Adds sums of small gradients, which travel together while backward goes on.
+  /// Adds sums of small gradients, which travel together while backward continues.
   void add_gradient_sum(const LineSum& sum, int times)
   {
     const auto& t = sum.transfer;
@@ -387,7 +389,7 @@ class TransformerPlanner
     plan_.words += times * static_cast<double>(sum.words) / plan_.ranks;
     plan_.messages += times * sum.transfer.messages();
   }
-  /// Elements that are read and written, backward in training only.
+  /// Adds elements that are read and written in forward and, in training, in backward.
   void add_passes(double forward, double backward)
   {
     const auto time = [&](double elements) {
@@ -399,8 +401,8 @@ class TransformerPlanner
     added.total = added.passes;
     plan_.time += added;
   }
-  /// Adds the weights of a product, of which a merged one has several. Gradients of direct products
-  /// and of tied tables are in no bucket.
+  /// Adds the weights of a product; a merged one has several. Gradients of direct products and of
+  /// tied tables are in no bucket.
   void add_weights(const TransformerProduct& p)
   {
     for (const auto& output : p.outputs)
@@ -422,7 +424,7 @@ class TransformerPlanner
   {
     return options_.weights != StoredWeights::scalar && !options_.training;
   }
-  /// A matrix that is stored transposed.
+  /// Adds a matrix that is stored transposed.
   void add_table(const CutMatrix& w)
   {
     add_parameters({w.block.cols, w.block.rows}, w.rows.parts() * w.cols.parts(),
@@ -430,7 +432,7 @@ class TransformerPlanner
   }
   [[nodiscard]] bool is_direct() const { return plan_.method == Method::direct; }
   [[nodiscard]] bool trains_weights() const { return options_.training && options_.lora == 0; }
-  /// @param parts ranks that hold different blocks
+  /// @param parts the number of ranks that hold different blocks
   void add_parameters(Shape block, std::size_t parts, bool is_packed = true)
   {
     if (options_.lora == 0) return add_trained(block, parts, is_packed);
@@ -456,12 +458,12 @@ class TransformerPlanner
   const Machine& machine_;
   const PlanOptions& options_;
   bool sums_gradients_;
-  double parameters_ = 0;          // the rank has the optimizer's state of so many
+  double parameters_ = 0;          // elements whose optimizer's state the rank has
   double products_workspace_ = 0;  // bytes
 };
 
-/// What some blocks cost when they run forward again in backward.
-/// @param plan  whose mesh and method count
+/// Returns the cost of blocks that run forward again in backward.
+/// @param plan  the plan whose mesh and method count
 template <SchemeType S>
 [[nodiscard]] StepCost recomputation_cost(const Plan& plan, const TransformerParts<S>& parts,
                                           std::size_t blocks, const Machine& machine,
@@ -477,15 +479,15 @@ template <SchemeType S>
   return again;
 }
 
-/// The blocks that run forward again: all but those of the last segment.
+/// The number of blocks that run forward again: all but those of the last segment.
 [[nodiscard]] inline std::size_t recomputed_blocks(std::size_t blocks, const PlanOptions& options)
 {
   if (!options.training || options.recompute == 0) return 0;
   return (blocks - 1) / options.recompute * options.recompute;
 }
 
-/// The matrices of blocks that are trained: their weights, of which merged ones count one by one,
-/// or A and B.
+/// Returns the trained matrices of blocks: their weights, where merged ones count one by one, or A
+/// and B.
 /// @param lora  the rank of A and B, or 0
 template <SchemeType S>
 [[nodiscard]] MuonMatrices muon_matrices(const TransformerParts<S>& parts, std::size_t blocks,
@@ -518,9 +520,9 @@ template <SchemeType S>
 
 }  // namespace detail
 
-/// The plan of scheme `S` with these extents for a step of a transformer, in a world of `ranks`;
-/// its reason is empty. `words` leaves out the embedding.
-/// @throws what the same for layers throws
+/// Plans a step of a transformer on scheme `S` with these extents, in a world of `ranks`. The
+/// reason is empty, and `words` leaves out the embedding.
+/// @throws what plan_on() for layers throws
 template <SchemeType S>
 [[nodiscard]] Plan plan_on(const typename S::Axes::Array& extents, const TransformerStep& step,
                            int ranks, const Machine& machine = {}, const PlanOptions& options = {})
@@ -537,7 +539,7 @@ template <SchemeType S>
   planner.add_input(!step.model.tied);
   const double before = plan.time.sums;
   planner.add_output();
-  // The gradient of a tied table is complete after the embedding's, at the end.
+  // The gradient of a tied table is complete only at the end, after the embedding's part.
   if (step.model.tied) last = plan.time.sums - before;
   planner.add_ring_workspace();
   if (options.training) planner.add_gradient_sums(last), planner.add_optimizer();

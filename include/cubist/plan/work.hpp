@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cost of one layer for a rank, as values: products of local blocks, collectives, memory. With
-// padding, the shares of all ranks are equal.
+// The cost of one layer for a rank, as values: products of local blocks, collectives, memory.
+// Padding makes the shares of all ranks equal. The members called `words` count elements.
 //
 // The conventions of comm/traffic.hpp apply, averaged over the ranks of the axis. With p ranks and
 // pieces of b elements, a rank sends
@@ -38,19 +38,19 @@ struct Transfer
 {
   CallKind collective = CallKind::barrier;  ///< which collective
   LayerMatrix matrix = LayerMatrix::x;      ///< which matrix is sent
-  int ranks = 1;                            ///< along the axis
-  int stride = 1;          ///< the difference of the numbers of neighbours along the axis
+  int ranks = 1;                            ///< ranks along the axis
+  int stride = 1;          ///< the difference between the numbers of neighbours along the axis
   std::size_t count = 0;   ///< elements of one piece, as in `Call`
-  std::size_t times = 1;   ///< collectives: one, or one for each panel
+  std::size_t times = 1;   ///< number of collectives: one, or one for each panel
   std::size_t slices = 1;  ///< messages into which a piece is cut between nodes
 
-  /// Elements that a rank sends, averaged over the ranks.
+  /// The number of elements that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double words() const
   {
     return per_rank() * static_cast<double>(times) * static_cast<double>(count);
   }
 
-  /// Elements that all ranks of a mesh send together.
+  /// The number of elements that all ranks of a mesh together send.
   /// @pre the axis divides the mesh
   [[nodiscard]] constexpr std::uint64_t words_of_all(int mesh_ranks) const
   {
@@ -61,7 +61,7 @@ struct Transfer
     return static_cast<std::uint64_t>(mesh_ranks) / p * of_a_group * times * count;
   }
 
-  /// Messages that a rank sends, averaged over the ranks.
+  /// The number of messages that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double messages() const
   {
     const double p = ranks;
@@ -69,8 +69,8 @@ struct Transfer
     return per_rank() * rounds * static_cast<double>(times);
   }
 
-  /// The number of pieces that arrive or are sent one after the other between nodes; each is
-  /// multiplied when it has arrived.
+  /// The number of pieces that travel one after the other between nodes. Each is multiplied when it
+  /// has arrived.
   [[nodiscard]] constexpr double pieces() const
   {
     if (collective == CallKind::all_reduce) return 1;
@@ -86,12 +86,12 @@ struct Transfer
   friend constexpr bool operator==(const Transfer&, const Transfer&) = default;
 
  private:
-  /// Whether each rank has a piece of its own.
+  /// Whether each rank has its own piece.
   [[nodiscard]] constexpr bool has_pieces() const
   {
     return collective == CallKind::all_gather || collective == CallKind::reduce_scatter;
   }
-  /// Pieces that a rank sends in one collective.
+  /// The number of pieces that a rank sends in one collective.
   [[nodiscard]] constexpr double per_rank() const
   {
     const double p = ranks;
@@ -101,7 +101,7 @@ struct Transfer
   }
 };
 
-/// At most `most` values, without heap memory.
+/// A list of at most `most` values, without heap memory.
 template <class T, std::size_t most>
 class Few
 {
@@ -112,7 +112,7 @@ class Few
   [[nodiscard]] constexpr const T& operator[](std::size_t i) const { return values_[i]; }
   [[nodiscard]] constexpr const T* begin() const { return values_.data(); }
   [[nodiscard]] constexpr const T* end() const { return values_.data() + count_; }
-  /// The sum of a figure over the list.
+  /// Adds up a figure over the list.
   template <class Figure>
   [[nodiscard]] constexpr double sum(Figure figure) const
   {
@@ -131,10 +131,10 @@ struct LocalGemm
 {
   std::size_t m = 0;      ///< rows of the result
   std::size_t n = 0;      ///< columns of the result
-  std::size_t k = 0;      ///< the dimension that is summed over
+  std::size_t k = 0;      ///< the dimension over which it sums
   std::size_t times = 1;  ///< how often it is computed
 
-  /// Multiplications and additions.
+  /// The number of multiplications and additions.
   [[nodiscard]] constexpr double flops() const
   {
     return 2 * double(m) * double(n) * double(k) * double(times);
@@ -150,16 +150,16 @@ struct Work
   /// The products of a rank if ranks are on several nodes. They are thinner, because pieces are
   /// multiplied as they arrive.
   Few<LocalGemm, 2> far_products;
-  bool in_pieces = false;      ///< that is so if the mesh is on several nodes, not only its groups
+  bool in_pieces = false;      ///< whether they apply whenever the mesh spans several nodes
   Few<Transfer, 8> transfers;  ///< what a rank sends
 
-  /// Operations of the products: 2 m n k each.
+  /// The number of operations of the products: 2 m n k each.
   [[nodiscard]] constexpr double flops() const { return products.sum(&LocalGemm::flops); }
-  /// Elements and messages that a rank sends, averaged over the ranks.
+  /// The number of elements that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double words() const { return transfers.sum(&Transfer::words); }
-  /// Messages that a rank sends.
+  /// The number of messages that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double messages() const { return transfers.sum(&Transfer::messages); }
-  /// Elements that all ranks of a mesh send together.
+  /// The number of elements that all ranks of a mesh together send.
   [[nodiscard]] constexpr std::uint64_t words_of_all(int mesh_ranks) const
   {
     std::uint64_t all = 0;
@@ -173,7 +173,7 @@ struct MemoryParts
 {
   double parameters = 0;   ///< the values of the parameters
   double gradients = 0;    ///< the gradients of the parameters
-  double optimizer = 0;    ///< moments, and masters of weights of 16 bits
+  double optimizer = 0;    ///< moments, and masters of 16-bit weights
   double activations = 0;  ///< outputs of layers, and their gradients
   double workspace = 0;    ///< gathered operands, panels, partial sums
 
@@ -192,12 +192,12 @@ struct MemoryParts
 namespace detail
 {
 
-/// The activations and workspaces of layers whose activations are recomputed: layers of one kind
-/// have the same memory if they are in different segments (nn/layer.hpp, LayerStack).
+/// The activations and workspaces of layers whose activations are recomputed. Layers of one kind
+/// share memory if they are in different segments (nn/layer.hpp, LayerStack).
 class SegmentMemory
 {
  public:
-  /// @param recompute layers of a segment; 0 for all
+  /// @param recompute the number of layers in a segment; 0 for all
   SegmentMemory(std::size_t layers, std::size_t recompute)
       : layers_{layers},
         length_{recompute == 0 ? layers : recompute}
@@ -238,7 +238,7 @@ class SegmentMemory
   std::size_t length_;                 // the layers of a segment
   std::array<MemoryParts, 2> now_;     // the memory of a segment, by kind
   std::array<MemoryParts, 2> most_;    // the memory of the segment that has the most
-  std::array<double, 2> gradients_{};  // between segments
+  std::array<double, 2> gradients_{};  // the memory of gradients between segments
   double outputs_ = 0;                 // the memory of the outputs of segments
 };
 
@@ -252,10 +252,11 @@ struct Cost
   Work backward_weight;            ///< backward without dX, as in the first layer of a network
   Work backward_input;             ///< backward without dW, for a weight that is frozen
   std::size_t near_workspace = 0;  ///< elements of gathered operands, panels and partial sums
-  std::size_t far_workspace = 0;   ///< if ranks are on several nodes: more pieces are in flight
+  std::size_t far_workspace =
+      0;          ///< the same if ranks are on several nodes, where more pieces are in flight
   int reach = 1;  ///< consecutive ranks that have to be on one node for the near workspace
 
-  /// Elements of workspace on a mesh of this many ranks.
+  /// The number of elements of workspace on a mesh of this many ranks.
   [[nodiscard]] constexpr std::size_t workspace(int ranks_per_node, int mesh_ranks) const
   {
     const bool near = mesh_ranks <= ranks_per_node || ranks_per_node % reach == 0;

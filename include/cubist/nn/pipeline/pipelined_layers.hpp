@@ -13,8 +13,7 @@
 //       Net::layer(4, [](const auto& on) { return Dense<S, B, T>{on, 16, 4, {.index = 2}}; })}};
 //   loss = net.compute_gradients(x, labels);
 //
-//   X (M, K) S::Input    between layers: S::Input or S::Next::Input    Y (M, N) like the last
-//   layer's
+//   X (M, K) S::Input    between layers: S::Input or S::Next::Input    Y (M, N): the last layer's
 //
 // The functions are called with the mesh of a stage. A layer that follows one of Output S::Output
 // has Input S::Next::Input, as in a Sequential.
