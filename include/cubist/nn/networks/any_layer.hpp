@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A layer whose own type is known only at run time. Networks have lists of them.
+// A layer whose type is known only at run time. Networks have lists of them.
 //
 //   A: the matrices between the layers of the network, of one layout or, in an MLP, of one of two
 
@@ -17,7 +17,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What the `forward` of a layer keeps for its `backward`.
+/// What the `forward` of a layer leaves for `backward`.
 class AnyKept
 {
  public:

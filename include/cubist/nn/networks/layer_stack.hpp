@@ -56,7 +56,7 @@ class LayerStack
 
   [[nodiscard]] const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
 
-  /// What `forward` keeps for its `backward`. It cannot be copied, since it refers to itself.
+  /// What `forward` leaves for `backward`. It cannot be copied, since it refers to itself.
   class Kept
   {
    public:
@@ -85,7 +85,7 @@ class LayerStack
     std::vector<std::unique_ptr<AnyKept>> sets_;
     std::vector<std::size_t> set_of_;            // of each layer
     std::vector<const A*> inputs_;               // the input of each layer
-    std::vector<std::optional<A>> outputs_;      // of each segment, if there are several
+    std::vector<std::optional<A>> outputs_;      // the output of each segment, if there are several
     std::array<std::optional<A>, 2> gradients_;  // of outputs of even and odd layers: two layouts
     std::size_t segment_ = none;                 // the segment whose activations are kept
     bool has_output_ = false;

@@ -183,7 +183,7 @@ class LayeredHandle : public NetworkHandle<N>
  protected:
   using Base::Base;
 
-  /// X as a network takes it; an rvalue stays one.
+  /// Returns X as a network takes it; an rvalue stays an rvalue.
   template <class X>
   [[nodiscard]] static decltype(auto) input(X&& x)
   {

@@ -43,7 +43,7 @@ namespace cubist::CUBIST_ABI
 /// The options of an MLP, which apply to every layer.
 struct MlpOptions
 {
-  Activation activation = gelu;  ///< between layers; not after the last
+  Activation activation = gelu;  ///< the activation between layers, not after the last
   /// The activation of the last layer.
   Activation output = identity;
   /// The probability that an element between two layers is dropped while training.
@@ -187,7 +187,7 @@ class MlpNetwork final : public AnyMlp<S, B, T>
     freezing.require_all_used();
   }
 
-  /// What `forward` keeps for its `backward`.
+  /// What `forward` leaves for `backward`.
   struct Kept final : NetworkKept
   {
     [[nodiscard]] bool awaits_backward() const override { return layers.awaits_backward(); }
@@ -276,7 +276,7 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
   using typename Base::Kept;
   using typename Base::Mesh;
 
-  /// Layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
+  /// Makes layers from sizes[0] to sizes[1] features, from there to sizes[2], and so on.
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
@@ -293,7 +293,7 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
   {
     return this->network().forward(this->input(std::forward<X>(x)), nullptr);
   }
-  /// Returns Y, which `kept` owns, so several forward passes may wait for their backward passes.
+  /// Returns Y, which is in `kept`, so several forward passes may wait for their backward passes.
   template <class X>
   const Activations& forward(X&& x, Kept& kept)
   {

@@ -18,7 +18,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What the `forward` of a network keeps for its `backward`.
+/// What the `forward` of a network leaves for `backward`.
 class NetworkKept
 {
  public:

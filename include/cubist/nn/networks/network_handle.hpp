@@ -45,7 +45,7 @@ class NetworkHandle
   /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return network_->training(); }
 
-  /// What `forward` keeps for its `backward`, if the network has both.
+  /// What `forward` leaves for `backward`, if the network has both.
   class Kept
   {
    public:

@@ -382,7 +382,7 @@ class PipelineStack
   std::size_t first_trained_ = 0;
   std::vector<std::unique_ptr<Piece>> pieces_;  // the pieces of this rank
   std::vector<std::unique_ptr<Layer>> others_;  // layers of other stages
-  std::vector<Layer*> all_;                     // in the order of the network
+  std::vector<Layer*> all_;                     // all layers, in the order of the network
   std::unique_ptr<ReducerOfStage<T, M>> reducer_ =
       std::make_unique<ReducerOfStage<T, M>>();  // a network may be moved
   std::optional<StageLinks<M>> links_;

@@ -76,8 +76,8 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
     freezing.require_all_used();
   }
 
-  /// @param all  the rows over which the loss is a mean
-  /// @param loss (Y, dY, the first row) computes dY, and the mean of the rows
+  /// @param all  the number of rows that the loss averages
+  /// @param loss loss(Y, dY, first row) computes dY and the mean over the rows
   template <class Loss>
   LossValue train_step(const Input& x, std::size_t all, double scale, Loss loss)
   {
@@ -148,16 +148,16 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
   }
 
  private:
-  /// X of micro-batches, and their loss.
+  /// The ends of the pipeline: X of micro-batches, and their loss.
   class Ends final : public PipelineEnds<OfStage, T>
   {
     using typename PipelineEnds<OfStage, T>::Reducer;
 
    public:
-    /// (Y, dY, the first row) computes dY, and the mean of the rows.
+    /// loss(Y, dY, first row) computes dY and the mean over the rows.
     using Loss = std::function<CountedMean(const OfStage&, OfStage&, std::size_t)>;
 
-    /// @param all  the rows over which the loss is a mean
+    /// @param all  the number of rows that the loss averages
     Ends(StagedLayers& net, const Input& x, std::size_t all, MicroBatches cut, Loss loss)
         : batches{cut},
           net_{net},

@@ -68,7 +68,7 @@ inline constexpr const char* adapter_config_file = "adapter_config.json";
                                               const TransformerConfig& config,
                                               const std::string& base_model);
 
-/// The name of a weight without ".weight".
+/// Returns the name of a weight without ".weight".
 [[nodiscard]] inline std::string layer_of_weight(const std::string& name)
 {
   return name.substr(0, name.rfind('.'));
@@ -91,7 +91,7 @@ struct StoredLora
 /// Finds A or B in a file.
 /// @param name  the parameter's name
 /// @param wanted  the parameter's shape
-/// @throws DataError without the tensor, ShapeError for one of another shape
+/// @throws DataError if there is no such tensor, ShapeError if it has another shape
 template <class T>
 [[nodiscard]] StoredLora find_lora(const SafetensorsFile& file, const std::string& name,
                                    Shape wanted, const TransformerConfig& config)
@@ -166,12 +166,12 @@ void load_adapter(const std::filesystem::path& folder, Net& net)
   }
 }
 
-/// Saves LoRA's matrices of a transformer in a folder, which is made if it does not exist, as PEFT
-/// reads them. A save that is killed leaves the earlier adapter, the new one, or no
+/// Saves a transformer's LoRA matrices as PEFT reads them, in a folder that is created if it does
+/// not exist. A save that is killed leaves the earlier adapter, the new one, or no
 /// adapter_config.json. Every rank of the mesh calls it, and idle ranks may.
 /// @param base_model the name of the model that the adapter is for, as the hub has it
 /// @throws ArgumentError for a transformer without such matrices, or whose layers differ in rank or
-/// scale; DataError where the system refuses
+/// scale; DataError if the system refuses
 template <class Net>
 void save_adapter(const std::filesystem::path& folder, Net& net, const std::string& base_model = "")
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of a transformer, which Transformer (transformer.hpp) explains. A program that
-// calls them knows the scheme, the backend and the scalar, but not how the model is made; the
-// compiled library has the layers behind them.
+// The functions of a transformer, which Transformer (transformer.hpp) documents. A program that
+// calls them knows the scheme, the backend and the scalar, but not how the model is made. The
+// compiled library contains the layers.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ enum class LogitsOf : std::uint8_t
   last_tokens  ///< the last of each sequence
 };
 
-/// What transformers do, whether they are whole on a mesh or in stages.
+/// The calls of a transformer, whether it is whole on a mesh or in stages.
 template <NetworkScheme S, class B, RealScalar T>
 class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
 {
@@ -52,7 +52,7 @@ class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
                                       double scale) = 0;
   [[nodiscard]] virtual double evaluate(Ids ids, std::optional<Ids> labels,
                                         std::size_t sequence) = 0;
-  /// Logits without dropout.
+  /// Returns logits without dropout.
   /// @param position  the position of each sequence's first token
   virtual const Output& predict(Ids ids, std::size_t sequence, std::size_t position,
                                 LogitsOf which) = 0;
@@ -67,7 +67,7 @@ class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
   {
   }
 
-  /// A batch without its padding.
+  /// Returns a batch without its padding.
   [[nodiscard]] TokenBatch batch_of(Ids ids, std::optional<Ids> labels, std::size_t sequence)
   {
     if (!labels) return {ids, ids, sequence};

@@ -40,14 +40,14 @@ inline constexpr JsonUse config_use{"so the model's sizes are unknown",
   return c;
 }
 
-/// The name that a save writes for a value.
+/// Returns the name that a save writes for a value.
 template <class Names, class T>
 [[nodiscard]] std::string_view name_of(const Names& names, T value)
 {
   return std::ranges::find(names, value, [](const auto& known) { return known.value; })->name;
 }
 
-/// Numbers of rotary scaling in a config.json.
+/// A number of rotary scaling in a config.json.
 struct RotaryNumber
 {
   using Member = double RotaryScaling::*;  // nvcc puts a member of this type into parentheses
@@ -62,14 +62,14 @@ inline constexpr auto rotary_numbers = std::to_array<RotaryNumber>({
     {"high_freq_factor", &RotaryScaling::high_frequency, false},
     {"original_max_position_embeddings", &RotaryScaling::positions, false},
 });
-/// Whether scalings of this type have the number.
+/// Whether scaling of this type uses the number.
 [[nodiscard]] inline bool counts(const RotaryNumber& number, RotaryScaling::Type type)
 {
   return type == RotaryScaling::Type::llama3 ||
          (type == RotaryScaling::Type::linear && number.of_linear);
 }
 
-/// Sets a configuration from the keys of a config.json.
+/// Builds a configuration from the keys of a config.json.
 class ConfigReader
 {
   using Json = nlohmann::json;
@@ -124,7 +124,7 @@ class ConfigReader
                         ", so cubist has no layers for it; use a model of type " + family_names()};
   }
 
-  /// The value of a key; null if it is missing or null.
+  /// Returns the value of a key, or null if it is missing or null.
   [[nodiscard]] const Json* given(std::string_view name) const
   {
     const auto found = json_->find(std::string{name});
@@ -290,7 +290,7 @@ class ConfigReader
     number = value;
   }
 
-  /// The number of tokens that a token sees, if it does not see all; otherwise 0.
+  /// Returns the number of tokens that a token sees, or 0 if it sees all.
   [[nodiscard]] std::size_t read_window() const
   {
     const auto knows = [&](std::string_view name) { return knows_key(*family_, name); };
@@ -330,7 +330,7 @@ class ConfigReader
   TransformerConfig config_;
   SaidNumber base_{&TransformerConfig::rotary_base, "the base of the rotary angles"};
   SaidNumber fraction_{&TransformerConfig::rotary_fraction, "the share of a head that is rotated"};
-  std::string scaling_name_;  // the key that has set rotary_scaling
+  std::string scaling_name_;  // the key that set rotary_scaling
 };
 
 /// Writes the rotary settings under the keys of transformers 5 if `json` has them, and otherwise

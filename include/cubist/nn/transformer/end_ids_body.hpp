@@ -15,7 +15,7 @@ inline constexpr JsonUse generation_use{"so it is unknown which tokens end a tex
                                         "check its permissions, or remove it",
                                         "take the model's own file, or remove it"};
 
-/// The ids in a configuration; none if the key is missing or null.
+/// Returns the ids in a configuration; none if the key is missing or null.
 /// @param json an object
 /// @throws DataError for what is neither an id nor a list of ids
 [[nodiscard]] inline std::vector<int> read_end_ids(const nlohmann::json& json,
@@ -48,7 +48,7 @@ inline void write_end_ids(nlohmann::json& json, const std::vector<int>& ids)
     json[end_ids_key] = ids;
 }
 
-/// The object in the text of a generation_config.json.
+/// Parses the JSON object in the text of a generation_config.json.
 /// @throws DataError if the text is not that of a JSON object
 [[nodiscard]] inline nlohmann::json parse_generation_config(const std::string& text,
                                                             const std::string& file)

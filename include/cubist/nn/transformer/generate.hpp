@@ -10,8 +10,8 @@
 //   3. these tokens pass through the transformer, and so on, until each sequence has its tokens or
 //      has ended
 //
-// So all sequences are at the same position, whatever the lengths of their prompts, and each is
-// continued as if it were alone. A sequence ends after a token that ends a text.
+// So all sequences are at the same position, whatever the lengths of their prompts, and each
+// continues as if it were alone. A sequence ends after a token that ends a text.
 //
 // The token of the largest logit is picked (the first of equals), or one is drawn from
 // softmax(logits / temperature) over the `top_k` largest, of which only the most likely are kept
@@ -55,7 +55,7 @@ namespace cubist::CUBIST_ABI
 template <NetworkScheme S, class B, RealScalar T>
 class Transformer;
 
-/// How tokens are chosen; the same on every rank.
+/// How tokens are chosen. The options must be the same on every rank.
 struct GenerateOptions
 {
   /// The maximum number of tokens that are added to each sequence.
@@ -252,7 +252,7 @@ struct Continuation
 {
   std::vector<int> tokens;  // the prompt, and the tokens that follow
   std::size_t given;        // the number of tokens in the prompt
-  std::size_t end = 0;      // the tokens up to its end, once it has ended
+  std::size_t end = 0;      // the number of tokens up to its end, once it has ended
 
   [[nodiscard]] bool has_ended() const { return end > 0; }
   /// Whether its next token is to be picked at this position.
@@ -370,7 +370,7 @@ continue_prompts(Model& model, std::span<const std::vector<int>> prompts,
   const auto& mesh = model.mesh();
   require_equal_on_ranks(mesh, prompts, options);
   std::vector<int> next(texts.count()), order;
-  std::size_t known = 0;  // tokens that the cache has
+  std::size_t known = 0;  // the number of tokens in the cache
   std::optional<std::size_t> first;
   while (const auto position = texts.next_position())
   {
@@ -400,7 +400,7 @@ continue_prompts(Model& model, std::span<const std::vector<int>> prompts,
 /// @throws ShapeError for no prompt, or one without tokens; ArgumentError for options out of range,
 /// for more tokens than the model has positions, and on every rank for prompts or options that
 /// differ between ranks; NumericError on every rank for logits with a NaN, or with infinities for
-/// which tokens have no probabilities: it names sequence and step
+/// which tokens have no probabilities; the message names the sequence and the step
 template <class Model>
 [[nodiscard]] std::vector<std::vector<int>> generate(Model& model,
                                                      std::span<const std::vector<int>> prompts,

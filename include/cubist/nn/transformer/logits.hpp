@@ -39,7 +39,7 @@ class Logits
   {
   }
 
-  /// What `forward` keeps for its `backward`.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     std::optional<Product> product;
@@ -47,7 +47,7 @@ class Logits
     std::optional<Input> dx;
   };
 
-  /// Returns Y, which `kept` owns.
+  /// Returns Y, which is in `kept`.
   const Output& forward(const Input& x, const Table& e, Kept& kept) const
   {
     const ProductSize size{.m = x.rows(), .n = e.rows(), .k = x.cols()};
@@ -60,7 +60,7 @@ class Logits
     return y;
   }
 
-  /// Returns dX, which `kept` owns, and passes dE to `gradients`. If dE has no elements, the table
+  /// Returns dX, which is in `kept`, and passes dE to `gradients`. If dE has no elements, the table
   /// is frozen and gets no gradient.
   /// @pre X and E are the same as in the `forward` that filled `kept`
   const Input& backward(const Input& x, const Table& e, const Output& dy, Table& de,

@@ -12,9 +12,9 @@
 //   const double loss = model.compute_gradients(ids, length);
 //   optimizer.step(parameters);
 //
-// Micro-batches are consecutive sequences. Each passes forward alone, with its own dropout
+// Micro-batches are consecutive sequences. Each passes forward by itself, with its own dropout
 // masks, like the batches of a GradientAccumulation. The gradient is that of the mean over all
-// tokens that are predicted.
+// predicted tokens.
 //
 // A tied table is on the first stage and on the last, and both copies begin with the same bits.
 // Each stage adds up its part of the gradient over the micro-batches. Then the two exchange their
@@ -108,7 +108,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
                         LogitsOf which) override
   {
     CutBatch batch{*this, {ids, ids, sequence}, position, which};
-    const std::size_t rows = which == LogitsOf::tokens ? sequence : 1;  // of a sequence
+    const std::size_t rows = which == LogitsOf::tokens ? sequence : 1;  // rows of a sequence
     Output& all = fit(outputs_, this->mesh_, {batch.batches.rows * rows, this->config_.vocabulary},
                       {rows * this->mesh_.quantum(), ends_.table().quanta().rows});
     blocks_.evaluate(batch, 1);
@@ -147,7 +147,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
    public:
     using typename PipelineEnds<Hidden, T>::Reducer;
 
-    /// For losses and, in training, gradients.
+    /// Prepares losses and, in training, gradients.
     CutBatch(StagedTransformer& model, const TokenBatch& batch, bool trains, double scale = 1)
         : batches{model.micro_batches(batch, trains)},
           model_{model},
@@ -165,7 +165,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
             model.ends_.cut_pass(batches.rows_of(i), trains ? model.next_pass(batch.sequence)
                                                             : Pass{.sequence = batch.sequence}));
     }
-    /// For logits.
+    /// Prepares logits.
     CutBatch(StagedTransformer& model, const TokenBatch& batch, std::size_t position,
              LogitsOf which)
         : batches{count_sequences(batch.ids.size(), batch.sequence), 1},
@@ -177,7 +177,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
       require_positions(model.config_, position + batch.sequence);
     }
 
-    const MicroBatches batches;  // in sequences
+    const MicroBatches batches;  // counted in sequences
 
     [[nodiscard]] Pass pass(std::size_t i) override { return passes_[i]; }
     Hidden& fit_input(std::optional<Hidden>& x, std::size_t, std::size_t i) override
@@ -239,7 +239,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     }
 
    private:
-    /// The tokens of a micro-batch.
+    /// Returns the tokens of a micro-batch.
     [[nodiscard]] Ids of(Ids all, std::size_t i) const
     {
       return all.subspan(batches.first(i) * batch_.sequence, batches.rows_of(i) * batch_.sequence);
@@ -255,7 +255,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     std::vector<std::pair<LossValue, std::size_t>> means_ = {};
   };
 
-  /// The first layer of each piece.
+  /// Returns the first layer of each piece.
   [[nodiscard]] static std::vector<std::size_t>
   cut(const Mesh& mesh, const TransformerConfig& config, const PipelineOptions& options)
   {
@@ -334,7 +334,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   PipelineOptions pipeline_;
   Stack blocks_;
   Ends ends_;
-  std::size_t first_trained_ = 0;  // block; those before it, and the input, are frozen
+  std::size_t first_trained_ = 0;  // the blocks before this one, and the input, are frozen
   std::vector<std::unique_ptr<typename Ends::InputKept>> inputs_;  // of slots
   typename Ends::OutputKept output_;
   std::optional<OfStage> d_logits_;

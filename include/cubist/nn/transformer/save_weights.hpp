@@ -47,7 +47,7 @@ struct TensorParts
   Shape shape = {};  // the shape of all parts side by side, as cubist has them
 };
 
-/// All tensors, in the order of the parameters.
+/// Returns all tensors, in the order of the parameters.
 template <class T, class M>
 [[nodiscard]] std::vector<TensorParts> tensors_of(const Parameters<T, M>& parameters,
                                                   const TransformerConfig& config)
@@ -68,7 +68,7 @@ template <class T, class M>
   return all;
 }
 
-/// The global matrix of a tensor, as its file stores it, on rank 0.
+/// Gathers a tensor on rank 0, as its file stores it.
 template <class T, class M>
 [[nodiscard]] std::vector<T> gather_tensor(const Parameters<T, M>& parameters,
                                            const TensorParts& tensor)
@@ -113,7 +113,7 @@ void remove_other_descriptions(const std::filesystem::path& folder, const std::s
                                const std::string& generation, const std::vector<int>& end_ids);
 /// The files that a folder's index names; none if the index is missing or damaged.
 [[nodiscard]] std::set<std::string> files_of_index(const std::filesystem::path& index);
-/// The text of the index of several files.
+/// Returns the text of the index of several files.
 /// @param file_of_tensor the name of the file that has each tensor
 /// @param total the bytes of all tensors
 [[nodiscard]] std::string index_text(const std::map<std::string, std::string>& file_of_tensor,
@@ -147,7 +147,7 @@ cut_into_files(const std::vector<TensorParts>& tensors, std::size_t element, std
   return files;
 }
 
-/// The header of a file with these tensors of elements T.
+/// Returns the header of a file with these tensors of elements T.
 template <class T>
 [[nodiscard]] SafetensorsHeader header_of(const std::vector<TensorParts>& tensors)
 {
@@ -282,13 +282,13 @@ void write_weights(const std::string& folder, const Parameters<T, M>& parameters
 
 }  // namespace detail
 
-/// Saves the parameters of a transformer and its config.json in a folder, which is made if it does
-/// not exist, as Hugging Face's from_pretrained reads them. A configuration that was read keeps the
-/// keys of its file, and a generation_config.json that was beside it is saved, too. What an earlier
-/// save has left in the folder is removed once the new files are on the disk. A save that is killed
-/// leaves the earlier model, the new one, or a folder that load_weights or read_config refuses.
-/// Every rank of the mesh calls it, and idle ranks may.
-/// @throws DataError where the system refuses, ArgumentError for a model that Hugging Face does not
+/// Saves the parameters of a transformer and its config.json as Hugging Face's from_pretrained
+/// reads them, in a folder that is created if it does not exist. A configuration that was read
+/// keeps the keys of its file, and a generation_config.json that was beside it is saved, too. Files
+/// that an earlier save left in the folder are removed once the new files are on the disk. A save
+/// that is killed leaves the earlier model, the new one, or a folder that load_weights or
+/// read_config refuses. Every rank of the mesh calls it, and idle ranks may.
+/// @throws DataError if the system refuses, ArgumentError for a model that Hugging Face does not
 /// have, or with matrices of LoRA that are not merged
 template <class T, class M>
 void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& parameters,

@@ -54,7 +54,7 @@ CUBIST_INLINE void remove_other_descriptions(const std::filesystem::path& folder
   const bool keeps = generation.empty()
                          ? !std::filesystem::exists(beside) || has_end_ids(beside, end_ids)
                          : has_text(beside, generation);
-  // Without config.json there is no model, so it goes before the other one.
+  // Without config.json there is no model, so it is removed first.
   if (!keeps || !has_text(folder / "config.json", config)) remove_replaced(folder / "config.json");
   if (!keeps) remove_replaced(beside);
 }

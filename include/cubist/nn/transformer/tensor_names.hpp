@@ -25,7 +25,7 @@ namespace cubist::CUBIST_ABI
 struct TensorPlace
 {
   std::string name;         // the name of the tensor
-  bool transposed = false;  // (out, in)
+  bool transposed = false;  // whether the tensor is (out, in)
   std::size_t part = 0;     // which part of the tensor's columns it is
   std::size_t parts = 1;    ///< tensors of cubist that one tensor of the file holds side by side
   bool vector = false;      ///< one-dimensional: a bias, or the weight of a norm
@@ -34,8 +34,8 @@ struct TensorPlace
 namespace detail
 {
 
-/// The names of a model's tensors. They are the names of the family in the model's file, if the
-/// model has that family's layers, and otherwise GPT-2's or Llama's.
+/// Returns the names of a model's tensors: those of the family in the model's file, if the model
+/// has that family's layers, and otherwise GPT-2's or Llama's.
 [[nodiscard]] inline const TensorNames& tensor_names(const TransformerConfig& config)
 {
   const auto* family = find_family(config.source.family);

@@ -207,8 +207,8 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   bool caches_ = false;
   Ends ends_;
   Stack blocks_;
-  GradientBuckets<T, Mesh> table_sums_;  // of the logits' part of a tied table's gradient
-  std::size_t first_trained_ = 0;        // block; those before it, and the input, are frozen
+  GradientBuckets<T, Mesh> table_sums_;  // sums the logits' part of a tied table's gradient
+  std::size_t first_trained_ = 0;        // the blocks before this one, and the input, are frozen
   KeptOfNetwork<Kept> kept_;
   std::optional<Output> d_logits_;
 };
@@ -337,7 +337,7 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   {
     return whole().forward(ids, sequence, nullptr);
   }
-  /// Returns the logits, which `kept` owns, so several forward passes may wait for their backward
+  /// Returns the logits, which are in `kept`, so several forward passes may wait for their backward
   /// passes.
   const Output& forward(std::span<const int> ids, std::size_t sequence, Kept& kept)
   {

@@ -74,7 +74,7 @@ class TransformerBlock
   /// The second layer of the feed-forward network.
   using Down = Dense<typename S::Next, B, T>;
 
-  /// A block made of these layers.
+  /// Makes a block of these layers.
   TransformerBlock(N attention_norm, Attention attention, N feed_forward_norm, Up up, Down down,
                    const Dropout& attention_dropout = Dropout{0},
                    const Dropout& feed_forward_dropout = Dropout{0})
@@ -88,7 +88,7 @@ class TransformerBlock
   {
   }
 
-  /// What `forward` keeps for its `backward`.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     typename N::Kept attention_norm;  ///< what the first norm keeps
@@ -101,7 +101,7 @@ class TransformerBlock
     bool has_output = false;  ///< whether `forward` has filled it
   };
 
-  /// Returns Y, which `kept` owns.
+  /// Returns Y, which is in `kept`.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     kept.has_output = false;
@@ -116,7 +116,7 @@ class TransformerBlock
     return y;
   }
 
-  /// Returns dX, which `kept` owns, or null if it is not wanted.
+  /// Returns dX, which is in `kept`, or null if it is not wanted.
   /// @throws ArgumentError if `forward` has not run
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
@@ -164,7 +164,7 @@ class TransformerBlock
   detail::ResidualSum<Input> add_feed_forward_;
 };
 
-/// How a transformer is made and computes.
+/// How a transformer is made, and how it computes.
 struct TransformerOptions
 {
   /// The probability that an element of the embedding, or of what a layer adds to the stream, is
@@ -186,13 +186,13 @@ struct TransformerOptions
   /// frozen. (docs/training.md)
   std::optional<LoraOptions> lora = {};
   /// Whether the model is only evaluated. It then has no memory for gradients, and activations for
-  /// two blocks only.
+  /// only two blocks.
   bool inference = false;
   /// How a model that is only evaluated stores the weights of its linear layers. Embeddings, their
   /// use for logits, norms and biases are always scalars.
   StoredWeights weights = StoredWeights::scalar;
   /// Context parallelism: the number of ranks that share each sequence, a divisor of the parts into
-  /// which the scheme's output cuts rows. With 1 a rank has whole sequences, or padding. 0 stands
+  /// which the scheme's output cuts rows. With 1, a rank has whole sequences, or padding. 0 stands
   /// for 1 or, if there are fewer sequences than such parts, for the number that leaves the fewest
   /// rows on a rank. (docs/training.md)
   std::size_t context_parallel = 0;
@@ -221,7 +221,7 @@ namespace detail
   return gelu_tanh;
 }
 
-/// The numbers of random streams that a block uses.
+/// The number of random streams that a block uses.
 inline constexpr std::size_t layer_indices = 16;
 
 /// The standard deviation of initial weights.
@@ -233,7 +233,7 @@ inline constexpr double weight_deviation = 0.02;
   return weight_deviation / std::sqrt(2.0 * static_cast<double>(config.layers));
 }
 
-/// The options of a linear layer in block i.
+/// Returns the options of a linear layer in block i.
 /// @param offset  tells the layers of a block apart in random streams
 [[nodiscard]] inline LinearOptions linear_options(const TransformerOptions& options, std::size_t i,
                                                   std::size_t offset, double deviation, bool bias)
@@ -249,7 +249,7 @@ inline constexpr double weight_deviation = 0.02;
           .weights = options.weights};
 }
 
-/// The options of attention in block i, complete.
+/// Returns the complete options of attention in block i.
 /// @throws ShapeError if the rotated share of each head is less than two elements
 [[nodiscard]] inline AttentionOptions
 attention_options(const TransformerConfig& config, const TransformerOptions& options, std::size_t i)
@@ -279,8 +279,8 @@ attention_options(const TransformerConfig& config, const TransformerOptions& opt
   return attention;
 }
 
-/// Block i of a transformer. Weights are normal with a standard deviation of 0.02, or 0.02 / sqrt(2
-/// layers) in layers whose output is added to the stream, as in GPT-2.
+/// Makes block i of a transformer. Weights are normal with a standard deviation of 0.02, or 0.02 /
+/// sqrt(2 layers) in layers whose output is added to the stream, as in GPT-2.
 /// @pre the configuration is complete
 template <SchemeType S, class B, RealScalar T>
 [[nodiscard]] std::unique_ptr<

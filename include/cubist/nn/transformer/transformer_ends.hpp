@@ -283,7 +283,7 @@ class TransformerEnds
   Dropout dropout_;
   Embedding embedding_;
   std::optional<PositionEmbedding<S, B, T>> positions_;
-  std::optional<Embedding> table_;  // of the logits, if it is not the embedding's or on its stage
+  std::optional<Embedding> table_;  // the logits' table, unless they use the embedding's
   std::unique_ptr<AnyLayer<Hidden, T>> norm_;
   Logits logits_;
 };

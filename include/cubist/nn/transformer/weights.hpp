@@ -107,14 +107,14 @@ inline void require_all_read(const SafetensorsFolder& files,
 
 }  // namespace detail
 
-/// Sets the parameters of a transformer from files of Hugging Face; F16, BF16, F32 and F64 are
+/// Loads the parameters of a transformer from files of Hugging Face. F16, BF16, F32 and F64 are
 /// converted to T, or to what the model stores (core/stored_weights.hpp). LoRA's matrices stay as
 /// they are (nn/transformer/adapter.hpp). Every rank of the mesh calls it, and idle ranks may.
 /// @param path the folder, or its one safetensors file
 /// @throws DataError for a tensor that is missing, of another type, or damaged, and for one that
 /// the transformer does not have; ShapeError for one of another shape. No parameter has changed
 /// then, unless a file was damaged or changed meanwhile. NumericError for a weight that is a NaN or
-/// infinite where the model stores weights in fewer bits.
+/// infinite if the model stores weights in fewer bits.
 template <class T, class M>
 void load_weights(const std::filesystem::path& path, const Parameters<T, M>& parameters,
                   const TransformerConfig& config)
