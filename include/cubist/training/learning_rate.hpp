@@ -49,7 +49,7 @@ struct LearningRateOptions
   double rate = 1e-3;
   /// The number of steps of the warm-up, in which the rate grows to `rate`.
   std::uint64_t warm_up = 0;
-  /// The number of all steps, including the warm-up; Decay::constant does not need it.
+  /// The total number of steps, including the warm-up; Decay::constant does not need it.
   std::uint64_t steps = 0;
   Decay decay = Decay::constant;  ///< how the rate falls after the warm-up
   /// The rate after `steps` steps.
@@ -68,7 +68,7 @@ struct LearningRateOptions
   }
 };
 
-/// A learning rate, which counts its steps.
+/// A learning rate that counts its steps.
 class LearningRate
 {
  public:

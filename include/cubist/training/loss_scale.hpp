@@ -100,7 +100,7 @@ class LossScale
   }
 
  private:
-  /// Sets the scale, or keeps it where a new one or its reciprocal would not be normal in float.
+  /// Sets the scale, or keeps it if a new one or its reciprocal would not be normal in float.
   void set(double value)
   {
     if (value >= 0x1p-100 && value <= 0x1p100) bits_ = std::bit_cast<std::uint64_t>(value);

@@ -57,7 +57,7 @@ template <class... Args>
 
 }  // namespace detail
 
-/// The steps since the last report.
+/// Collects the steps since the last report.
 class ProgressWindow
 {
  public:

@@ -33,9 +33,9 @@ struct NamedValue
 class RunLog
 {
  public:
-  /// A log that writes nothing.
+  /// Makes a log that writes nothing.
   RunLog() = default;
-  /// A log that appends to `file`, whose folder is created.
+  /// Makes a log that appends to `file`, and creates its folder.
   /// @throws DataError for a file that cannot be written
   explicit RunLog(std::filesystem::path file)
       : path_{std::move(file)}
@@ -44,7 +44,7 @@ class RunLog
   }
 
   /// Appends the line of a step, and flushes it to the operating system.
-  /// @throws DataError where the system refuses
+  /// @throws DataError if the system refuses
   void append(std::uint64_t step, std::span<const NamedValue> values);
 
  private:

@@ -15,7 +15,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The last character of a file, or a newline if it has none.
+/// Returns the last character of a file, or a newline if it has none.
 [[nodiscard]] inline char last_character(const std::filesystem::path& file)
 {
   std::ifstream in{file, std::ios::binary | std::ios::ate};

@@ -6,7 +6,7 @@
 //
 //   1. backward: as soon as a rank's part of a gradient's sum is computed, a reduce_scatter over
 //      its replicas starts, for small gradients in buckets (gradients/gradient_buckets.hpp). It
-//      overlaps with the backward passes of the layers before.
+//      overlaps with the backward passes of earlier layers.
 //   2. the optimizer updates its part.
 //   3. an all_gather completes the values on every replica.
 //
@@ -136,7 +136,7 @@ class ShardedParameter
  private:
   [[nodiscard]] const typename M::Engine& engine() const { return whole_.value.mesh.engine(); }
 
-  /// This rank's part of a block.
+  /// Returns this rank's part of a block.
   [[nodiscard]] std::span<T> mine(const DistView<T, M>& of) const
   {
     const auto all = of.padded.elements();

@@ -52,7 +52,7 @@ class Step
   static constexpr bool captures_on_engine = detail::Captures<Engine>;
 
  public:
-  /// @pre what `function` refers to outlives the step, and is not moved
+  /// @pre what `function` refers to outlives the step and is not moved
   Step(const M& mesh, F function, const CaptureOptions& options = {})
       : mesh_{mesh},
         function_{std::move(function)},

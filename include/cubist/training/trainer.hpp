@@ -16,7 +16,7 @@
 //   3. clipping by the global norm
 //   4. checks of numerics (NumericsMonitor)
 //   5. learning rate of the step; update by the optimizer
-//   6. a line of the log; where due, a checkpoint and a report, whose metrics the line then has too
+//   6. a line of the log; when due, a checkpoint and a report, whose metrics the line then has, too
 //
 // A run resumes from its newest checkpoint, on any scheme, mesh and backend. SIGTERM and SIGUSR1
 // end it after the step, with a checkpoint and an exit code for job scripts (stop_signal.hpp).

@@ -50,7 +50,7 @@ struct TrainerOptions
   std::uint64_t report_every = 0;
   /// The number of samples in a micro-batch, for reports.
   std::size_t samples = 0;
-  std::string unit = "tokens";  ///< what samples are, in reports
+  std::string unit = "tokens";  ///< the name of samples in reports
   /// The file that gets a line of JSON for each step (run_log.hpp); empty: none.
   std::filesystem::path log = {};
 
