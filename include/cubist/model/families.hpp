@@ -388,7 +388,7 @@ struct ModelFamily
   return c;
 }
 
-/// The families, in the order in which a configuration without a file is matched.
+/// The families, in the order in which a configuration without a file is matched with them.
 inline constexpr auto model_families = std::to_array<ModelFamily>({
     {"gpt2",
      "GPT2LMHeadModel",
@@ -450,7 +450,7 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
     {"t5", encoder},
 });
 
-/// "gpt2, llama, mistral, qwen2 or qwen3"
+/// Returns "gpt2, llama, mistral, qwen2 or qwen3".
 [[nodiscard]] inline std::string family_names()
 {
   std::string names;

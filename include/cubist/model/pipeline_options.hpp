@@ -63,8 +63,8 @@ namespace detail
   return begins;
 }
 
-/// Returns the first layer of each piece of a network on so many stages, followed by the number of
-/// layers.
+/// Returns the first layer of each piece of a network on this many stages, followed by the number
+/// of layers.
 /// @param costs the costs of the layers
 /// @throws ArgumentError for options that do not fit the layers or the stages
 [[nodiscard]] inline std::vector<std::size_t>

@@ -4,7 +4,7 @@
 // The order in which a stage of a pipeline computes: one forward pass and one backward pass in turn
 // (1F1B).
 //
-//   stage s of p, m micro-batches, one piece of layers a stage:
+//   stage s of p, m micro-batches, one piece of layers per stage:
 //     1. min(m, p - 1 - s) forward passes
 //     2. one forward pass and one backward pass in turn
 //     3. the remaining backward passes
@@ -41,7 +41,7 @@ struct PipelineStep
 };
 
 /// Returns the steps of a stage.
-/// @pre with several pieces, the number of micro-batches is a multiple of the stages'
+/// @pre with several pieces, the number of micro-batches is a multiple of the number of stages
 [[nodiscard]] inline std::vector<PipelineStep> pipeline_schedule(std::size_t stage,
                                                                  std::size_t stages,
                                                                  std::size_t micro_batches,

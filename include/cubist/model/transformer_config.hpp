@@ -33,7 +33,7 @@ enum class TransformerKind : std::uint8_t
 /// The activation of a feed-forward network of TransformerKind::gpt.
 enum class FeedForwardActivation : std::uint8_t
 {
-  approximate_gelu,  ///< gelu_tanh, as GPT-2 has it
+  approximate_gelu,  ///< gelu_tanh, as in GPT-2
   exact_gelu,        ///< gelu
   rectified,         ///< relu
   sigmoid_weighted   ///< silu
@@ -46,7 +46,7 @@ struct LayerBiases
   bool attention_output;  ///< the last layer of attention
   bool feed_forward;      ///< the layers of the feed-forward network
 
-  /// All layers, or none.
+  /// Sets all layers, or none.
   constexpr LayerBiases(bool all)  // NOLINT: implicit, so that `.bias = false` works
       : query_key_value{all},
         attention_output{all},
@@ -132,7 +132,7 @@ struct TransformerConfig
   /// @throws as completed()
   void check() const { static_cast<void>(completed()); }
 
-  /// The elements of all parameters; a tied table counts once.
+  /// The number of elements of all parameters; a tied table counts once.
   /// @throws as completed()
   [[nodiscard]] std::size_t parameters() const
   {
