@@ -6,7 +6,7 @@
 // An activity that runs alone takes `seconds`, during which it uses a part of each of its
 // resources.
 //
-//   links   serve activities in the order in which these began, as a connection does its messages:
+//   links   serve activities in the order in which these began, like messages on a connection:
 //           each has what earlier ones leave of its most used link
 //   cores   are shared fairly: if more is wanted than there is, no activity has more than a share,
 //           and one that wants less gets what it wants (fair_share.hpp)
@@ -343,7 +343,7 @@ class Activities
   std::vector<Resource> resources_;
   std::vector<Resource*> changed_;
   std::vector<Resource*> waves_;
-  // Activities by the order of their starts, some of which may have ended since.
+  // Activities in the order of their starts; some may have ended since.
   using Queued = std::pair<std::uint64_t, Activity*>;
   std::priority_queue<Queued, std::vector<Queued>, std::greater<>> queue_;
   std::vector<Activity*> affected_;

@@ -13,8 +13,8 @@
 //   a message to or from       stands for the same message of all replicas: it leaves the sender's
 //   another replica            link, and enters that of the receiver's representative
 //
-// This gives the time of the whole launch, to the last bit, where a permutation of the replicas
-// maps units to units. Replicas are whole units, or units hold whole replicas. If parts of several
+// This gives the time of the whole launch, to the last bit, if a permutation of the replicas maps
+// units to units. Replicas are whole units, or units hold whole replicas. If parts of several
 // replicas send through one link, they are served one after the other, so they are not equal. Then
 // as many replicas are simulated as share the largest such unit, or all of them if units cut
 // replicas.

@@ -41,7 +41,7 @@ class SimulatedLinks
 
   /// The number of a rank's unit at a level.
   [[nodiscard]] int unit(std::size_t level, int rank) const { return rank / units_of_[level]; }
-  /// The links of a unit.
+  /// The number of the link out of a unit; into() returns that of the link into it.
   [[nodiscard]] int out_of(std::size_t level, int unit) const { return first_[level] + 2 * unit; }
   [[nodiscard]] int into(std::size_t level, int unit) const { return out_of(level, unit) + 1; }
   [[nodiscard]] bool same_node(int a, int b) const

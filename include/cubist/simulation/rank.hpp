@@ -60,7 +60,7 @@ struct SimulatedRank
   std::unique_ptr<Fiber> fiber = {};
   void* local = nullptr;  // rank_local(), while other ranks run
 
-  /// The rank whose body runs on this thread; null outside of one.
+  /// The rank whose body runs on this thread, or null outside a body.
   [[nodiscard]] static SimulatedRank*& current()
   {
     static thread_local SimulatedRank* rank = nullptr;

@@ -127,7 +127,7 @@ class Simulation
     ready_.push({rank.clock, rank.number});
   }
 
-  /// Returns the turn of an activity of ranks, one of which has posted so many calls: ranks take
+  /// Returns the turn of an activity of ranks, one of which has posted this many calls: ranks take
   /// turns, and those nearest to each other come first. The order of activities on one link must be
   /// the same for all replicas.
   /// @param distance  between the ranks; for a message, around the ring of its communicator's ranks
