@@ -31,8 +31,8 @@ struct DirectCost
 {
   Time forward;
   Time backward;
-  Time backward_weight;       // without dX
-  Time backward_input;        // without dW
+  Time backward_weight;       // backward without dX
+  Time backward_input;        // backward without dW
   std::size_t workspace = 0;  // elements on a rank
 };
 

@@ -19,7 +19,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// What a step, or a run, costs in time, energy and money.
+/// The cost of a step, or of a run, in time, energy and money.
 struct PlanEnergy
 {
   double seconds = 0;         ///< the time

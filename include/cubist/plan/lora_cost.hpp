@@ -4,8 +4,8 @@
 // The cost of LoRA's thin matrices beside a linear layer (nn/dense/lora.hpp), from the layouts of
 // the scheme:
 //
-//   X (M, K) S::Input    A (K, r) rows as X's columns    B (r, N) columns as Y's    Y (M, N)
-//   S::Output
+//   X (M, K) S::Input    A (K, r) rows like X's columns
+//   Y (M, N) S::Output   B (r, N) columns like Y's
 //
 // Elements that one rank sends in forward, for m rows of X on a rank and n columns of all A:
 //

@@ -72,7 +72,7 @@ struct MuonMatrix
 {
   struct Part
   {
-    std::size_t first = 0;           // its first column in the whole
+    std::size_t first = 0;           // its first column in the whole matrix
     Shape shape = {};                // (in, out)
     std::vector<Block> blocks = {};  // the blocks of all ranks of the mesh
   };
@@ -220,7 +220,7 @@ struct MuonCost
   return cost;
 }
 
-/// A grid and what it costs.
+/// A grid, and its cost.
 struct MuonChoice
 {
   MuonGrid grid;

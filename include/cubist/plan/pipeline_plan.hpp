@@ -97,7 +97,7 @@ struct PipelineChoice
 pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOptions& options)
 {
   const std::size_t sequences = step.batch.sequences;
-  // Some divisors of a batch of more than 4096^2 sequences are not tried.
+  // For a batch of more than 4096^2 sequences, this skips some divisors.
   constexpr std::size_t most = 4096;
   std::vector<std::size_t> numbers;
   const std::size_t fixed = options.micro_batches;
@@ -425,7 +425,7 @@ class PipelinePlanner
   StepCost again_;  // a second forward pass through a block
 };
 
-/// Whether P has its stages in front of all other axes.
+/// Whether the stages of P come before all other axes.
 template <class P>
 concept StagesFirst = PipelineScheme<P> && std::same_as<P, Pipeline<typename P::StageScheme>>;
 

@@ -33,7 +33,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The options of the planner: what is planned, and what may be used.
+/// The options of the planner: what to plan, and what it may use.
 struct PlanOptions
 {
   std::size_t scalar_bytes = sizeof(float);  ///< the bytes of one element

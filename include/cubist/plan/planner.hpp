@@ -166,7 +166,7 @@ template <class Network>
   return step;
 }
 
-/// The most rows, or sequences, for which a network is valid.
+/// Returns the most rows, or sequences, for which a network is valid.
 [[nodiscard]] inline std::size_t most_batch(const std::vector<ProductSize>& layers)
 {
   std::size_t widest = 1;
@@ -245,7 +245,7 @@ template <class Network>
   of_plan.pieces = plan.pieces;
   const auto largest = [&]<class S>() {
     const auto extents = extents_of<S>(plan);
-    // The largest micro-batch counts.
+    // The largest micro-batch determines the memory.
     const std::size_t m = plan.micro_batches;
     return m * detail::largest_that_fits(most / m, [&](std::size_t n) {
              return plan_on<S>(extents, detail::with_batch(network, n * m), plan.ranks + plan.idle,

@@ -78,7 +78,7 @@ inline void add_words(std::ostream& out, const Plan& plan, const Rivals& rivals)
   out << "the least of " << rivals.of_same << " meshes of " << plan.ranks << " ranks";
 }
 
-/// "3 % faster than Summa2D 4,8: products -0.1 ms, between nodes -0.2 ms"
+/// Writes, for example, "3 % faster than Summa2D 4,8: products -0.1 ms, between nodes -0.2 ms".
 inline void add_comparison(std::ostream& out, const Plan& plan, const Rivals& rivals)
 {
   if (rivals.other == nullptr || !plan.fits_memory || !rivals.other->fits_memory) return;
@@ -119,7 +119,7 @@ inline void add_matrices(std::ostream& out, const Plan& plan)
   if (plan.weight_copies > 1) out << "; " << plan.weight_copies << " replicas of W";
 }
 
-/// "32 micro-batches, 2 pieces a stage; stages wait 12 % of the time"
+/// Writes, for example, "32 micro-batches, 2 pieces a stage; stages wait 12 % of the time".
 inline void add_pipeline(std::ostream& out, const Plan& plan)
 {
   if (plan.stages == 1) return;
@@ -129,8 +129,8 @@ inline void add_pipeline(std::ostream& out, const Plan& plan)
   out << "; stages wait " << percent(plan.bubble / plan.seconds()) << " of the time";
 }
 
-/// "attention idle on 10 ranks: key-value heads 3 in 4 parts, sequences 2 in 4 parts"; empty if
-/// every rank has heads and sequences.
+/// Returns, for example, "attention idle on 10 ranks: key-value heads 3 in 4 parts, sequences 2 in
+/// 4 parts". The text is empty if every rank has heads and sequences.
 template <SchemeType S>
 [[nodiscard]] std::string attention_note(const TransformerParts<S>& parts)
 {
@@ -152,9 +152,9 @@ template <SchemeType S>
 
 }  // namespace detail
 
-/// "the fastest of 28 meshes of 64 ranks; 3 % faster than Summa2D 8,8, less than the model's error
-/// of 5 %: products -0.1 ms; moves 0.42 M·h a rank, the least of 28 meshes of 64 ranks; products
-/// take 81 % of the time"
+/// Returns, for example, "the fastest of 28 meshes of 64 ranks; 3 % faster than Summa2D 8,8, less
+/// than the model's error of 5 %: products -0.1 ms; moves 0.42 M·h a rank, the least of 28 meshes
+/// of 64 ranks; products take 81 % of the time".
 [[nodiscard]] inline std::string reason_for(const Plan& plan, const Rivals& rivals,
                                             const Machine& machine)
 {

@@ -31,7 +31,7 @@ namespace cubist::CUBIST_ABI
 /// How often to save in one of the two ways.
 struct SaveInterval
 {
-  double seconds = 0;  ///< from one save to the next
+  double seconds = 0;  ///< seconds from one save to the next
   double steps = 1;    ///< steps from one save to the next, at least 1
   /// The share of the time of a run that saves and failures cost.
   double overhead = 0;
@@ -44,7 +44,7 @@ struct SavePlan
   double copy = 0;             ///< bytes of the copy that a rank keeps
   double stall = 0;            ///< seconds in which the rank copies
   double write = 0;            ///< seconds in which the file system writes
-  SaveInterval in_background;  ///< how often to save beside the training
+  SaveInterval in_background;  ///< how often to save while the run continues
   SaveInterval at_once;        ///< how often to save if the run waits
 };
 

@@ -13,16 +13,16 @@
 // core, these times add up (`Link::overlaps`). Other messages overlap with products. Those inside a
 // node and those between nodes have a link each:
 //
-//   operands   of a product are sent one after the other, after the results of the product before;
+//   operands   of a product are sent one after the other, after the previous product's results;
 //              the product begins with the first of q pieces, and when the last one arrives, 1/q of
 //              it remains
 //   products   run one after the other
 //   results    are sent when 1/q of their product is complete and the link is free; all-reduced
 //              results, when the product is complete
-//   gradients  that are summed over replicas are in flight during backward of the layers before, in
-//              the time in which their link has nothing else to send. What remains is added at the
-//              end, and at least the sums of the layer that is the last (`with_gradient_sums`). Of
-//              an MLP, whose few layers differ, each layer's sums begin when its backward has ended
+//   gradients  that are summed over replicas are in flight during backward of earlier layers, while
+//              their link has nothing else to send. What remains is added at the end, and is at
+//              least the sums of the layer that backward reaches last (`with_gradient_sums`). In an
+//              MLP, whose few layers differ, each layer's sums begin when its backward has ended
 //              (`rest_of_gradient_sums`)
 //
 // A step ends with the last product or the last message, whichever is later. Messages also occupy

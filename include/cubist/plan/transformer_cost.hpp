@@ -18,7 +18,7 @@
 //   head norms  all_reduce of the gradients of their two weights along the axes that cut Q
 //   output      product of S::Next
 //   norm
-//   up          product of S, with the gate as one
+//   up          product of S, merged with the gate
 //   down        product of S::Next
 //   biases      all_reduce of the gradient along the axes that cut Y's rows
 //   attention   if ranks share sequences: the keys and values of their rows

@@ -6,8 +6,8 @@
 //
 //   products     as in a network of layers; those that share X are one
 //   attention    local products of blocks of scores for each of a rank's heads and sequences, half
-//                of S x S where the mask is causal: two forward, five backward; where ranks share
-//                sequences, keys and values of other ranks travel under them
+//                of S x S if the mask is causal: two forward, five backward; if ranks share
+//                sequences, keys and values of other ranks travel meanwhile
 //   passes       elements read and written by norms, softmax, activations, biases, residual sums,
 //                the loss and AdamW / memory bandwidth
 //   sums         of rows, which nothing overlaps; of gradients over replicas, in flight during the
@@ -284,7 +284,7 @@ class TransformerPlanner
     const double needed = (options_.training ? 3.5 : 1) * forward;
     plan_.needed += needed;
     plan_.flops += needed / plan_.ranks;
-    // The logarithm of the sum of exponentials, for each query and head.
+    // The logarithm of the sum of exponentials for each query and head.
     add_activations(double(mine) * double(queries) * (cut.is_cut() ? 2 : 1));
   }
 
@@ -353,7 +353,7 @@ class TransformerPlanner
     add_activations(normed);
   }
 
-  /// Adds sums that the next layer waits for.
+  /// Adds sums for which the next layer waits.
   void add_sum(const LineSum& sum, int times)
   {
     const auto& t = sum.transfer;
