@@ -153,7 +153,7 @@ TEST_CASE(
   CHECK(found[3] == "0.1.bias here, frozen");
   CHECK(found[4] == "1.weight elsewhere");
   CHECK(found[7] == "2.bias elsewhere");
-  CHECK(mentions(found[8], "layer 1", "not cut as the output", "S::Next"));
+  CHECK(mentions(found[8], "layer 1", "not cut like the output", "S::Next"));
   CHECK(mentions(found[9], "no layers", "at least one"));
   CHECK(mentions(found[10], "1 layers", "2 stages"));
 }

@@ -237,7 +237,7 @@ TEST_CASE("an adapter that is not this model's, or asks for more than LoRA, is r
   // A half that is missing, and one too many.
   CHECK(mentions(refusal("llama31_tiny", "llama31_tiny",
                          [](Json& json) { json["target_modules"].push_back("o_proj"); }),
-                 "has no tensor ", "o_proj.lora_A.weight", "half of one"));
+                 "has no tensor ", "o_proj.lora_A.weight", "half of it is missing"));
   CHECK(mentions(refusal("llama31_tiny", "llama31_tiny",
                          [](Json& json) {
                            json["target_modules"] = {"q_proj", "v_proj"};

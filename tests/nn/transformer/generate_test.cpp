@@ -452,7 +452,7 @@ TEST_CASE("prompts and options that cannot be continued are refused")
   for (const double top_p : {0.0, -1.0, 1.1, std::numeric_limits<double>::quiet_NaN()})
     CHECK(mentions(
         refusal([&](auto& m) { return generate(m, three, 1, {.temperature = 1, .top_p = top_p}); }),
-        "top_p of", "use one in (0, 1]"));
+        "top_p of", "use a number in (0, 1]"));
   CHECK(mentions(refusal([&](auto& m) {
                    return generate(m, three, 1, {.end_ids = {2, 11}});
                  }),

@@ -99,8 +99,8 @@ template <class T>
   const TensorPlace place = tensor_place(config, name);
   require<DataError>(file.header().find(place.name) != nullptr, file.path(), " has no tensor ",
                      place.name,
-                     ", but adapter_config.json says that the layer has an adapter, so it would be "
-                     "half of one; take a whole copy of the adapter");
+                     ", but adapter_config.json says that the layer has an adapter, so half of it "
+                     "is missing; take a complete copy of the adapter");
   const StoredMatrix m = file.template matrix<T>(place.name, true);
   const Shape whole{wanted.rows, wanted.cols * place.parts};
   require<ShapeError>(m.shape == whole, file.path(), " has ", place.name, " of ",
@@ -144,8 +144,8 @@ void load_adapter(const std::filesystem::path& folder, Net& net)
   }
   for (const auto& tensor : file.header().tensors)
     require<DataError>(tensors.contains(tensor.name), file.path(), " has a tensor ", tensor.name,
-                       ", for which adapter_config.json names no layer, so the adapter would be "
-                       "another one; take both files of the same adapter");
+                       ", for which adapter_config.json names no layer, so the files are of "
+                       "two adapters; take both files of the same adapter");
 
   for (const auto& p : parameters)
   {
@@ -203,7 +203,7 @@ void save_adapter(const std::filesystem::path& folder, Net& net, const std::stri
                          "got an adapter of a transformer whose family ",
                          options->shared_input ? "keeps query, key and value apart, but with one A"
                                                : "keeps them in one matrix, but with an A for each",
-                         ", for which its files have no place; make the transformer with the "
+                         ", so its files have no place for it; make the transformer with the "
                          "option `lora`, and leave `shared_input` as it is");
   const M& mesh = matrices.front().value.mesh;
   if (!mesh.active()) return;

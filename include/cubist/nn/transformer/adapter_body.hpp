@@ -117,16 +117,17 @@ inline void check_adapter_keys(const nlohmann::json& json, const std::string& fi
       require<DataError>(
           std::ranges::find(adapter_keys_without_values, key) != adapter_keys_without_values.end(),
           file, " has the key \"", key,
-          "\", which cubist does not know, so the adapter might be another one; remove the key if "
-          "it changes nothing");
+          "\", which cubist does not know, so the adapter might compute something else; remove the "
+          "key if it changes nothing");
       continue;
     }
     const auto allowed = nlohmann::json::parse(known->values);
-    require<DataError>(value.is_null() || std::ranges::find(allowed, value) != allowed.end(), file,
-                       " has \"", key, "\": ", excerpt(value),
-                       ", which cubist does not compute, so the adapter would be another one; use "
-                       "an adapter whose value is ",
-                       allowed.front().dump());
+    require<DataError>(
+        value.is_null() || std::ranges::find(allowed, value) != allowed.end(), file, " has \"", key,
+        "\": ", excerpt(value),
+        ", which cubist does not compute, so the adapter would compute something else; use "
+        "an adapter whose value is ",
+        allowed.front().dump());
   }
 }
 

@@ -118,7 +118,7 @@ inline void require_tokens(std::span<const int> next, std::size_t step)
                           "NaN or an infinity in the weights, and load them again");
     require<NumericError>(next[b] != infinite_logits, "got infinite logits of sequence ", b,
                           " in step ", step,
-                          " of generate (both from 0), for which tokens have no probabilities; use "
+                          " of generate (both from 0), so tokens have no probabilities; use "
                           "a scalar of larger range, such as float, and check the weights");
   }
 }
@@ -227,13 +227,13 @@ inline void check_generation(std::span<const std::vector<int>> prompts, const Ge
         "a text");
   require<ArgumentError>(o.temperature >= 0 && is_finite(o.temperature), "got a temperature of ",
                          o.temperature,
-                         ", for which no token has a probability; use 0 for the most likely token, "
+                         ", so tokens have no probabilities; use 0 for the most likely token, "
                          "or a positive number");
   require<ArgumentError>(o.top_k == 0 || o.temperature > 0, "got a top_k of ", o.top_k,
                          " without a temperature, so the most likely token is picked and top_k "
                          "changes nothing; give a temperature, such as 1, or leave top_k out");
   require<ArgumentError>(o.top_p > 0 && o.top_p <= 1, "got a top_p of ", o.top_p,
-                         ", to which no probabilities of tokens add up; use one in (0, 1]");
+                         ", but it is a sum of probabilities; use a number in (0, 1]");
   require<ArgumentError>(o.top_p == 1 || o.temperature > 0, "got a top_p of ", o.top_p,
                          " without a temperature, so the most likely token is picked and top_p "
                          "changes nothing; give a temperature, such as 1, or leave top_p out");

@@ -270,9 +270,9 @@ attention_options(const TransformerConfig& config, const TransformerOptions& opt
   if (!config.learned_positions)
   {
     attention.rotary_size = config.rotated_size(attention.head_size);
-    require<ShapeError>(attention.rotary_size > 0, "got a share of ", config.rotary_fraction,
-                        " of heads of ", attention.head_size,
-                        " elements to rotate, which is none, so positions would have no effect; "
+    require<ShapeError>(attention.rotary_size > 0, "got a rotary share of ", config.rotary_fraction,
+                        " for heads of ", attention.head_size,
+                        " elements, so none rotates and positions would have no effect; "
                         "use a larger share");
   }
   if (config.scale_by_layer) attention.scale /= static_cast<double>(i + 1);
