@@ -60,7 +60,7 @@ struct LearningRateOptions
   {
     require<ArgumentError>(is_finite(rate) && is_finite(last) && rate >= 0 && last >= 0,
                            "got learning rates of ", rate, " and ", last,
-                           ", with which weights would move away from a minimum or become NaN; use "
+                           ", so weights would move away from a minimum or become NaN; use "
                            "finite ones of at least 0");
     require<ArgumentError>(decay == Decay::constant || steps > warm_up, "got ", steps,
                            " steps with a warm-up of ", warm_up,

@@ -46,7 +46,7 @@ struct LossScaleOptions
                                backoff > 0 && backoff < 1 && growth_interval > 0,
                            "got a loss scale of ", initial, " that grows by ", growth,
                            " and backs off by ", backoff, " after ", growth_interval,
-                           " steps, which would not find a scale; use a positive one, a growth of "
+                           " steps, so it would find no scale; use a positive one, a growth of "
                            "at least 1, a backoff in (0, 1) and at least one step");
   }
 };

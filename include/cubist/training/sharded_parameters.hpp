@@ -280,7 +280,7 @@ template <RealScalar T, class M>
 std::unique_ptr<AnyShardedGradients<T, M>> make_sharded_gradients(const Parameters<T, M>& whole,
                                                                   std::size_t micro_batches)
 {
-  require<ArgumentError>(!whole.empty(), "got no parameters to shard, which have no mesh; "
+  require<ArgumentError>(!whole.empty(), "got no parameters to shard, so there is no mesh; "
                                          "give those of a network");
   return std::make_unique<ShardedParameters<T, M>>(whole, micro_batches);
 }

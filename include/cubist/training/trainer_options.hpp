@@ -57,7 +57,7 @@ struct TrainerOptions
   /// @throws ArgumentError for values out of range
   void check() const
   {
-    require<ArgumentError>(micro_batches > 0, "got steps of 0 micro-batches, which have no "
+    require<ArgumentError>(micro_batches > 0, "got steps of 0 micro-batches, so they have no "
                                               "gradients; use at least 1");
     require<ArgumentError>(
         clip >= 0, "got a norm of ", clip,
