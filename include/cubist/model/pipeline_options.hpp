@@ -70,8 +70,9 @@ namespace detail
 [[nodiscard]] inline std::vector<std::size_t>
 cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const PipelineOptions& options)
 {
-  require<ArgumentError>(options.pieces > 0, "got stages of 0 pieces, which have no layers; use at "
-                                             "least 1");
+  require<ArgumentError>(options.pieces > 0,
+                         "got stages of 0 pieces, so they have no layers; use at "
+                         "least 1");
   const std::size_t asked = stages * options.pieces;
   const std::size_t pieces = stages == 1 ? 1 : asked;
   const std::string part = options.pieces == 1 ? "stage" : "piece";
@@ -80,7 +81,7 @@ cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const Pipeli
       (options.pieces == 1 ? "" : " of " + std::to_string(options.pieces) + " pieces");
   require<ArgumentError>(options.pieces == 1 || options.micro_batches % stages == 0, "got ",
                          options.micro_batches, " micro-batches for ", on,
-                         ", which take as many micro-batches in turn as there are stages; use a "
+                         ", but each turn takes as many micro-batches as there are stages; use a "
                          "multiple of ",
                          stages);
   require<ArgumentError>(pieces <= costs.size(), "got ", costs.size(), " layers for ", on,
@@ -91,7 +92,7 @@ cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const Pipeli
   for (const std::size_t n : options.layers)
   {
     require<ArgumentError>(n > 0, "got a ", part,
-                           " of 0 layers, which computes nothing; give each at least one");
+                           " of 0 layers, so it would compute nothing; give each at least one");
     begins.push_back(begins.back() + n);
   }
   require<ArgumentError>(begins.size() == asked + 1 && begins.back() == costs.size(), "got ",
@@ -144,7 +145,7 @@ struct MicroBatches
   const MicroBatches all = cut_evaluation(rows, stages, options);
   require<ArgumentError>(options.pieces == 1 || all.count % stages == 0, "got ", rows, " ", unit,
                          " for ", stages, " stages of ", options.pieces,
-                         " pieces, which take as many micro-batches in turn as there are stages; "
+                         " pieces, but each turn takes as many micro-batches as there are stages; "
                          "give a step at least ",
                          stages, " ", unit);
   return all;

@@ -55,7 +55,7 @@ struct RotaryScaling
     require<ArgumentError>(type != Type::llama3 || high_frequency > low_frequency,
                            "got low rotary frequencies up to ", low_frequency,
                            " and high ones from ", high_frequency,
-                           " waves, between which there is no band to interpolate; use a "
+                           " waves, so there is no band to interpolate between them; use a "
                            "high_freq_factor above low_freq_factor");
   }
 };
