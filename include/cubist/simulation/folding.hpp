@@ -81,8 +81,8 @@ class Folding
         all_.outer >= 1 && all_.count >= 1 && all_.inner >= 1 && all_.ranks() <= ranks, "got ",
         all_.count, " replicas of ", all_.outer, " x ", all_.inner, " ranks for a launch of ",
         ranks,
-        ", so it is unclear which ranks do the same; use positive numbers that multiply up to no "
-        "more ranks than there are");
+        ", so it is unclear which ranks do the same; use positive numbers whose product is no "
+        "larger than the number of ranks");
     if (all_.count == 1) return;
     simulated_ = 1;
     for (std::size_t level = 0; level + 1 < machine.links.size(); ++level)
