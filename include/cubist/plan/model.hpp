@@ -24,10 +24,9 @@ namespace cubist::CUBIST_ABI
 [[nodiscard]] inline std::vector<ProductSize> mlp_layers(std::size_t tokens,
                                                          const std::vector<std::size_t>& sizes)
 {
-  require<ArgumentError>(
-      sizes.size() >= 2, "got ", sizes.size(),
-      " sizes for a network, so it has no layer and there is nothing to plan; give the sizes "
-      "of its input, its hidden layers and its output");
+  require<ArgumentError>(sizes.size() >= 2, "got ", sizes.size(),
+                         " sizes for a network, so it would have no layer to plan; give the sizes "
+                         "of its input, its hidden layers and its output");
   std::vector<ProductSize> layers;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
     layers.push_back({.m = tokens, .n = sizes[i + 1], .k = sizes[i]});
@@ -143,7 +142,7 @@ struct TokenBatch
       "sequences that are no longer than the window");
   require<ArgumentError>(
       tokens % length == 0, "got ", tokens, " tokens in sequences of ", length,
-      ", of which the last would be incomplete, so attention would have no rows for it; use ",
+      ", so the last would be incomplete and attention would have no rows for it; use ",
       tokens < length ? length : tokens - tokens % length, " tokens, or another length");
   return {tokens / length, length};
 }

@@ -448,9 +448,9 @@ template <detail::StagesFirst P>
   require<ArgumentError>(
       !choices.empty(), "got ", empty.stages, " stages for ", step.model.layers, " blocks and ",
       step.batch.sequences,
-      " sequences, which have no such pieces or micro-batches; use fewer stages, at most as many "
-      "micro-batches as sequences, and with several pieces a number of micro-batches that is a "
-      "multiple of the stages'");
+      " sequences, but they have no such pieces or micro-batches; use fewer stages, at most as "
+      "many micro-batches as sequences, and with several pieces a number of micro-batches that "
+      "is a multiple of the stages'");
   const auto of_stage = P::of_scheme(extents);
   std::optional<detail::PipelinePlanner<S>> planner;
   std::optional<Plan> best;
