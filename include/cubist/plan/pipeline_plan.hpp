@@ -91,8 +91,8 @@ struct PipelineChoice
   std::size_t pieces = 1;
 };
 
-/// Returns the choices for this many stages, ordered by micro-batches; empty if there are too few
-/// blocks.
+/// Returns the choices for this many stages, grouped by their number of micro-batches; empty if
+/// there are too few blocks.
 [[nodiscard]] inline std::vector<PipelineChoice>
 pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOptions& options)
 {

@@ -256,7 +256,7 @@ struct LayerPlace
   // dX, and the gradient of X W + b
   return (pass == LayerPass::whole ? x : 0) + (place.last ? y : 3 * y);
 }
-/// The number of elements in the network's copy of X, and in the user's dY.
+/// The number of elements of X and the network's copy of it, and of the user's dY.
 [[nodiscard]] inline double ends(const CutProduct& p, LayerPlace place, LayerPass pass)
 {
   return (place.first ? 2 * static_cast<double>(p.x.block.size()) : 0) +

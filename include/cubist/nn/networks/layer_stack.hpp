@@ -113,8 +113,8 @@ class LayerStack
   }
 
   /// Returns Y when no `backward` will follow. Layers of one type alternate between two sets of
-  /// kept matrices, so a deep network needs the memory of only two layers; sets that `forward` has
-  /// made are used again.
+  /// kept matrices, so a deep network needs the memory of only two layers; if `forward` has made
+  /// sets, they are used instead.
   const A& evaluate(const A& x, const Pass& pass, Kept& kept)
   {
     const bool is_prepared = kept.set_of_.size() == layers_.size();
