@@ -11,7 +11,7 @@
 //
 // A micro-batch has activations on a stage from its forward to its backward pass, so at most p - s
 // micro-batches have some at a time. With v pieces per stage, each group of p micro-batches passes
-// forward through all pieces in turn, and a stage begins with (v - 1) p + 2 (p - 1 - s) forward
+// forward through all pieces in turn. A stage begins with (v - 1) p + 2 (p - 1 - s) forward
 // passes.
 //
 // The bubble is (p - 1) / (v m + p - 1) of a step's time, for stages of equal cost and messages

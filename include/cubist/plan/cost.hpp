@@ -7,9 +7,10 @@
 //   X (M, K) S::Input    W (K, N) S::Weight    Y = X W (M, N) S::Output
 //
 // Summa: one matrix is stationary. Panels of the other two are broadcast if they are operands of
-// the product, or reduced if they are its result, along the innermost axis of the dimension that
-// the stationary matrix does not have. Elements that one rank sends in forward on r x c ranks
-// (backward sends twice as many):
+// the product, or reduced if they are its result. They travel along the innermost axis of the
+// dimension that the stationary matrix does not have.
+//
+// Elements that one rank sends in forward on r x c ranks (backward sends twice as many):
 //
 //   Y stationary  (c-1)/rc MK + (r-1)/rc KN
 //   X stationary  (c-1)/rc MN + (r-1)/rc KN

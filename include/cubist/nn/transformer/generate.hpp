@@ -14,7 +14,7 @@
 // continues as if it were alone. A sequence ends after a token that ends a text.
 //
 // The token of the largest logit is picked (the first of equals), or one is drawn from
-// softmax(logits / temperature) over the `top_k` largest, of which only the most likely are kept
+// softmax(logits / temperature) over the `top_k` largest. Of these, only the most likely are kept
 // whose probabilities add up to `top_p`. The seed, the sequence and the position determine the
 // random number, so the result is the same on every mesh. Logits without a softmax, such as with a
 // NaN among them, are an error on every rank, and so are prompts or options that differ between
