@@ -7,7 +7,7 @@
 //
 // The tables have three kinds of keys: keys that are read, keys that may only have the values that
 // cubist computes, and keys that are known to change nothing. A key in no table is refused, because
-// it may change the model. A new family is a row; docs/layers.md shows one.
+// it may change the model. A new family is a row; docs/families.md shows one.
 //
 // Source: Hugging Face transformers 4 and 5: PretrainedConfig, modeling_rope_utils.py, and the
 // configurations and models of each family; the Hugging Face hub for the published models.

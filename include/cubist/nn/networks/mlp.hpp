@@ -58,14 +58,14 @@ struct MlpOptions
   Initial initial_weights = Uniform{};
   Initial initial_bias = Uniform{};  ///< the initial values of the biases
   /// The number of layers in a segment. Only the last output of each segment is kept; backward
-  /// computes the others again, with the same bits. 0 keeps all. (docs/training.md)
+  /// computes the others again, with the same bits. 0 keeps all. (docs/memory.md)
   std::size_t recompute = 0;
   /// The names of parameters that are frozen, with * for any characters, such as {"layers.0.*"}.
   /// They have no gradient, optimizers have no state for them, and `backward` stops at the first
   /// trained layer.
   std::vector<std::string> frozen = {};
   /// LoRA: the layers that get thin matrices A and B, which alone are trained; everything else is
-  /// frozen. (docs/training.md)
+  /// frozen. (docs/finetuning.md)
   std::optional<LoraOptions> lora = {};
   /// The stages and micro-batches of a network on a Pipeline (scheme/pipeline.hpp).
   PipelineOptions pipeline = {};

@@ -176,14 +176,14 @@ struct TransformerOptions
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
   /// The number of blocks in a segment. Only the last output of each segment is kept; backward
-  /// computes the others again, with the same bits. 0 keeps all. (docs/training.md)
+  /// computes the others again, with the same bits. 0 keeps all. (docs/memory.md)
   std::size_t recompute = 0;
   /// The names of parameters that are frozen, with * for any characters, such as {"embedding.*",
   /// "layers.0.*"}. They have no gradient, optimizers have no state for them, and `backward` stops
   /// at the first trained block if all before it are frozen.
   std::vector<std::string> frozen = {};
   /// LoRA: the layers that get thin matrices A and B, which alone are trained; everything else is
-  /// frozen. (docs/training.md)
+  /// frozen. (docs/finetuning.md)
   std::optional<LoraOptions> lora = {};
   /// Whether the model is only evaluated. It then has no memory for gradients, and activations for
   /// only two blocks.
@@ -194,7 +194,7 @@ struct TransformerOptions
   /// Context parallelism: the number of ranks that share each sequence, a divisor of the parts into
   /// which the scheme's output cuts rows. With 1, a rank has whole sequences, or padding. 0 stands
   /// for 1 or, if there are fewer sequences than such parts, for the number that leaves the fewest
-  /// rows on a rank. (docs/training.md)
+  /// rows on a rank. (docs/long_sequences.md)
   std::size_t context_parallel = 0;
   /// The stages and micro-batches of a model on a Pipeline (scheme/pipeline.hpp). Layers are the
   /// blocks; the embedding comes before the first, and norm and logits come after the last.
