@@ -48,8 +48,8 @@ TEST_CASE("Replicas share a rectangle, and the legend has the layouts")
 
 TEST_CASE("The weights of a network stand above the matrices that they make")
 {
-  const auto svg = draw_svg(picture_of<Summa25D>(
-      {2, 2, 2}, {{.m = 16, .n = 64, .k = 32}, {.m = 16, .n = 32, .k = 64}}));
+  const auto svg = draw_svg(
+      picture_of<Summa25D>({2, 2, 2}, {{.m = 16, .n = 64, .k = 32}, {.m = 16, .n = 32, .k = 64}}));
   CHECK(count_in_svg(svg, "<rect ") == 8 + 4 + 8 + 4 + 8);
   for (const std::string name : {"X", "W1", "H1", "W2", "Y"})
     CHECK(count_in_svg(svg, ">" + name + "</text>") == 1);
