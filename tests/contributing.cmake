@@ -1,13 +1,15 @@
-# The examples of CONTRIBUTING.md are complete changes: they are applied to a copy, built and run, with the layer and the
-# network of docs/layers.md, and the activation of docs/activations.md.
+# The examples of CONTRIBUTING.md and docs/extending.md are complete changes: they are applied to a copy, built and run, with the
+# layer and the network of docs/layers.md, and the activation of docs/activations.md.
 include(contributing/extract.cmake)
 set(page "${PROJECT_SOURCE_DIR}/CONTRIBUTING.md")
+set(extending_page "${PROJECT_SOURCE_DIR}/docs/extending.md")
 set(layers_page "${PROJECT_SOURCE_DIR}/docs/layers.md")
 set(activations_page "${PROJECT_SOURCE_DIR}/docs/activations.md")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}" "${layers_page}" "${activations_page}"
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}" "${extending_page}" "${layers_page}" "${activations_page}"
   "${PROJECT_SOURCE_DIR}/include/cubist/scheme/catalogue.hpp" "${PROJECT_SOURCE_DIR}/include/cubist/nn/dense/activation.hpp")
 set(examples "${CMAKE_CURRENT_BINARY_DIR}/contributing")
 cubist_extract_page("${page}" "${PROJECT_SOURCE_DIR}" "${examples}")
+cubist_extract_page("${extending_page}" "${PROJECT_SOURCE_DIR}" "${examples}")
 cubist_extract_page("${layers_page}" "${PROJECT_SOURCE_DIR}" "${examples}")
 cubist_extract_page("${activations_page}" "${PROJECT_SOURCE_DIR}" "${examples}")
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The examples of CONTRIBUTING.md, docs/layers.md and docs/activations.md, extracted by
-// extract.cmake, in one translation unit.
+// The examples of CONTRIBUTING.md, docs/extending.md, docs/layers.md and docs/activations.md,
+// extracted by extract.cmake, in one translation unit.
 
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@
 #include "tests/nn/scale_test.cpp"
 #include "tests/scheme/row_shard1d_test.cpp"
 
-TEST_CASE("the catalogue has the scheme of CONTRIBUTING.md, and the planner its cost")
+TEST_CASE("the catalogue has the scheme of docs/extending.md, and the planner its cost")
 {
   CHECK(cubist::scheme_names().find("RowShard1D") != std::string::npos);
   // (P-1)/P KN on 4 ranks.
