@@ -141,9 +141,9 @@ class SchemeProduct final : public ConvertedProduct<T>
   std::optional<Matmul> product_;
 };
 
-/// Returns the predicted seconds of the conversions of A, B and C for a scheme on a mesh. Elements
-/// that leave a node go through its link, and every rank packs or copies the elements that it
-/// exchanges.
+/// Returns the predicted time, in seconds, of the conversions of A, B and C for a scheme on a mesh.
+/// Elements that leave a node go through its link, and every rank packs or copies the elements that
+/// it exchanges.
 template <SchemeType S>
 [[nodiscard]] double conversion_seconds(const typename S::Axes::Array& extents,
                                         const ProductArguments& call, std::size_t scalar_bytes,
@@ -168,7 +168,7 @@ template <SchemeType S>
          seconds(y, matrices.c, Op::none);
 }
 
-/// A plan of the product, and the seconds of its conversions.
+/// A plan of the product, and the time of its conversions in seconds.
 struct ConvertedPlan
 {
   Plan product;

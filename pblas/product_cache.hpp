@@ -19,7 +19,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Calls f, and adds the seconds that it takes to `seconds`.
+/// Calls f, and adds the time that it takes to `seconds`.
 template <class F>
 void time_into(double& seconds, F f)
 {
@@ -42,7 +42,7 @@ class PlannedProduct
 class ProductCache
 {
  public:
-  static constexpr std::size_t most = 32;  ///< the most plans
+  static constexpr std::size_t most = 32;  ///< the maximum number of plans
 
   /// Returns the plan of a call. If the cache has none, `make` makes it.
   /// @tparam P a PlannedProduct with P::scalar_bytes; each P belongs to one scalar

@@ -4,8 +4,9 @@
 // The routines of the PBLAS for one scalar. They check their arguments as ScaLAPACK does, and call
 // cubist's functions on the communicator of the context.
 //
-// Indices and sizes are Fortran's: pointers to integers of 32 bits, or of 64 in libcubist_pblas64.
-// Indices count from 1. The context is that of A, except in p?gemr2d and p?trmr2d, which get one.
+// Indices and sizes are Fortran's: pointers to 32-bit integers, or to 64-bit ones in
+// libcubist_pblas64. Indices count from 1. The context is that of A, except in p?gemr2d and
+// p?trmr2d, which get one.
 
 #include <algorithm>
 #include <cctype>

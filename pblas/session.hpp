@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The session of a program's communicator: what products on it share, which is a duplicate of the
-// communicator with cubist's on top, and the memory that its ranks share. The first call on a
-// communicator makes the session, which ends when the program frees the communicator or finalises
-// MPI. It is an attribute of the communicator, because MPI and BLACS reuse the numbers of freed
-// communicators.
+// The session of a program's communicator holds what products on it share: a duplicate of the
+// communicator, cubist's communicator on top of that, and the memory that its ranks share. The
+// first call on a communicator makes the session, which ends when the program frees the
+// communicator or finalises MPI. It is an attribute of the communicator, because MPI and BLACS
+// reuse the numbers of freed communicators.
 
 #include <algorithm>
 #include <array>

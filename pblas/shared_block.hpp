@@ -2,8 +2,8 @@
 #pragma once
 
 // Memory that all ranks of a communicator map: a block of rank 0's arena, which one product after
-// the other uses. The last rank to end a product returns to the system what is not to be kept. Rank
-// 0 frees the block once all ranks have ended their last product.
+// the other uses. The last rank to end a product returns the memory that is not kept to the system.
+// Rank 0 frees the block once all ranks have ended their last product.
 
 #include <algorithm>
 #include <atomic>

@@ -122,7 +122,7 @@ class SharedProduct final : public PlannedProduct
   static constexpr std::size_t scalar_bytes = sizeof(T);
 
   /// @param ranks the number of ranks of the communicator  @param cores the cores that they share
-  /// @param limit the most bytes of the panels, on all ranks together
+  /// @param limit the maximum size of the panels in bytes, on all ranks together
   SharedProduct(const ProductArguments& call, int rank, int ranks, int cores, std::size_t limit)
       : op_a_{call.op_a},
         op_b_{call.op_b},
@@ -200,8 +200,8 @@ class SharedProduct final : public PlannedProduct
     T* const shared = reinterpret_cast<T*>(block.begin(world, shared_bytes()));
     require<CommunicationError>(
         shared != nullptr, "got a product that needs ", shared_bytes(),
-        " bytes of memory that its ranks share, which the system refused, so it cannot be "
-        "computed; free memory, or lower the limit of its workspace");
+        " bytes of shared memory, but the system refused them; free memory, or lower the limit of "
+        "its workspace");
     const BlasThreads of_each{threads};
     bool first = true;
     for (const auto& slab : slabs_)

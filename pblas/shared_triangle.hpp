@@ -151,10 +151,10 @@ template <class T>
 {
   T* const memory =
       reinterpret_cast<T*>(session.shared().begin(session.world(), elements * sizeof(T)));
-  require<CommunicationError>(memory != nullptr, "got a product that needs ", elements * sizeof(T),
-                              " bytes of memory that its ranks share, which the system refused, so "
-                              "it cannot be computed; free memory, or lower the limit of its "
-                              "workspace");
+  require<CommunicationError>(
+      memory != nullptr, "got a product that needs ", elements * sizeof(T),
+      " bytes of shared memory, but the system refused them; free memory, or lower the limit of "
+      "its workspace");
   session.world().barrier();  // no rank still reads the matrices of the last product
   return memory;
 }

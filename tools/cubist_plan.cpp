@@ -131,9 +131,9 @@ template <class PlanInStages>
   {
     cubist::require<cubist::ArgumentError>(
         !options.mesh.empty(), "got no plan of ", options.scheme, " for ", options.ranks,
-        " ranks, which are divided into 2 or more stages of one or more blocks each; use more "
-        "ranks, fewer --pieces, and no more --micro-batches than sequences, with several pieces a "
-        "number that the stages divide");
+        " ranks: it needs 2 or more stages, each with at least one block; use more ranks, fewer "
+        "--pieces, and no more --micro-batches than sequences; with several pieces, make "
+        "--micro-batches a multiple of the stages");
     cubist::with_scheme<cubist::PipelineCatalogue>(options.scheme, throw_pipeline);
   }
   cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, [&]<class S>() {
@@ -375,9 +375,9 @@ void check_stages(const CLI::App& app, const std::vector<cubist::Plan>& plans)
         app.count(option) == 0 ||
             std::any_of(plans.begin(), plans.end(), [](const auto& p) { return p.stages > 1; }),
         "got ", option,
-        ", but no plan has stages, so it would be ignored; leave it out, or use 2 or more ranks, no "
-        "more pieces than blocks, no more micro-batches than sequences, and with several pieces a "
-        "number of micro-batches that the stages divide");
+        ", but no plan has stages, so it would be ignored; leave it out, or use 2 or more ranks, "
+        "no more pieces than blocks, no more micro-batches than sequences, and with several pieces a "
+        "number of micro-batches that is a multiple of the stages");
 }
 
 void run(const CLI::App& app, const Options& options)

@@ -56,7 +56,7 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
           folding_text(step.all_replicas ? 1 : replicas_of<S>(extents).count)};
 }
 
-/// Returns a machine whose float takes the time of 16 bits.
+/// Returns a machine on which float takes as long as 16-bit scalars.
 Machine with_short_elements(Machine machine)
 {
   constexpr double times = 2;  // elements in the same number of bytes

@@ -21,7 +21,7 @@ namespace cubist
 namespace strict_options
 {
 
-/// Says what is wrong with the value of an option, or returns an empty text.
+/// Says what is wrong with the value of an option, or returns an empty string.
 /// @param type  the type by CLI11's name: UINT, INT, FLOAT or TEXT
 [[nodiscard]] inline std::string error_in_value(const std::string& type, const std::string& value)
 {
@@ -44,7 +44,7 @@ namespace strict_options
   return {};
 }
 
-/// Checks a number that counts something of which there is at least one.
+/// Checks a count, which must be at least 1.
 /// @param value  the value of an option that is read strictly
 [[nodiscard]] inline std::string positive(const std::string& value)
 {
@@ -101,8 +101,8 @@ inline void check_lists(const std::set<std::string>& lists, int argc, const char
 
 }  // namespace strict_options
 
-/// Makes the parse that follows strict.
-/// @param app  has all its options
+/// Makes the next parse of `app` strict.
+/// @param app  already has all its options
 inline void parse_strictly(CLI::App& app, int argc, const char* const* argv)
 {
   std::set<std::string> lists;

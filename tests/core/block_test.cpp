@@ -136,7 +136,7 @@ TEST_CASE("matrices of more bytes than 64 bits count are refused")
     CHECK_NOTHROW(require_countable(s, 8));
   CHECK_THROWS_WITH(
       require_countable({two_33, two_33}, 4),
-      "got a matrix of (8589934592, 8589934592) with 4 bytes an element, whose size in bytes does "
+      "got a matrix of (8589934592, 8589934592) with 4 bytes per element, whose size in bytes does "
       "not fit in 64 bits; check its sizes for negative numbers, and for rows "
       "and columns that are swapped or multiplied");
 }

@@ -252,7 +252,7 @@ TEST_CASE("gradients in another order than those of the micro-batch before are r
     sums.begin();
     return message_of<ArgumentError>([&] { sums.reduce({b.data(), {1, 3}}, nullptr); });
   });
-  CHECK(mentions(message, "in another order", "one network in every backward"));
+  CHECK(mentions(message, "in a different order", "one network in every backward"));
 }
 
 }  // namespace cubist::test::gradient_accumulation_test

@@ -106,9 +106,9 @@ TEST_CASE("a value that is no finite number is refused, with its line and place"
 TEST_CASE("lines with different numbers of values are refused")
 {
   CHECK_THAT(error("1,2,3\n4,5\n"),
-             ContainsSubstring("line 2 has 2 values where the lines before it have 3"));
+             ContainsSubstring("line 2 has 2 values, but the lines before it have 3"));
   CHECK_THAT(error("1\n4,5\n"),
-             ContainsSubstring("line 2 has 2 values where the lines before it have 1"));
+             ContainsSubstring("line 2 has 2 values, but the lines before it have 1"));
 }
 
 TEST_CASE("a byte-order mark, a blank end and a last line without a newline are read")

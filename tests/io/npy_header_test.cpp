@@ -74,7 +74,7 @@ TEST_CASE("the size of the file must match its header")
 {
   const std::string whole = file(dictionary("'<f8'"));
   CHECK_THAT(error(whole, 47),
-             ContainsSubstring("47 bytes of elements where its header asks for 48"));
+             ContainsSubstring("47 bytes of elements, but its header asks for 48"));
   CHECK_THAT(error(whole, 49), ContainsSubstring("49 bytes"));
   CHECK_THAT(error(whole, 0), ContainsSubstring("truncated"));
   for (std::size_t length = 0; length < whole.size(); ++length)

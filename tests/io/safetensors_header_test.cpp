@@ -118,8 +118,7 @@ TEST_CASE("tensors must cover the data without gaps and overlaps")
   CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 7), ContainsSubstring("truncated"));
   CHECK_THAT(error(a + tensor("b", "F16", "2", "4,8"), 9), ContainsSubstring("1 bytes after"));
   CHECK_THAT(error("", 1), ContainsSubstring("1 bytes after"));
-  CHECK_THAT(error(a + tensor("a", "F16", "2", "4,8"), 8),
-             ContainsSubstring("two tensors with the name"));
+  CHECK_THAT(error(a + tensor("a", "F16", "2", "4,8"), 8), ContainsSubstring("two tensors named"));
 }
 
 TEST_CASE("the bytes of a tensor must match its shape and type")

@@ -373,7 +373,7 @@ TEST_CASE("two matrices of one name, or none, are refused")
       });
     });
   };
-  CHECK(mentions(save(2), "two matrices with the name m"));
+  CHECK(mentions(save(2), "two matrices named m"));
   CHECK(mentions(save(0), "no matrices"));
   CHECK_FALSE(std::filesystem::exists(folder / "a"));
 }

@@ -166,7 +166,7 @@ TEST_CASE("A machine with which times would be wrong is refused")
     CHECK_FALSE(refused(changes[i]).empty());
   }
   CHECK(mentions(refused(changes[1]), "got memory = nan", "negative or infinite",
-                 "use a finite number of 0 or more"));
+                 "use a finite number that is at least 0"));
   CHECK(mentions(refused(changes[0]), "got cores = 0", "use a positive number"));
   CHECK(mentions(refused(changes.back()), "got gemm.copy = 0"));
 }

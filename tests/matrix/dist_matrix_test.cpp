@@ -227,7 +227,7 @@ TEST_CASE("DistMatrix: a size in bytes over 64 bits is an error")
          constexpr std::size_t large = std::size_t{1} << 33;
          return message_of<ShapeError>([&] { Matrix<float>{mesh, {large, large}}; });
        }))
-    CHECK(mentions(m, "(8589934592, 8589934592)", "4 bytes an element", "64 bits"));
+    CHECK(mentions(m, "(8589934592, 8589934592)", "4 bytes per element", "64 bits"));
 }
 
 TEST_CASE(

@@ -3,14 +3,14 @@
 
 // A backend on top of another one. A decorator derives from BackendDecorator, and has a
 // communicator, an engine and a function `decorate(body)`. The result of `decorate` runs on the
-// ranks of the backend below, and calls `body(world)`.
+// ranks of the decorated backend, and calls `body(world)`.
 
 #include "cubist/backend/backend.hpp"
 
 namespace cubist::CUBIST_ABI
 {
 
-/// The base of decorators of backends, which launches the backend below.
+/// The base of decorators of backends, which launches the decorated backend.
 /// @tparam Derived the decorator
 /// @tparam B the backend that is decorated
 template <class Derived, BackendType B>
@@ -23,7 +23,7 @@ struct BackendDecorator
     B::launch(argc, argv, options, Derived::decorate(body));
   }
 
-  /// Runs `body(world)` on existing ranks, as the backend below does.
+  /// Runs `body(world)` on existing ranks, as the decorated backend does.
   template <class Ranks, class F>
   requires requires(const Ranks& ranks, void (*body)(typename B::Communicator&))
   {

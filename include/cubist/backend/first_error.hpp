@@ -62,7 +62,7 @@ class FirstError
 
   [[nodiscard]] explicit operator bool() const { return error_ != nullptr; }
 
-  /// Returns "rank 3: what was wrong", or an empty text without an error.
+  /// Returns "rank 3: what was wrong", or an empty string if there is no error.
   [[nodiscard]] std::string message() const
   {
     try

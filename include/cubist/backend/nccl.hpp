@@ -53,8 +53,8 @@ struct NcclLaunchOptions
   bool share_gpus = false;
   /// The NcclOptions::time_limit of launches without a time limit.
   std::optional<std::chrono::milliseconds> time_limit = std::chrono::minutes{10};
-  /// Rounds float operands of products to TF32, which is several times as fast, but accurate only
-  /// to three digits.
+  /// Rounds float operands of products to TF32, which is several times as fast, but accurate to
+  /// only three digits.
   bool tf32 = false;
   /// Allocates the engine's buffers with ncclMemAlloc and registers them with the communicators, so
   /// that NCCL may use them without internal copies. Registered memory is reused only for buffers

@@ -57,8 +57,8 @@ struct JobProcesses
   }
 };
 
-/// Returns the warning that each process of this job runs a program of threads, or an empty text if
-/// there is one process.
+/// Returns the warning that each process of this job runs a program of threads, or an empty string
+/// if there is one process.
 [[nodiscard]] inline std::string copies_warning(const JobProcesses& job)
 {
   if (job.size == 1) return "";
@@ -69,7 +69,8 @@ struct JobProcesses
          "Mpi, whose ranks are processes";
 }
 
-/// Returns the warning on the first call in the first process of the job, otherwise an empty text.
+/// Returns the warning on the first call in the first process of the job, otherwise an empty
+/// string.
 [[nodiscard]] inline std::string take_copies_warning()
 {
   static std::atomic<bool> taken{false};

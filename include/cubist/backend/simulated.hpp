@@ -44,10 +44,10 @@ struct SimulatedOptions
   bool overlap = true;
   /// Replicas that do the same. Only as many of them are simulated as are needed for the time of
   /// all (simulation/folding.hpp); the report says how many. A program whose replicas do different
-  /// things, or that splits communicators other than through meshes, is refused or takes another
-  /// time.
+  /// things, or that splits communicators other than through meshes, is refused, or its simulated
+  /// time is wrong.
   Replicas replicas = {};
-  /// Called now and then with the seconds that have been simulated.
+  /// Called from time to time with the simulated time so far, in seconds.
   std::function<void(double)> progress = {};
 };
 
@@ -56,8 +56,8 @@ struct Simulated
   using Communicator = SimulatedCommunicator;
   using Engine = SimulatedEngine;
 
-  static constexpr int most_ranks = 1 << 14;         ///< the most ranks that run
-  static constexpr int most_folded_ranks = 1 << 17;  ///< the most ranks, with folded ones
+  static constexpr int most_ranks = 1 << 14;         ///< the maximum number of ranks that run
+  static constexpr int most_folded_ranks = 1 << 17;  ///< the maximum number, folded ones included
 
   /// The machine that `launch` simulates.
   static inline Machine machine = {};
@@ -66,7 +66,7 @@ struct Simulated
   /// The report of the last launch.
   [[nodiscard]] static const SimulationReport& report() { return report_; }
 
-  /// Returns the seconds since the launch on the calling rank's clock.
+  /// Returns the time since the launch on the calling rank's clock, in seconds.
   /// @throws ArgumentError outside of a launch
   [[nodiscard]] static double now()
   {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The backend whose ranks are threads of this process, on the host's processors. It serves to
-// develop and test programs for a cluster on one machine, and to use all cores of a machine.
+// The backend whose ranks are threads of this process, on the host's processors. Use it to develop
+// and test programs for a cluster on one machine, and to use all cores of a machine.
 
 #include <algorithm>
 #include <chrono>

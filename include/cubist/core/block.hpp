@@ -40,7 +40,7 @@ inline Shape require_countable(Shape s, std::size_t bytes_each)
   require<ShapeError>(
       s.rows <= most && s.cols <= most && s.cols <= most / std::max(s.rows, std::size_t{1}),
       "got a matrix of ", s, " with ", bytes_each,
-      " bytes an element, whose size in bytes does not fit in 64 bits; check its sizes for "
+      " bytes per element, whose size in bytes does not fit in 64 bits; check its sizes for "
       "negative numbers, and for rows and columns that are swapped or multiplied");
   return s;
 }

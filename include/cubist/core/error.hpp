@@ -83,7 +83,7 @@ struct CollectiveMismatch : CommunicationError { using CommunicationError::Commu
 struct DeadlockError : CommunicationError { using CommunicationError::CommunicationError; };
 /// A rank waited for others longer than the time limit of its `launch`.
 struct TimeLimitError : CommunicationError { using CommunicationError::CommunicationError; };
-/// A rank's body threw an exception that is no cubist::Error; it is nested in this one.
+/// A rank's body threw an exception that is not a cubist::Error; it is nested in this one.
 struct RankFailed : Error { using Error::Error; };
 // clang-format on
 

@@ -4,11 +4,11 @@
 // Tests for NaN and infinity, and comparisons, that are right whatever flags a program is compiled
 // with.
 //
-// With -ffinite-math-only, which is part of -ffast-math and -Ofast, a compiler takes std::isnan(x)
-// and x != x for false and std::isfinite(x) for true, and may replace x < y by !(x >= y), which is
-// true for a NaN. It assumes nothing about the bits of a number, so the functions here test the
-// bits. They have neither branches nor calls, so loops over them vectorise, and they run on a
-// device.
+// With -ffinite-math-only, which is part of -ffast-math and -Ofast, a compiler assumes that
+// std::isnan(x) and x != x are false and std::isfinite(x) is true, and may replace x < y by !(x >=
+// y), which is true for a NaN. It assumes nothing about the bits of a number, so the functions here
+// test the bits. They have neither branches nor calls, so loops over them vectorise, and they run
+// on a device.
 
 #include <bit>
 #include <concepts>

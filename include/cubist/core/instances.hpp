@@ -99,12 +99,12 @@ struct Named<Mpi>
 #define CUBIST_FOR_MESHES(instances) CUBIST_FOR_ALL(MESHES, CUBIST_EXTERN_AXES, instances)
 /// instances(prefix, M, T): the mesh of a scheme and a scalar.
 #define CUBIST_FOR_MESH_SCALARS(instances) CUBIST_FOR_ALL(MESHES, CUBIST_EXTERN_MESH, instances)
-/// As CUBIST_FOR_MESH_SCALARS, for functions that only training needs.
+/// Like CUBIST_FOR_MESH_SCALARS, but for functions that only training needs.
 #define CUBIST_FOR_TRAINED_MESHES(instances)                                                       \
   CUBIST_FOR_TRAINED(MESHES, CUBIST_EXTERN_MESH, instances)
 /// instances(prefix, S, B, T): a scheme, a backend and a scalar.
 #define CUBIST_FOR_SCHEMES(instances) CUBIST_FOR_ALL(SCHEMES, CUBIST_EXTERN_SCHEME, instances)
-/// As CUBIST_FOR_SCHEMES, for functions that only training needs.
+/// Like CUBIST_FOR_SCHEMES, but for functions that only training needs.
 #define CUBIST_FOR_TRAINED_SCHEMES(instances)                                                      \
   CUBIST_FOR_TRAINED(SCHEMES, CUBIST_EXTERN_SCHEME, instances)
 // clang-format on

@@ -28,7 +28,7 @@ CUBIST_INLINE nlohmann::json parse_json(std::string_view text, const std::string
     return DataError{detail::join({"got ", file, ", which is not JSON at byte ", byte, ", ",
                                    use.consequence, "; ", use.if_damaged})};
   };
-  // The parser takes a zero byte for the end of the text.
+  // The parser treats a zero byte as the end of the text.
   if (const auto zero = text.find('\0'); zero != text.npos) throw refuse(zero + 1);
   using Json = nlohmann::json;
   std::vector<std::set<std::string>> names;  // the names in each object that has begun

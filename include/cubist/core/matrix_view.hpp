@@ -31,7 +31,7 @@ class MatrixView
   {
   }
 
-  /// Makes a view of rows without gaps.
+  /// Makes a view of contiguous rows.
   MatrixView(T* data, Shape shape)
       : MatrixView{data, shape.rows, shape.cols, shape.cols}
   {
@@ -73,7 +73,7 @@ class MatrixView
     return {data_, rows, cols_, 0};
   }
 
-  /// Whether there are no gaps between rows.
+  /// Whether the rows follow each other without gaps.
   [[nodiscard]] bool contiguous() const { return ld_ == cols_ || rows_ <= 1; }
 
   /// Returns all elements, row by row.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A pointer of which each rank has its own. If a rank is a thread or a process, the pointer belongs
-// to the thread. If ranks share a thread (simulation/simulation.hpp), their scheduler swaps it.
+// A pointer with a separate value on each rank. If a rank is a thread or a process, the pointer
+// belongs to the thread. If ranks share a thread (simulation/simulation.hpp), their scheduler swaps
+// it.
 
 #include "cubist/version.hpp"
 

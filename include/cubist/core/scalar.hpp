@@ -26,7 +26,7 @@ template <class T>
 concept ComplexScalar =
     std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
 
-/// The types of a matrix: the four that BLAS multiplies, and two of 16 bits.
+/// The types of a matrix: the four that BLAS multiplies, and two with 16 bits.
 template <class T>
 concept Scalar = RealScalar<T> || ComplexScalar<T>;
 

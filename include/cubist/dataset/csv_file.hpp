@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A mapped CSV file, of which any values can be read. Opening it checks all values, and notes the
-// beginning of each line in 8 bytes per row. The numbers themselves are not kept, so the file may
-// be larger than the memory.
+// A memory-mapped CSV file with random access to its values. Opening it checks all values, and
+// records where each line begins, in 8 bytes per row. The numbers themselves are not kept, so the
+// file may be larger than the memory.
 
 #include <cstddef>
 #include <cstdint>

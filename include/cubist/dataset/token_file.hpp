@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Reads a text as the numbers of its tokens, each an unsigned integer of 16 or 32 bits,
-// little-endian. numpy's tofile() writes such files, nanoGPT and others prepare them, and llm.c
-// writes them with a header. A plain text is a token file, too, whose bytes are its tokens. The
-// file is mapped, so it may be larger than the memory.
+// Reads a text that is stored as token ids, each an unsigned 16- or 32-bit integer, little-endian.
+// numpy's tofile() writes such files, nanoGPT and others prepare them, and llm.c writes them with a
+// header. A plain text is a token file, too, whose bytes are its tokens. The file is mapped, so it
+// may be larger than the memory.
 //
 // A file of llm.c begins with a header of 256 int32, little-endian:
 //
 //   0: 20240520 (GPT-2's tokens) or 20240801 (Llama 3's)    1: the version, 1 or 7
 //   2: the number of tokens    3 to 255: 0
 //
-// and goes on with tokens of 16 or 32 bits. Any other file has tokens from its first byte on,
-// unless it begins like a file of another format.
+// and continues with 16- or 32-bit tokens. Any other file has tokens from its first byte on,
+// unless it begins like a file of a different format.
 //
 // Source: Karpathy, llm.c, dev/data/data_common.py.
 
@@ -76,8 +76,8 @@ inline constexpr std::array<LlmcFormat, 2> llmc_formats{
 inline constexpr std::size_t llmc_header_bytes = 1024;
 
 /// Reads the header of a file of this format.
-/// @throws DataError for another version, for tokens of another type than `requested`, and unless
-/// the file has as many tokens as its header says
+/// @throws DataError for a different version, for tokens of a type other than `requested`, and
+/// unless the file has as many tokens as its header says
 [[nodiscard]] inline TokenHeader read_llmc_header(const LlmcFormat& format,
                                                   std::span<const std::byte> file,
                                                   const std::string& path,
@@ -92,7 +92,7 @@ inline constexpr std::size_t llmc_header_bytes = 1024;
   require<DataError>(
       numbers[1] == format.version, "got ", path, ", a token file of llm.c (", format.magic,
       ") of version ", numbers[1], ", of which only version ", format.version,
-      " can be read, so the place of its tokens is unknown; write it again by the llm.c of that "
+      " can be read, so the place of its tokens is unknown; write it again with the llm.c of that "
       "version, or write the tokens alone");
   require<DataError>(
       !requested || *requested == format.type, "got ", path,
@@ -108,7 +108,7 @@ inline constexpr std::size_t llmc_header_bytes = 1024;
   return {format.type, llmc_header_bytes, tokens};
 }
 
-/// @throws DataError for a file that begins like one of another format
+/// @throws DataError for a file that begins like one of a different format
 inline void require_no_other_format(std::string_view start, const std::string& path)
 {
   require_no_zip(start, path, "tokens; write the tokens alone, with tofile()");
@@ -124,7 +124,7 @@ inline void require_no_other_format(std::string_view start, const std::string& p
 }
 
 /// Checks the first bytes of a file if the caller named no type.
-/// @throws DataError for a text, and for tokens of 32 bits. Their higher halves, which uint16 would
+/// @throws DataError for a text, and for 32-bit tokens. Their higher halves, which uint16 would
 /// read as every second token, are 0, or at most that of the vocabulary's last token.
 inline void require_likely_uint16(std::span<const std::byte> file, const std::string& path,
                                   std::size_t vocabulary)
@@ -164,8 +164,8 @@ inline void require_likely_uint16(std::span<const std::byte> file, const std::st
 /// @param path the file's path, for messages
 /// @param requested the type of the integers; by default what a header says, otherwise uint16
 /// @param vocabulary the size of the vocabulary, 0 if it is unknown
-/// @throws DataError for a file of another format, for a header that does not fit the file or the
-/// requested type, for an incomplete token at the end, and, without header and type, for tokens
+/// @throws DataError for a file of a different format, for a header that does not fit the file or
+/// the requested type, for an incomplete token at the end, and, without header and type, for tokens
 /// that look like other integers than uint16
 [[nodiscard]] inline TokenHeader read_token_header(std::span<const std::byte> file,
                                                    const std::string& path,
@@ -187,7 +187,7 @@ inline void require_likely_uint16(std::span<const std::byte> file, const std::st
   const std::size_t size = bytes_of(type);
   require<DataError>(file.size() % size == 0, "got ", path, ", whose ", file.size(),
                      " bytes are not a whole number of tokens of ", size,
-                     " bytes, so it is truncated or has another type; take a fresh copy of it, "
+                     " bytes, so it is truncated or has a different type; take a fresh copy of it, "
                      "or name its TokenType");
   if (!requested) detail::require_likely_uint16(file, path, vocabulary);
   return {type, 0, file.size() / size};
@@ -208,9 +208,9 @@ class TokenFile
 {
  public:
   /// Opens a file.
-  /// @throws DataError for a file that cannot be read, is empty, is of another format (.npy, zip,
-  /// an index of Megatron's), has a header that does not fit it, ends with an incomplete token, or
-  /// looks like tokens of another type than uint16 if no type is named
+  /// @throws DataError for a file that cannot be read, is empty, is of a different format (.npy,
+  /// zip, an index of Megatron's), has a header that does not fit it, ends with an incomplete
+  /// token, or looks like tokens of a type other than uint16 if no type is named
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {})
       : file_{path},
         vocabulary_{options.vocabulary}

@@ -177,7 +177,7 @@ struct PassOperands
   void add(const RowLists&) {}
 };
 
-/// Describes a call that is no product, by the shape of its largest operand.
+/// Describes a call that is not a product, by the shape of its largest operand.
 template <class... Arguments>
 [[nodiscard]] EngineCall pass_call(const char* function, const Arguments&... arguments)
 {

@@ -125,7 +125,7 @@ class ForeignMatrix
 
   /// Refers to a matrix with a local array for each of this rank's rectangles, in the order of the
   /// list. Sends nothing.
-  /// @throws what the first constructor throws, and ShapeError for another number of arrays
+  /// @throws what the first constructor throws, and ShapeError for a wrong number of arrays
   template <Communicator C>
   ForeignMatrix(const C& world, Distribution distribution, std::vector<LocalArray<T>> arrays)
       : ForeignMatrix{world, std::move(distribution)}

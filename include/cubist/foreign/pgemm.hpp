@@ -62,8 +62,8 @@ struct PgemmOptions
   Method method = Method::automatic;
   /// The most bytes that A and B may take in shared memory at a time, on all ranks together.
   std::size_t shared_bytes = std::size_t{2} << 30;
-  /// The most workspace that is kept for later calls, as a fraction of A, B and C in the largest of
-  /// the last 32 different calls. The rest is freed after each call. The default is 1 if ranks
+  /// The maximum workspace that is kept for later calls, as a fraction of A, B and C in the largest
+  /// of the last 32 different calls. The rest is freed after each call. The default is 1 if ranks
   /// share memory, which holds A and B only once. Otherwise it is a half, or 3 after a call that
   /// repeats an earlier one, because new memory would cost more time than the product.
   std::optional<double> kept = {};

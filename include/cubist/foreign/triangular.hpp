@@ -258,7 +258,7 @@ template <Scalar T>
 class TemporaryMatrix
 {
  public:
-  /// Makes a matrix that each rank has whole.
+  /// Makes a matrix that every rank holds in full.
   template <Communicator C>
   [[nodiscard]] static TemporaryMatrix replicated(const C& world, Shape shape)
   {
@@ -269,7 +269,7 @@ class TemporaryMatrix
                                .col_source = -1,
                                .order = StorageOrder::row_major}};
   }
-  /// Makes a matrix of which each rank has a block of columns, or of rows.
+  /// Makes a matrix in which each rank has a block of columns, or of rows.
   template <Communicator C>
   [[nodiscard]] static TemporaryMatrix cut(const C& world, Shape shape, bool by_columns)
   {

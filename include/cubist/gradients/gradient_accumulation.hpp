@@ -129,7 +129,7 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
     {
       require<ArgumentError>(
           is_first || gradient.data() == data_,
-          "got the gradients of a micro-batch in another order than in the micro-batch before, so "
+          "got the gradients of a micro-batch in a different order from the micro-batch before, so "
           "they would be added to the wrong gradients; compute the gradients of one network in "
           "every backward pass of a step");
       data_ = gradient.data();

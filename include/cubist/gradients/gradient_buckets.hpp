@@ -5,7 +5,7 @@
 // that are summed over the same replicas travel in one message, a bucket.
 //
 //   1. reduce, scatter_sum  copy a small gradient into the open bucket of its replicas; one that
-//                           does not fit any more closes that bucket. A large gradient travels
+//                           no longer fits closes that bucket. A large gradient travels
 //                           alone, and is not copied.
 //   2. A closed bucket is sent by an all_reduce or a reduce_scatter, which overlaps with the
 //      backward passes of earlier layers.
@@ -37,7 +37,7 @@ namespace cubist::CUBIST_ABI
 /// How large buckets are.
 struct BucketOptions
 {
-  /// The most bytes of a bucket, the same on every rank; larger gradients travel alone.
+  /// The maximum size of a bucket in bytes, the same on every rank; larger gradients travel alone.
   std::size_t bytes = 65'536;
 };
 

@@ -51,7 +51,7 @@ class GradientReducer
   /// Completes the gradients of the backward pass.
   virtual void finish() = 0;
 
-  /// Takes a gradient of which the ranks along `A...` have terms; without axes, it is complete.
+  /// Takes a gradient whose terms are on the ranks along `A...`; without axes, it is complete.
   template <class... A>
   void sum(const M& mesh, Axes<A...> axes, MatrixView<T> gradient)
   {

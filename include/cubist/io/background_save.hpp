@@ -2,8 +2,8 @@
 #pragma once
 
 // Saves a file in a thread of each rank, while the ranks compute. The threads send no messages:
-// they meet in files. The file has its temporary name, ending in ".part", until it is complete
-// (atomic_file.hpp). Beside it is a file of marks, one for each rank but 0.
+// they coordinate through files. The file has its temporary name, ending in ".part", until it is
+// complete (atomic_file.hpp). Beside it is a file of marks, one for each rank but 0.
 //
 // The thread of a rank
 //   1. writes the rank's part, and syncs it;

@@ -63,7 +63,7 @@ CUBIST_INLINE void BackgroundSave::create(BackgroundFile file)
   plan_ = std::move(file);
   file_ = std::make_unique<File>(part_of(plan_.path).string(), File::Mode::create);
   file_->resize(plan_.bytes);
-  // The file of marks has its full size from the start: a reader finds zeros, which are no mark.
+  // The file of marks has its full size from the start: a reader finds zeros, which are not a mark.
   if (plan_.ranks > 1) File{marks(), File::Mode::create}.resize(mark_begin(plan_.ranks));
 }
 

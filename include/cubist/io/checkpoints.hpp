@@ -99,7 +99,7 @@ void remove_oldest_checkpoints(const std::filesystem::path& folder, std::size_t 
 [[nodiscard]] std::uint64_t saved_number(const SafetensorsFile& saved, const NamedNumber& wanted);
 /// Checks that a load drops and converts no saved tensor.
 /// @param wanted the types of the state's matrices, by name
-/// @throws DataError for a tensor that the state does not have, or has in another type
+/// @throws DataError for a tensor that the state does not have, or has in a different type
 void check_saved_tensors(const SafetensorsFile& saved,
                          const std::map<std::string, ElementType>& wanted);
 
@@ -368,8 +368,8 @@ class Checkpoints
   }
 
   /// Starts to save the state after step `step`: copies this rank's part, and a thread of each rank
-  /// writes the copy while the program may change the state. The file gets its name once all ranks
-  /// have written. Later saves use the memory of the copy again.
+  /// writes the copy while the program may change the state. The file gets its final name once all
+  /// ranks have written. Later saves reuse the memory of the copy.
   /// @returns false if an earlier save is in flight and this one is skipped (`in_flight`)
   /// @throws DataError, on every rank, if the system refuses this save, or has refused the one
   /// before; older checkpoints stay complete

@@ -67,7 +67,7 @@ CUBIST_INLINE Metadata checkpoint_metadata(std::uint64_t step,
   Metadata metadata{{"step", std::to_string(step)}};
   for (const auto& number : numbers)
     require<ArgumentError>(metadata.emplace(number.name, std::to_string(*number.value)).second,
-                           "got two numbers with the name ", number.name,
+                           "got two numbers named ", number.name,
                            ", of which only one could be loaded; give each its own");
   return metadata;
 }

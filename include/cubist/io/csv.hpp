@@ -8,8 +8,8 @@
 //   4.9, 3.0, 2
 //
 // The text is ASCII, or UTF-8 with or without a byte-order mark. Blank lines at its end are
-// skipped, and the last line may lack its newline. So it goes unnoticed if a file was cut off
-// inside its last value. If it was cut off earlier in a line, the number of values shows it.
+// skipped, and the last line may lack its newline. So a file that was cut off inside its last value
+// goes unnoticed. One that was cut off earlier in a line has too few values there.
 //
 // A number, with or without a sign, is read as the nearest double in every locale, so 1e-400 is 0.
 // "nan" and "inf", which usually mark missing values, are refused, and so is 1e400, which NumPy and
@@ -216,7 +216,7 @@ Shape parse_csv_rows(std::string_view text, const std::string& file, const CsvOp
     if (shape.rows++ == 0) shape.cols = count;
     if (count != shape.cols)
       throw DataError{line.where() + " has " + std::to_string(count) +
-                      " values where the lines before it have " + std::to_string(shape.cols) +
+                      " values, but the lines before it have " + std::to_string(shape.cols) +
                       ", so their columns are unclear; make the lines equally long"};
   }
   return shape;

@@ -217,8 +217,8 @@ class NpyDictionary
       byte(8) | byte(9) << 8 | (is_short ? 0 : byte(10) << 16 | byte(11) << 24);
   const std::size_t data_offset = begin + length;
   require<DataError>(data_offset <= file_bytes, "got ", file, " of ", file_bytes,
-                     " bytes, into which its header of ", data_offset,
-                     " bytes does not fit, so the file is truncated; take a fresh copy of it");
+                     " bytes, but its header takes ", data_offset,
+                     ", so the file is truncated; take a fresh copy of it");
   require<DataError>(
       data_offset <= npy_header_limit && data_offset <= start.size(), "got ", file,
       " with a header of ", data_offset,
@@ -232,7 +232,7 @@ class NpyDictionary
                      " with more bytes than 64 bits can count, which no file has, so its header is "
                      "damaged; take a fresh copy of it");
   require<DataError>(file_bytes - data_offset == *bytes, "got ", file, " with ",
-                     file_bytes - data_offset, " bytes of elements where its header asks for ",
+                     file_bytes - data_offset, " bytes of elements, but its header asks for ",
                      *bytes, ", so the file is truncated or damaged; take a fresh copy of it");
   return header;
 }

@@ -88,7 +88,7 @@ class SafetensorsFile
   /// tensor of one dimension is a row. Every rank of the mesh calls it, and idle ranks may.
   /// @param order how the file stores these matrices, unless cubist saved it: in_out, as they are;
   /// out_in, transposed, as PyTorch stores its weights. Tensors of one row or column need no order.
-  /// @throws DataError for a tensor that is missing, of another type, or damaged
+  /// @throws DataError for a tensor that is missing, of the wrong type, or damaged
   /// @throws ShapeError for a tensor of another shape
   /// @throws ArgumentError without an order for a tensor of another program, and with
   /// WeightOrder::out_in for a tensor that cubist saved
@@ -119,8 +119,8 @@ class SafetensorsFile
 
   /// Finds where a tensor of one or two dimensions is in the file, as a matrix. One dimension is a
   /// row. With `transposed`, the shape is that of the transpose.
-  /// @throws DataError for a tensor that is missing or cannot be read as T, ShapeError for another
-  /// number of dimensions
+  /// @throws DataError for a tensor that is missing or cannot be read as T, ShapeError for any
+  /// other number of dimensions
   template <Scalar T>
   [[nodiscard]] StoredMatrix matrix(const std::string& name, bool transposed = false) const
   {
@@ -318,7 +318,7 @@ template <class... Lists>
       [&]<class T, class M>(const NamedMatrix<T, M>& m) {
         require<ArgumentError>(
             header.metadata.emplace(fingerprint_key(m.name), hexadecimal(0)).second,
-            "got two matrices with the name ", m.name,
+            "got two matrices named ", m.name,
             ", of which only one could be loaded; give each its own");
         const Shape s = m.matrix.shape;
         const std::uint64_t begin = end;

@@ -69,7 +69,7 @@ CUBIST_INLINE void SafetensorsFolder::require_weights(const std::filesystem::pat
         !std::filesystem::exists(folder / pickle), "got ", folder.string(),
         ", whose weights are only in ", pickle,
         ", but such a file is a Python program, which cubist does not run; save the model as "
-        "safetensors, by save_pretrained of transformers");
+        "safetensors, with save_pretrained of transformers");
   throw DataError{
       detail::join({"got ", folder.string(), ", which has neither ", file_name, " nor ", index_name,
                     ", so there are no weights to read; give the folder of a Hugging Face "

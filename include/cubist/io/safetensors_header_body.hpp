@@ -27,12 +27,12 @@ CUBIST_INLINE std::uint64_t safetensors_header_bytes(std::span<const std::byte, 
   require_no_lfs_pointer({chars.data(), chars.size()}, file);
   const auto length = std::bit_cast<std::uint64_t>(bytes);
   require<DataError>(length >= 2 && length <= safetensors_header_limit, "got ", file,
-                     " with a header of ", length, " bytes where safetensors have 2 to ",
+                     " with a header of ", length, " bytes, but safetensors headers have 2 to ",
                      safetensors_header_limit,
                      ", so it is damaged or another kind of file; give a safetensors file");
   require<DataError>(file_bytes >= 8 && length <= file_bytes - 8, "got ", file, " of ", file_bytes,
-                     " bytes, into which its header of ", length,
-                     " bytes does not fit, so the file is truncated; take a fresh copy of it");
+                     " bytes, but its header takes ", length,
+                     ", so the file is truncated; take a fresh copy of it");
   return length;
 }
 
@@ -92,7 +92,7 @@ class SafetensorsJson
       fields_.clear();
       const bool is_new = entries_.insert(key_).second;
       expect(is_new || key_ != metadata_key, "a second " + quote(key_), "a tensor");
-      require<DataError>(is_new, "got ", file_, " with two tensors with the name ", quote(key_),
+      require<DataError>(is_new, "got ", file_, " with two tensors named ", quote(key_),
                          ", so it is unclear which one is meant; give each its own name");
     }
     else if (event == Event::key)
@@ -208,16 +208,16 @@ inline void check_offsets(const SafetensorsHeader& header, std::uint64_t data_by
                        "is damaged; take a fresh copy of it");
     require<DataError>(tensor.begin <= tensor.end && tensor.end - tensor.begin == *bytes, "got ",
                        file, " with the tensor ", quote(tensor.name), " in the bytes ",
-                       tensor.begin, " to ", tensor.end, " where its shape and type ask for ",
+                       tensor.begin, " to ", tensor.end, ", but its shape and type ask for ",
                        *bytes, ", so its header is damaged; take a fresh copy of it");
     require<DataError>(tensor.begin == covered, "got ", file, " with the tensor ",
                        quote(tensor.name), " at byte ", tensor.begin,
-                       " where the ones before it end at ", covered,
+                       ", but the tensors before it end at ", covered,
                        ", so bytes would be read twice or never; save the file again");
     covered = tensor.end;
   }
   require<DataError>(covered <= data_bytes, "got ", file, " with ", data_bytes,
-                     " bytes of data where its tensors have ", covered,
+                     " bytes of data, but its tensors take ", covered,
                      ", so the file is truncated; take a fresh copy of it");
   require<DataError>(
       covered == data_bytes, "got ", file, " with ", data_bytes - covered,
@@ -249,7 +249,7 @@ try
   for (const auto& tensor : header.tensors)
   {
     require<ArgumentError>(
-        tensor.name != detail::metadata_key, "got a tensor with the name ", tensor.name,
+        tensor.name != detail::metadata_key, "got a tensor named ", tensor.name,
         ", which the format reserves for metadata, so it could not be loaded; use another name");
     if (json.size() > 1) json += ',';
     json += text(tensor.name) + ":{\"dtype\":\"" + to_string(tensor.type) +

@@ -39,8 +39,9 @@ struct Link
   std::string name = {};
   int ranks = 0;         ///< consecutive ranks that it connects; 0 for all
   double latency = 0;    ///< seconds of a message
-  double bandwidth = 0;  ///< bytes a second, into and out of each unit
-  /// The most bytes a second that one rank of a unit sends, and receives; 0 for the bandwidth.
+  double bandwidth = 0;  ///< bytes per second, into and out of each unit
+  /// The most bytes per second that one rank of a unit sends, or receives; 0 stands for
+  /// `bandwidth`.
   double rank_bandwidth = 0;
   /// Seconds that a core spends on each byte that is sent, and on each that is received.
   double core_seconds_per_byte = 0;
@@ -73,12 +74,12 @@ struct Machine
   double cores = 16;                  ///< the cores of a node, or its GPUs, which ranks share
   int nodes_sharing = 1;              ///< nodes that share these cores: namespaces of one machine
   double memory = 128.0 * (1 << 30);  ///< bytes of a node
-  double memory_bandwidth = 8e9;      ///< bytes a second that one core, or GPU, reads and writes
+  double memory_bandwidth = 8e9;      ///< bytes per second that one core, or GPU, reads and writes
   double node_memory_bandwidth = 0;   ///< the same for a node's ranks together; 0 for no limit
-  double write_bandwidth = 2e9;       ///< bytes a second to the disk of checkpoints, of all nodes
-  double idle_watts = 0;              ///< of a node whose ranks wait, with its part of the network
-  double busy_watts = 0;              ///< of a node whose ranks compute
-  double hour_price = 0;              ///< the price of a node for an hour, in any currency
+  double write_bandwidth = 2e9;   ///< bytes per second to the checkpoint disk, all nodes together
+  double idle_watts = 0;          ///< of a node whose ranks wait, with its part of the network
+  double busy_watts = 0;          ///< of a node whose ranks compute
+  double hour_price = 0;          ///< the price of a node for an hour, in any currency
   double call_seconds = 0;        ///< seconds of each call of the engine, such as a kernel launch
   double segment_bytes = 65'000;  ///< the bytes of a message in a pipelined chain
   bool shared_memory = true;      ///< whether ranks of a node can read each other's blocks
@@ -152,7 +153,7 @@ struct Machine
     return std::max(0.0, 1 - busy);
   }
 
-  /// The bytes a second that each of this many ranks reads and writes.
+  /// The bytes per second that each of this many ranks reads and writes.
   [[nodiscard]] double pass_bandwidth(int ranks) const
   {
     if (node_memory_bandwidth == 0) return memory_bandwidth;
@@ -182,7 +183,7 @@ struct Machine
         if (const auto table = rates.find(scalar); table != rates.end()) return table->second;
     return rates_of("float"sv);
   }
-  /// Returns the seconds of a product on one core.
+  /// Returns the time of a product on one core, in seconds.
   /// @param table of this machine
   [[nodiscard]] double product_seconds(const RateTable& table, ProductSize size,
                                        std::size_t scalar_bytes) const
@@ -199,7 +200,8 @@ inline void require_valid(const Machine& machine)
   const auto at_least_0 = [&](const char* what, double value) {
     require<ArgumentError>(
         value >= 0 && is_finite(value), "got ", what, " = ", value, " for the machine ",
-        machine.name, ", so times would be negative or infinite; use a finite number of 0 or more");
+        machine.name,
+        ", so times would be negative or infinite; use a finite number that is at least 0");
   };
   const auto positive = [&](const char* what, double value) {
     at_least_0(what, value);

@@ -77,7 +77,7 @@ void for_each_figure_of_machine(M& machine, F f)
 
 /// Sets the figures that `json` has. `visit` calls a function with each name and figure.
 /// @param others names that are read elsewhere
-/// @throws DataError for a name that is unknown, or a value of another type
+/// @throws DataError for a name that is unknown, or a value of the wrong type
 template <class Visit>
 void read_figures(const nlohmann::json& json, const std::string& what, Visit visit,
                   const std::string& others = "")
@@ -164,7 +164,7 @@ inline void set_ranks_per_node(Machine& machine, int ranks)
 }
 
 /// Sets the speed of large products.
-/// @param flops operations a second of a core in double
+/// @param flops operations per second of a core in double
 /// @param float_factor the speed in float, relative to that
 inline void set_peaks(Machine& machine, double flops, double float_factor)
 {

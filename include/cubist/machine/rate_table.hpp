@@ -36,7 +36,7 @@ struct RateTable
   std::vector<double> m;      ///< the grid's values of m, ascending
   std::vector<double> n;      ///< the grid's values of n, ascending
   std::vector<double> k;      ///< the grid's values of k, ascending
-  std::vector<double> rates;  ///< operations a second; of m[a], n[b], k[c] at (a |n| + b) |k| + c
+  std::vector<double> rates;  ///< operations per second; of m[a], n[b], k[c] at (a |n| + b) |k| + c
 
   /// Whether the rates leave out the time in which elements are read and written.
   bool is_peak = false;
@@ -46,10 +46,10 @@ struct RateTable
   /// Returns a table with the rate of large products.
   [[nodiscard]] static RateTable peak(double rate) { return {{1}, {1}, {1}, {rate}, true}; }
 
-  /// The operations a second of the largest product.
+  /// The rate of the largest product, in operations per second.
   [[nodiscard]] double largest() const { return rates.back(); }
 
-  /// The operations a second of a product of this size.
+  /// The rate of a product of this size, in operations per second.
   /// @pre require_valid(*this)
   [[nodiscard]] double rate(ProductSize size) const
   {
@@ -72,8 +72,8 @@ struct RateTable
     return sum;
   }
 
-  /// The seconds of a product.
-  /// @param element_seconds the seconds in which an element is read or written
+  /// The time of a product, in seconds.
+  /// @param element_seconds the time to read or write an element
   [[nodiscard]] double seconds(ProductSize size, double element_seconds) const
   {
     const double flops = 2 * double(size.m) * double(size.n) * double(size.k);

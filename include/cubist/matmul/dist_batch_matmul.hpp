@@ -40,7 +40,7 @@ struct BatchSize
 };
 
 /// A plan for batches of one size. Every rank makes the plan and calls it.
-/// @throws ShapeError from every call, for another number of matrices or matrices of other sizes
+/// @throws ShapeError from every call, for a wrong number of matrices or matrices of wrong sizes
 /// @tparam op_x, op_w the operations on the matrices that are passed; see DistMatMul
 template <SchemeType S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>
 class DistBatchMatMul

@@ -5,7 +5,7 @@
 // ranks gather all fingerprints, and compare them along each axis that has replicas. No element is
 // copied, and a matrix without replicas is not read.
 //
-// Data that one rank sends: (P-1) values of 64 bits per matrix, for P ranks of the mesh.
+// Data that one rank sends: (P-1) 64-bit values per matrix, for P ranks of the mesh.
 
 #include <cstddef>
 #include <cstdint>

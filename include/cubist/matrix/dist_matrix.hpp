@@ -262,7 +262,7 @@ class DistMatrix
 
   /// Assigns the sum of the parts that the ranks hold, as `sum_partial` does
   /// (matrix/sum_partial.hpp).
-  /// @throws ShapeError, MeshError for parts of another shape or on another mesh
+  /// @throws ShapeError, MeshError for parts of a different shape or on another mesh
   template <class P>
   requires P::is_partial DistMatrix& operator=(const DistMatrix<T, P, M>& parts)
   {

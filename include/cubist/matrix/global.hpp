@@ -126,8 +126,8 @@ Shape broadcast_shape(const M& mesh, const E& global)
   return broadcast_extents(mesh, mine);
 }
 
-/// A tensor of N dimensions whose elements are stored row by row. xt::xtensor<T, N> is another type
-/// in a program that defines XTENSOR_DEFAULT_LAYOUT.
+/// A tensor of N dimensions whose elements are stored row by row. xt::xtensor<T, N> is a different
+/// type in a program that defines XTENSOR_DEFAULT_LAYOUT.
 template <class T, std::size_t N>
 using RowMajor = xt::xtensor<T, N, xt::layout_type::row_major>;
 

@@ -92,9 +92,9 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
                                         : !std::is_same_v<typename P::ColAxes, Cols<>>;
     const std::size_t whole = by_rows ? part.rows() : part.cols();
     const std::size_t piece = by_rows ? block.rows() : block.cols();
-    require<MeshError>(!cut_before || whole == count * piece, "got parts with blocks of ", whole,
-                       " rows or columns for a sum with ", count, " blocks of ", piece,
-                       ", but they do not contain these; create the mesh with a quantum that is "
+    require<MeshError>(!cut_before || whole == count * piece, "got parts in blocks of ", whole,
+                       " rows or columns, but a sum in ", count, " blocks of ", piece,
+                       " that do not fill them; create the mesh with a quantum that is "
                        "a multiple of the ranks that cut the sum");
     typename M::Engine::template Buffer<T> buffer(count * block.size());
     const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};

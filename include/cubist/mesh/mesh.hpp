@@ -93,7 +93,7 @@ void require_extents(const typename A::Array& extents, int parent, IdleRanks idl
 {
   for (const int e : extents)
     require<MeshError>(e >= 1, "got the extents ", A::to_string(extents),
-                       ", but an axis has at least one rank; use positive extents");
+                       ", but an axis needs at least one rank; use positive extents");
   const int ranks = A::ranks(extents);
   require<MeshError>(ranks == parent || idle == IdleRanks::allowed, "got the extents ",
                      A::to_string(extents), ", which make ", ranks, " ranks, but the world has ",

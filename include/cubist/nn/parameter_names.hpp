@@ -97,7 +97,7 @@ class Freezing
       require<ArgumentError>(
           p.freeze != nullptr, "got ", p.name,
           " to be frozen, but its layer computes the gradient in every backward pass; "
-          "list the parameter by freezable_parameter in its append_parameters");
+          "list the parameter with freezable_parameter in its append_parameters");
       p.freeze();
     }
     return all;

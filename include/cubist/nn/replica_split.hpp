@@ -31,7 +31,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Tells which rows of a matrix (T, L, M) this rank computes; see above.
+/// Tells which rows of a matrix (T, L, M) this rank computes.
 template <Scalar T, class L, class M>
 class ReplicaSplit
 {

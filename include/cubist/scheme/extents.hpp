@@ -145,9 +145,10 @@ template <class Extents = std::initializer_list<NamedExtent>>
 void require_extents(const char* scheme, int ranks, const Extents& extents)
 {
   for (const auto& [name, value] : extents)
-    require<MeshError>(value >= 0, scheme, " got ", name, " = ", value, " for ", ranks,
-                       " ranks, but an axis has at least one rank; use a positive extent, or leave "
-                       "it out");
+    require<MeshError>(
+        value >= 0, scheme, " got ", name, " = ", value, " for ", ranks,
+        " ranks, but an axis needs at least one rank; use a positive extent, or leave "
+        "it out");
 }
 
 /// Returns the extents of a mesh whose axes may have any extents.

@@ -35,7 +35,7 @@ struct TraceEvent
   double end = 0;                                ///< seconds from the start of the launch
   Sent sent = {};                                // what the rank sends, for communication
   int ranks = 0;                                 // ranks of the call, for communication
-  /// Seconds in which the rank's thread had a processor; negative if they were not recorded.
+  /// The processor time of the rank's thread, in seconds; negative if it was not recorded.
   double processor = -1;
   bool transposes_a = false;       ///< for calls of the engine, as in EngineCall
   bool transposes_b = false;       ///< for calls of the engine, as in EngineCall
@@ -51,9 +51,8 @@ class RankTrace
  public:
   using Clock = double (*)();
 
-  /// @param clock returns the seconds on this rank's clock
-  /// @param processor returns the seconds in which its thread has had a processor; null if these
-  /// are not recorded
+  /// @param clock returns the time on this rank's clock, in seconds
+  /// @param processor returns its thread's processor time, in seconds; null if that is not recorded
   explicit RankTrace(Clock clock, Clock processor = nullptr)
       : now_{clock},
         processor_{processor}
@@ -65,7 +64,7 @@ class RankTrace
   [[nodiscard]] static RankTrace* current() { return static_cast<RankTrace*>(rank_local()); }
 
   [[nodiscard]] double now() const { return now_(); }
-  /// Seconds in which the rank's thread has had a processor; 0 if these are not recorded.
+  /// The processor time of the rank's thread so far, in seconds; 0 if it is not recorded.
   [[nodiscard]] double processor_now() const { return processor_ ? processor_() : 0; }
   void add(const TraceEvent& event)
   {
@@ -75,7 +74,7 @@ class RankTrace
 
   /// Adds an event from `event.begin` to now as a wait, unless it is as short as a call that does
   /// not wait.
-  /// @param processor the value of `processor_now` at its begin
+  /// @param processor the value of `processor_now` at its beginning
   /// @returns now
   double add_wait(TraceEvent event, double processor = 0)
   {

@@ -38,8 +38,8 @@ struct TraceOptions
   int ranks = 64;         ///< how many ranks are recorded, from the first on
   /// If this is not empty, these ranks are recorded instead.
   std::vector<int> only = {};
-  /// Whether to record also for how long a rank's thread had a processor in each event ("tdur" in
-  /// the file). If ranks share cores, other ranks have the rest of the event's time. It takes two
+  /// Whether to record also the processor time of a rank's thread in each event ("tdur" in the
+  /// file). If ranks share cores, other ranks have the rest of the event's time. It takes two
   /// system calls per event. Simulated ranks have no such time.
   bool processor_time = false;
 
@@ -90,7 +90,7 @@ struct Traced : BackendDecorator<Traced<B>, B>
   }
 
  private:
-  /// Returns the seconds on the calling rank's clock.
+  /// Returns the time on the calling rank's clock, in seconds.
   static double now()
   {
     if constexpr (requires { B::now(); })
@@ -100,7 +100,7 @@ struct Traced : BackendDecorator<Traced<B>, B>
           .count();
   }
 
-  /// Returns the seconds in which the calling thread has had a processor.
+  /// Returns the processor time of the calling thread, in seconds.
   static double processor_now()
   {
     std::timespec time{};
@@ -144,8 +144,9 @@ struct Traced : BackendDecorator<Traced<B>, B>
     out.close();
     std::error_code error;
     if (out) std::filesystem::rename(part, path, error);
-    require<DataError>(out && !error, "cannot write the trace ", wanted.file,
-                       ", so it is lost; give a file in a folder that exists, on a disk with room");
+    require<DataError>(
+        out && !error, "cannot write the trace ", wanted.file,
+        ", so it is lost; give a file in a folder that exists, on a disk with free space");
   }
 
   static void send(typename B::Communicator& world, const typename B::Engine& engine,

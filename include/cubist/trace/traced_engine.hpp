@@ -28,7 +28,7 @@ class TracedEngine : public EngineDecorator<TracedEngine<E>, E>
              .function = call.function}};
   }
 
-  /// Does the work f() if its calls are recorded. Otherwise the engine below may spend the time
+  /// Does the work f() if its calls are recorded. Otherwise the decorated engine may spend the time
   /// that it remembers instead.
   template <class F>
   requires(detail::RemembersTimes<E>) void repeat(const RepeatedWork& work, const F& f) const

@@ -102,7 +102,7 @@ TEST_CASE("NcclMemory: an error names NCCL's, and what to do")
   fake::fail("ncclMemAlloc", ncclUnhandledCudaError);
   NcclMemory memory;
   CHECK(mentions(message_of<DeviceError>([&] { (void)memory.allocate(8); }), "ncclMemAlloc failed",
-                 "bytes, so no more memory can be registered", "or no registered buffers"));
+                 "bytes, so no more memory can be registered", "or turn registered buffers off"));
 }
 
 namespace

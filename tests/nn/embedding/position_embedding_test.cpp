@@ -104,7 +104,7 @@ TEST_CASE("a position that the table does not have is refused")
                        layer.backward(h, {too_far, sums});
                      })};
   });
-  CHECK(mentions(messages.first, "position 5", "table of 4", "shorter"));
+  CHECK(mentions(messages.first, "position 5", "table has only 4", "shorter"));
   CHECK(messages.second == messages.first);
 }
 

@@ -543,7 +543,7 @@ TEST_CASE("a target or a gradient of another shape or mesh is refused")
   CHECK(mentions(message_of<ShapeError>([&] {
                    entropy({4, 4});
                  }),
-                 "an output of (4, 3)", "a gradient of (4, 4)", "make the one like the other"));
+                 "an output of (4, 3)", "a gradient of (4, 4)", "make one like the other"));
   CHECK_NOTHROW(error({4, 3}, {4, 3}, false));
   CHECK(mentions(message_of<ShapeError>([&] {
                    error({3, 4}, {4, 3}, false);

@@ -160,7 +160,7 @@ TEST_CASE("labels that do not fit the tokens are refused")
   });
   for (std::size_t i = 0; i < 2; ++i)
   {
-    CHECK(mentions(messages[i], "got 3 labels for 6 tokens", "one label beside each token"));
+    CHECK(mentions(messages[i], "got 3 labels for 6 tokens", "one label for each token"));
     CHECK(mentions(messages[2 + i], "got label 13 for row 5", "use 0 to 12, or -100"));
     CHECK(mentions(messages[4 + i], "got label -1 for row 5"));
   }

@@ -16,7 +16,7 @@
 //               rows each, and copy the others' shares;
 //   per worker  as many ranks as there are cores, the workers, compute all ranks' blocks in place.
 //               Replicas need not cut their block into more shares than there are workers;
-//   by cut      the work is cut in another way than C, into m x n x k cuboids of scalar products.
+//   by cut      the work is cut differently from C, into m x n x k cuboids of scalar products.
 //               Each worker computes one in a workspace, and the holders of C copy or add up what
 //               they need. That pays where blocks or pieces are too small for the gemm kernel. If C
 //               has few elements, the inner indices may be cut among all ranks, so that each reads

@@ -166,7 +166,7 @@ struct AssignedPart
   return work;
 }
 
-// By cut: parts that are cut in another way than C, and computed in workspaces.
+// By cut: parts that are cut differently from C, and computed in workspaces.
 
 /// Assigns the parts of a cut to workers, which compute them in workspaces; the holders of C read
 /// what is theirs.

@@ -61,7 +61,7 @@ class GatheredMatrix
   using Buffer = typename E::template Buffer<T>;
 
   [[nodiscard]] Out all() { return blocks_in(all_, Scatter::part_blocks(blocks_)); }
-  /// Returns a view of blocks, one below the other in a buffer. After `release`, the next call
+  /// Returns a view of blocks that are stacked in a buffer. After `release`, the next call
   /// allocates it.
   [[nodiscard]] Out blocks_in(Buffer& buffer, std::size_t blocks) const
   {

@@ -93,8 +93,7 @@ template <class T, class C>
 class GatherBlocks
 {
  public:
-  /// Starts to send the block `mine` to all ranks and to receive theirs in `all`, one below the
-  /// other.
+  /// Starts to send the block `mine` to all ranks and to receive theirs, stacked, in `all`.
   GatherBlocks(const Blocks<C>& blocks, Requests<C>& requests, Operand<const T> mine,
                MatrixView<T> all)
       : GatherBlocks{blocks, requests, mine, MatrixView<const T>{all}}
@@ -167,7 +166,7 @@ class ScatterSum
     return b.granularity == Granularity::whole ? 1 : b.count();
   }
 
-  /// @param part, sum buffers of `part_blocks` and `sum_blocks` blocks, one below the other
+  /// @param part, sum buffers of `part_blocks` and `sum_blocks` stacked blocks
   ScatterSum(const Blocks<C>& blocks, Requests<C>& requests, const E& engine, MatrixView<T> part,
              MatrixView<T> sum, T beta, Operand<T> mine)
       : along_{blocks.along},

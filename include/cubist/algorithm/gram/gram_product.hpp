@@ -196,7 +196,7 @@ class GramProduct
     return c.block(0, first_row(place_.index), {rows(), rows()});
   }
 
-  /// Returns a block of X that is stored like X, without gaps.
+  /// Returns a contiguous block of X that is stored like X.
   template <class V>
   [[nodiscard]] Operand<V> stored(V* data, Shape shape) const
   {

@@ -199,7 +199,7 @@ class BroadcastPanels
   std::size_t started_ = 0;
 };
 
-/// Panels of which every rank of `along` has one term. Their owners get the sums.
+/// Panels to be summed: every rank of `along` has one term of each, and its owner gets the sum.
 template <class T, class C, class E>
 class ReducePanels
 {

@@ -74,7 +74,8 @@ inline std::span<const Stage> stages_of_copies(CallKind c)
   return c == CallKind::reduce_scatter ? reduce_piece : reduce_all;
 }
 
-/// Returns the stages of one rank; `source` is whether it is the root, or the sender of a message.
+/// Returns the stages of one rank; `source` says whether it is the root, or the sender of a
+/// message.
 inline std::span<const Stage> stages(CallKind c, bool source)
 {
   static constexpr Stage wait_done[] = {{Gate::done}};

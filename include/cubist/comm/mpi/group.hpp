@@ -135,8 +135,8 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup>
   std::pair<std::shared_ptr<MpiGroup>, int> split(int rank, int colour, int key)
   {
     // Once all ranks have called split, no rank waits for another to forward messages. This barrier
-    // has another count than the program's, so it is a mismatch if one rank calls barrier where
-    // another calls split.
+    // has a different count from the program's barriers, so it is a mismatch if one rank calls
+    // barrier where another calls split.
     PendingCall{shared_from_this(), start(rank, Call<int>{CallKind::barrier, {}, {}, 1})}.wait();
     auto group = progress_->call_blocking_mpi("split", [&] {
       return std::make_shared<MpiGroup>(progress_, comm_.split(colour, key), options_,

@@ -198,7 +198,7 @@ class MpiProgress
   }
 
  private:
-  /// Finds out why a call takes long.
+  /// Finds out why a call takes so long.
   /// @throws PeerFailed, CollectiveMismatch, DeadlockError, TimeLimitError
   void diagnose(MpiPendingCall& pending, Backoff::Clock::duration waited)
   {

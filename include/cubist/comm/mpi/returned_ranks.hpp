@@ -136,7 +136,7 @@ class MpiReturnedRanks
   }
 
   /// Stops asking, because the launch has ended, and with it the communicator of all ranks. Returns
-  /// the communicators that are to be freed, or kept after a failure.
+  /// the communicators to free, or to keep after a failure.
   std::deque<boost::mpi::communicator> end()
   {
     ended_ = true;

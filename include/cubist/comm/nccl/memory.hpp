@@ -142,8 +142,8 @@ class NcclMemory : public DevicePool
     const auto code = NcclRegistration::allocate(&data, bytes);
     require<DeviceError>(
         code == ncclSuccess, "ncclMemAlloc failed (", ncclGetErrorString(code), ") for ", bytes,
-        " bytes, so no more memory can be registered; use more devices, smaller matrices, or no "
-        "registered buffers, which are not reused for other sizes");
+        " bytes, so no more memory can be registered; use more devices or smaller matrices, or "
+        "turn registered buffers off, because they are not reused for other sizes");
     auto* const begin = static_cast<std::byte*>(data);
     segments_.push_back({begin, bytes});
     ends_.emplace(begin + bytes, begin);
@@ -152,7 +152,7 @@ class NcclMemory : public DevicePool
 
   cudaStream_t stream_;
   std::vector<Segment> segments_;
-  std::map<const std::byte*, const std::byte*> ends_;  // the begin of each segment, by its end
+  std::map<const std::byte*, const std::byte*> ends_;  // the beginning of each segment, by its end
   std::map<std::size_t, std::vector<void*>> free_;     // free memory by size
   std::byte* unused_ = nullptr;                        // the rest of the last small segment
   std::size_t unused_bytes_ = 0;

@@ -194,8 +194,9 @@ class CollectiveUnit
   return machine.algorithms == CollectiveAlgorithms::nccl ? unit.by_nccl() : unit.by_mpi();
 }
 
-/// The seconds that a message takes to pass all ranks one after the other, with the time of a
-/// segment on each edge. Edges between the largest units come first; the rest are inside them.
+/// The time, in seconds, that a message takes to pass all ranks one after the other, including the
+/// time of a segment on each edge. Edges between the largest units come first; the rest are inside
+/// them.
 [[nodiscard]] inline double chain_latency(const Machine& machine,
                                           const SimulatedPlacement& placement, double segment)
 {
@@ -212,7 +213,7 @@ class CollectiveUnit
   return sum;
 }
 
-/// The seconds before a collective's bytes flow, in which messages wait for others.
+/// The time, in seconds, for which messages wait for others before a collective's bytes flow.
 [[nodiscard]] inline double latency_of(const Machine& machine, const SimulatedPlacement& placement,
                                        const SimulatedCollective& call)
 {
@@ -258,7 +259,7 @@ class CollectiveUnit
   }
 }
 
-/// The seconds for which a collective needs each link and core, as if it were alone there.
+/// The time, in seconds, for which a collective would occupy each link and core if it were alone.
 struct CollectiveLoads
 {
   struct Load

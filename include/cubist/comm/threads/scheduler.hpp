@@ -7,7 +7,7 @@
 // A rank that waits first yields its core a few times (core_yield.hpp), and is then parked: it
 // sleeps in a futex that 32 ranks share, so that one kernel call wakes all of them that are
 // notified. Where each rank has a core, it yields for as long as waking a thread takes, because
-// ranks that compute alike mostly wait for less.
+// ranks with equal work mostly wait for less.
 //
 // `running_` counts the ranks that are neither parked nor finished: a rank that parks decrements
 // it, and a rank that notifies a parked one increments it before it can park itself. So the count

@@ -2,10 +2,10 @@
 #pragma once
 
 // Records what a thread captures on its compute stream, and which memory captured work may use.
-// Memory that is allocated during a capture is allocated at once, on another stream. It belongs to
-// the captured work: when it is freed, then or later, it is kept for the replays. So is memory that
-// is freed during a capture. Captured work becomes invalid when memory that is older than the
-// capture is freed later.
+// Memory that is requested during a capture is allocated immediately, on another stream. It belongs
+// to the captured work: when it is freed, then or later, it is kept for the replays. So is memory
+// that is freed during a capture. Captured work becomes invalid when memory that was allocated
+// before the capture is freed.
 
 #include <algorithm>
 #include <cstddef>

@@ -62,7 +62,7 @@ class KernelWorkspace
   char* memory()
   {
     if (memory_ != nullptr) return memory_;
-    // A capture in another mode refuses calls that are not part of it.
+    // A capture in a different mode refuses calls that are not part of it.
     auto mode = cudaStreamCaptureModeRelaxed;
     require_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode",
                  "the memory of kernels");

@@ -105,8 +105,8 @@ struct Tiling
   return static_cast<unsigned>(std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(most, 1)));
 }
 
-/// The most blocks of a map over one row: more of them would only begin and end while a device
-/// copies at full speed.
+/// The maximum number of blocks of a map over one row: with this many, a device already copies at
+/// full speed.
 inline constexpr std::size_t most_map_blocks = 4224;
 
 /// Returns the tiling of a map: each thread has one chunk, unless there are many.

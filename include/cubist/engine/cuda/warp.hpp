@@ -53,7 +53,7 @@ class DeviceWarp
   [[nodiscard]] __device__ static unsigned threads() { return 32 * count; }
   /// The index of this warp in its block.
   [[nodiscard]] __device__ static unsigned index() { return threadIdx.x / 32; }
-  /// Waits until all threads of the block are here.
+  /// Synchronizes the threads of the block.
   __device__ static void wait() { __syncthreads(); }
 
   /// Begins to copy 16 bytes to shared memory, or zeros if the bytes do not exist.

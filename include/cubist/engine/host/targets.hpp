@@ -45,7 +45,7 @@ enum class Target
 [[nodiscard]] inline bool supports(Target target)
 {
 #ifdef CUBIST_X86_TARGETS
-  unsigned a = 0, b = 0, c = 0, d = 0;  // clang 14 knows no f16c in __builtin_cpu_supports
+  unsigned a = 0, b = 0, c = 0, d = 0;  // clang 14's __builtin_cpu_supports lacks f16c
   const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
   const bool avx2 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (target == Target::avx2) return avx2;

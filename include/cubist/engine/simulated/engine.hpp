@@ -149,7 +149,7 @@ class SimulatedEngine
 
   /// The rank's clock.
   [[nodiscard]] double seconds() const { return rank().clock; }
-  /// Gives the disk these bytes, and returns the time at which they are on it.
+  /// Starts to write this many bytes to the disk, and returns the time at which the write ends.
   [[nodiscard]] double start_write(double bytes) const
   {
     detail::SimulatedRank& me = rank();

@@ -56,7 +56,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Multi-head attention with its linear layers; see above. `forward` throws ShapeError if a
+/// Multi-head attention with its linear layers. `forward` throws ShapeError if a
 /// sequence is incomplete.
 template <SchemeType S, class B, RealScalar T>
 class Attention
@@ -110,7 +110,7 @@ class Attention
     std::optional<Output> y;
     std::optional<Input> dx;
     Buffer l = Buffer(0);         // L, a number for each query and head: see LocalAttention
-    Buffer d = Buffer(0);         // workspace with another number for each query and head
+    Buffer d = Buffer(0);         // workspace with one number for each query and head
     bool is_fused = false;        // whether forward computed O in one pass
     Buffer wide_qkv = Buffer(0);  // float copies of 16-bit matrices
     Buffer wide_dqkv = Buffer(0);
@@ -157,7 +157,7 @@ class Attention
     else if (!kept.is_fused || !fuse_gradients(shape, kept, l, d_merged))
     {
       const auto qkv = widen(merged, kept.wide_qkv);
-      // L has another order if forward computed it in one pass.
+      // L has a different order if forward computed it in one pass.
       if (kept.is_fused)
         detail::attend<A>(attention_, shape, {}, qkv, qkv, qkv, wide_like(o, kept.wide_o), l);
       const auto dqkv = wide_like(d_merged, kept.wide_dqkv);

@@ -38,8 +38,8 @@ struct AttentionRun
 /// The largest size of a block of scores.
 struct AttentionBlocks
 {
-  std::size_t queries = 64;  ///< the most queries in a block
-  std::size_t keys = 512;    ///< the most keys in a block
+  std::size_t queries = 64;  ///< the maximum number of queries in a block
+  std::size_t keys = 512;    ///< the maximum number of keys in a block
 };
 
 namespace detail

@@ -68,7 +68,7 @@ class HeadNorm
   /// What `forward` leaves for `backward`.
   struct Kept
   {
-    Buffer<T> x = Buffer<T>(0);                ///< the heads before the norm, one below the other
+    Buffer<T> x = Buffer<T>(0);                ///< the heads before the norm, stacked
     Buffer<T> product = Buffer<T>(0);          // dy xhat
     Buffer<double> rstd = Buffer<double>(0);   ///< 1 / root mean square of each head and row
     Buffer<double> sums = Buffer<double>(0);   ///< workspace: sums over a head

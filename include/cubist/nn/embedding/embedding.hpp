@@ -52,7 +52,7 @@ struct EmbeddingOptions
   bool gradients = true;       ///< whether there is memory for gradients, and so a backward pass
 };
 
-/// A layer that embeds tokens; see above. Each call throws ArgumentError for an id that the
+/// A layer that embeds tokens. Each call throws ArgumentError for an id that the
 /// vocabulary does not have.
 template <SchemeType S, class B, RealScalar T>
 class Embedding
@@ -72,8 +72,8 @@ class Embedding
         de_{gradient_like(e_, options.gradients)}
   {
     require<ShapeError>(vocabulary > 0 && features > 0, "got an embedding of ", vocabulary,
-                        " tokens in ", features,
-                        " features, which has no elements; give it at least one of each");
+                        " tokens of ", features,
+                        " features, so the table would be empty; give it at least one of each");
     detail::initialize(e_, options.initial, stream(options.seed, Draw::weight, options.index),
                        features);
   }

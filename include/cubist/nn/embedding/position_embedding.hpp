@@ -5,7 +5,7 @@
 //
 //   H (M, d) S::Input    P (n, d) cut like H's columns, replicated along the axes that cut rows
 //
-// A sequence has S tokens. A rank may have only some of a sequence's rows, and in another order
+// A sequence has S tokens. A rank may have only some of a sequence's rows, and in a different order
 // (matrix/sequence_cut.hpp).
 //
 // Elements that one rank sends: forward none; backward 2(p-1)/p S d', p being the ranks along the
@@ -30,7 +30,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A layer that adds learned positions; see above. Each call throws ArgumentError for a position
+/// A layer that adds learned positions. Each call throws ArgumentError for a position
 /// that the table does not have.
 template <SchemeType S, class B, RealScalar T>
 class PositionEmbedding
@@ -49,8 +49,9 @@ class PositionEmbedding
         p_{mesh, {positions, features}},
         dp_{gradient_like(p_, options.gradients)}
   {
-    require<ShapeError>(positions > 0 && features > 0, "got ", positions, " positions in ",
-                        features, " features, which have no elements; give at least one of each");
+    require<ShapeError>(positions > 0 && features > 0, "got ", positions, " positions of ",
+                        features,
+                        " features, so the table would be empty; give at least one of each");
     detail::initialize(p_, options.initial, stream(options.seed, Draw::weight, options.index),
                        features);
   }

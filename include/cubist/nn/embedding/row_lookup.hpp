@@ -349,7 +349,7 @@ class RowLookup
     return most_elements(sends) + std::min(own.rows.valid, own.vocab.valid) * own.cols;
   }
 
-  /// Reserves memory for the worst case of a direction.
+  /// Reserves the most memory that a call in one direction can need.
   /// @param received the most elements that this rank receives
   void reserve(const LookupRoutes& routes, std::size_t received)
   {

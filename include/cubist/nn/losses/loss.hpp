@@ -15,7 +15,7 @@
 // section 3.
 //
 // Elements sent: softmax_cross_entropy and accuracy all-reduce 2 values per row along those axes,
-// as floats for matrices of 16 bits, and 3 doubles over all ranks (nn/losses/labels.hpp).
+// as floats for 16-bit matrices, and 3 doubles over all ranks (nn/losses/labels.hpp).
 // mean_squared_error all-reduces 1 double along the axes that cut Y.
 
 #include <algorithm>
@@ -54,8 +54,7 @@ void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, LOther, M>& 
   require<ShapeError>(y.shape() == other.shape() && y.quanta() == other.quanta() &&
                           y.mesh() == other.mesh(),
                       "got an output of ", y.shape(), " and a ", what, " of ", other.shape(),
-                      ", but they must agree in shape, padding and mesh; make the one like the "
-                      "other");
+                      ", but they must agree in shape, padding and mesh; make one like the other");
 }
 
 /// Computes the loss of a row, if this rank has the column of its label; otherwise 0.

@@ -14,7 +14,7 @@
 //
 // If ranks share sequences, the rows of the logits are in the order of a SequenceCut
 // (matrix/sequence_cut.hpp), and rows of padding have no label. The value is the same, except that
-// its terms are summed in another order.
+// its terms are summed in a different order.
 //
 // Elements that one rank sends: those of softmax_cross_entropy (nn/losses/loss.hpp).
 
@@ -94,7 +94,7 @@ ids_labels_and_length(std::span<const int> ids, std::span<const int> labels, std
       "tokens");
   require<ShapeError>(labels.size() == ids.size(), "got ", labels.size(), " labels for ",
                       ids.size(),
-                      " tokens, so they do not correspond; give one label beside each token, and ",
+                      " tokens, so they do not correspond; give one label for each token, and ",
                       ignored_label, " for a token that the loss ignores");
   check_label_count(labels, logits);
   for (std::size_t i = 0; i < labels.size(); ++i)

@@ -63,7 +63,7 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
 {
   require<ShapeError>(x.shape() == y.shape() && x.mesh() == y.mesh(), "got a matrix of ", x.shape(),
                       " and a result of softmax of ", y.shape(),
-                      ", but they must agree in shape and mesh; make the one like the other");
+                      ", but they must agree in shape and mesh; make one like the other");
   require<ArgumentError>(is_finite(scale), "got a scale of ", scale,
                          " for a softmax, so its results would be NaN; use a finite scale");
   const auto& engine = x.mesh().engine();

@@ -64,7 +64,7 @@ struct NormOptions
 namespace detail
 {
 
-/// A norm of rows; see above.
+/// The layer that LayerNorm and RmsNorm share.
 /// @tparam centred whether it is LayerNorm
 template <SchemeType S, class B, RealScalar T, bool centred>
 class RowNorm
@@ -194,9 +194,8 @@ class RowNorm
   void check(const Input& m, const char* what) const
   {
     require<ShapeError>(m.cols() == w_.cols() && m.mesh() == mesh_, "got ", what, " of ", m.shape(),
-                        " for a norm of ", w_.cols(),
-                        " features, or one on another mesh, so its columns have no weights; give "
-                        "it as many columns, on the norm's mesh");
+                        ", but the norm has weights for ", w_.cols(),
+                        " columns on its own mesh; give it as many columns, on that mesh");
   }
 
   /// Computes the mean of each row and 1 / sqrt(variance + epsilon) from sums over all columns.

@@ -151,7 +151,7 @@ struct Weights
     if constexpr (ShortReal<T>) append_moments_to_state(masters, state, prefix);
   }
 
-  Moments<T, M> masters = {};  // is empty unless T has 16 bits
+  Moments<T, M> masters = {};  // empty unless T has 16 bits
   ParameterSets sets;
   std::vector<MatrixGroup> groups = {};
   std::vector<MatrixGroups<typename M::Engine>> kept;  // the groups of each set

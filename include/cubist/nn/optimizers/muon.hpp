@@ -251,7 +251,7 @@ class Orthogonalizer
     MuonMatrix w = {};
     std::vector<std::size_t> parameters = {};
     double scale = 1;    // the factor that multiplies the orthogonal factor
-    MuonGrid grid = {};  // is chosen by the constructor
+    MuonGrid grid = {};  // chosen by the constructor
   };
 
   /// @param mesh  the mesh of all parameters; every rank of it makes an Orthogonalizer
@@ -298,7 +298,7 @@ class Orthogonalizer
   void run(const NewtonSchulzOptions& options, ViewOf view_of)
   {
     if (!mesh_.active()) return;
-    // All homes get their matrices before the first one computes, so that they compute at once.
+    // All homes get their matrices before the first one computes, so that they compute in parallel.
     const auto at_home = [](const Matrix& m) { return m.grid.way == MuonWay::home; };
     for_each_of(at_home,
                 [&](const Matrix& m, Work& work) { fetch(m, work, work.view(), view_of); });
@@ -439,7 +439,7 @@ class Orthogonalizer
 
 }  // namespace detail
 
-/// The optimizer Muon; see above. The constructor and `step` throw ArgumentError for options out of
+/// The Muon optimizer. The constructor and `step` throw ArgumentError for options out of
 /// range.
 template <RealScalar T, class M>
 class Muon : public detail::OptimizerBase<T, M, MuonOptions>

@@ -77,7 +77,7 @@ class ParameterSets
 
   /// The group of a set, or null for parameters in no group.
   /// @param groups the constructor's groups, whose rates may have changed
-  /// @throws ArgumentError for another number of groups
+  /// @throws ArgumentError for a different number of groups
   [[nodiscard]] const ParameterGroup* group(std::size_t set,
                                             const std::vector<ParameterGroup>& groups) const
   {

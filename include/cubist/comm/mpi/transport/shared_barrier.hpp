@@ -145,7 +145,7 @@ class MpiSharedBarrier
 
   /// Arrives at a barrier, unless this rank has not arrived at the one before it, or a rank has yet
   /// to read what this one would overwrite. Returns whether it has arrived.
-  /// @param block  what to pass beside the payload, at most FlagSlot::block_bytes
+  /// @param block  what to pass in addition to the payload, at most FlagSlot::block_bytes
   bool try_arrive(std::uint64_t barrier, const BarrierPayload& payload, ConstBytes block = {})
   {
     if (mine_.slot->arrived.load() - mine_.base + 1 != barrier) return false;
@@ -226,7 +226,7 @@ class MpiSharedBarrier
 class MpiSharedBarrierCall
 {
  public:
-  /// A peer whose call has another tag.
+  /// A peer whose call has a different tag.
   struct Mismatch
   {
     int rank = -1;  // -1 for none
@@ -248,8 +248,8 @@ class MpiSharedBarrierCall
   }
 
   /// Returns whether all ranks have arrived. If so, it has called use(blocks) with the blocks of
-  /// all ranks, unless a peer has another tag.
-  /// @param mismatch set if a peer has another tag
+  /// all ranks, unless a peer has a different tag.
+  /// @param mismatch set if a peer has a different tag
   template <class F>
   bool advance(Mismatch& mismatch, F use)
   {

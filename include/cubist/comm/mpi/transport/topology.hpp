@@ -8,7 +8,7 @@
 //   all_gather   a rank sends its block to all ranks of its node and to one leader on each other
 //                node, which forwards it there
 //
-// If all nodes have equally many ranks, every rank sends P-1 blocks, as in a direct exchange.
+// If all nodes have the same number of ranks, every rank sends P-1 blocks, as in a direct exchange.
 //
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
 // MPICH", 2005: data is sent once between nodes, and then within each node.
