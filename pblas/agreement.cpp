@@ -88,8 +88,8 @@ class Agreement
     MPI_Iallreduce(mine_.data(), first_.data(), 5, MPI_INT, MPI_MIN, comm, &request_);
   }
 
-  /// Returns a hash of the node's name. If two nodes collide, they are taken for one, and calls are
-  /// slower.
+  /// Returns a hash of the node's name. If two nodes have the same hash, they count as one, and
+  /// calls are slower.
   static int number_of_node()
   {
     static const int number = [] {
@@ -114,7 +114,7 @@ class Agreement
 
   /// Ends the agreement with its communicator. A process whose setting is off has not waited for
   /// the others yet. If the library is missing there, MPI may still write to the agreement, so it
-  /// is leaked after 1 s, and later ones at once.
+  /// is leaked after 1 s, and later ones are leaked immediately.
   static int end(MPI_Comm, int, void* agreement, void*)
   {
     using namespace std::chrono_literals;

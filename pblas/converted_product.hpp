@@ -49,7 +49,7 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 /// The schemes that are considered for a single product. Either C stays in place, or the matrices
-/// are cut along three axes, of which one or two may have a single rank.
+/// are cut along three axes, one or two of which may have a single rank.
 using ProductSchemes = Schemes<Summa2D, Grid3D>;
 
 /// A product on a mesh of one scheme, for any scheme.

@@ -74,7 +74,7 @@ class ProductCache
   }
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
-  /// The bytes of A, B and C in the largest of the calls, on all ranks together.
+  /// The size of A, B and C in the largest of the calls, in bytes, on all ranks together.
   [[nodiscard]] std::size_t operand_bytes() const
   {
     std::size_t largest = 0;

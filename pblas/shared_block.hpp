@@ -56,7 +56,7 @@ class SharedBlock
   /// Keeps the memory for ever, because a rank that failed never ends its product.
   void abandon() { own_ = nullptr; }
 
-  /// The bytes of the block.
+  /// The size of the block, in bytes.
   [[nodiscard]] std::size_t size() const { return header_ == nullptr ? 0 : bytes_; }
   /// The bytes that are kept for the next product, on all ranks together.
   [[nodiscard]] std::size_t kept() const { return kept_; }

@@ -207,7 +207,7 @@ cubist::TransformerConfig read_model(const std::string& name)
   return cubist::transformer_model(name);
 }
 
-/// Returns the bytes of an element of this type.
+/// Returns the size of an element of this type, in bytes.
 std::size_t scalar_bytes(const std::string& name)
 {
   return name == "double" ? sizeof(double) : name == "float" ? sizeof(float) : sizeof(short);
@@ -376,8 +376,8 @@ void check_stages(const CLI::App& app, const std::vector<cubist::Plan>& plans)
             std::any_of(plans.begin(), plans.end(), [](const auto& p) { return p.stages > 1; }),
         "got ", option,
         ", but no plan has stages, so it would be ignored; leave it out, or use 2 or more ranks, "
-        "no more pieces than blocks, no more micro-batches than sequences, and with several pieces a "
-        "number of micro-batches that is a multiple of the stages");
+        "no more pieces than blocks, no more micro-batches than sequences, and with several "
+        "pieces a number of micro-batches that is a multiple of the stages");
 }
 
 void run(const CLI::App& app, const Options& options)

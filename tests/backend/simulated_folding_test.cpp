@@ -218,7 +218,7 @@ TEST_CASE("simulated: calls in which replicas differ are refused where they are 
                    std::array<int, 1> x{};
                    world.broadcast(x, 0);
                  }),
-                 "got a broadcast along folded ranks, of which one stands for others"));
+                 "got a broadcast along folded ranks, one of which stands for the others"));
   CHECK(mentions(error_of([](auto& world) { (void)world.split(world.rank() / 2, 0); }),
                  "got a split by the colours that ranks pass"));
   CHECK(mentions(error_of([](auto& world) {

@@ -60,7 +60,7 @@ class ProductPlan
   /// Computes dW as `backward` does, without dX.
   virtual void backward_weight(In x, In dy, Out dw, T beta) { grad_weight(T{1}, x, dy, beta, dw); }
 
-  /// The bytes of this rank's workspace.
+  /// The size of this rank's workspace, in bytes.
   [[nodiscard]] virtual std::size_t workspace_bytes() const { return 0; }
   /// Frees the workspace, including gathered operands that are kept. A later call allocates what it
   /// needs again.

@@ -139,9 +139,8 @@ int launch(int& argc, char**& argv, const LaunchOptions& options, F&& body)
   return 0;
 }
 
-/// Calls the body on existing ranks, such as those of a `boost::mpi::communicator`, which all call
-/// this.
-/// An error ends the job, or with LaunchOptions::rethrow is thrown on every rank.
+/// Calls the body on existing ranks, such as those of a `boost::mpi::communicator`. All of them
+/// call this. An error ends the job, or with LaunchOptions::rethrow is thrown on every rank.
 /// @throws as the overload without arguments
 template <BackendType B, class Ranks, class F>
 requires requires(const Ranks& ranks, F&& body) { B::launch_on(ranks, LaunchOptions{}, body); }

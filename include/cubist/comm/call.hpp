@@ -18,20 +18,20 @@ namespace cubist::CUBIST_ABI
 enum class CallKind : std::uint8_t
 {
   barrier,         ///< no data
-  broadcast,       ///< from the root to all
-  reduce,          ///< to the root
-  all_reduce,      ///< to all
-  all_gather,      ///< pieces of all, to all
-  reduce_scatter,  ///< the sum of pieces, a piece to each
-  all_to_all,      ///< a piece from each to each
-  gather,          ///< pieces of all, to the root
-  scatter,         ///< a piece of the root's to each
-  send,            ///< to one rank
-  receive,         ///< from one rank
-  expose,          ///< a block to all, as a window
+  broadcast,       ///< the root's data, to all ranks
+  reduce,          ///< the reduction of all ranks' data, to the root
+  all_reduce,      ///< the reduction of all ranks' data, to all ranks
+  all_gather,      ///< every rank's piece, to all ranks
+  reduce_scatter,  ///< the reduction of all ranks' data, a piece of it to each rank
+  all_to_all,      ///< a piece from each rank to each rank
+  gather,          ///< every rank's piece, to the root
+  scatter,         ///< the root's data, a piece of it to each rank
+  send,            ///< a message to one rank
+  receive,         ///< a message from one rank
+  expose,          ///< every rank's block, to all ranks as a window
 };
 
-/// The number of kinds.
+/// The number of kinds of calls.
 inline constexpr std::size_t call_kind_count = 12;
 
 /// The former name of CallKind.

@@ -71,8 +71,8 @@ template <class C, class F>
     return c.split(colour_of(c.rank()), c.rank());
 }
 
-/// Whether reductions of communicator `C` add in the order of reduction.hpp. If not, a sum has the
-/// same bits on every run, but other communicators may give other bits.
+/// Whether reductions of communicator `C` add in the order of reduction.hpp. If not, a sum is
+/// bit-identical on every run, but may differ in its last bits between communicators.
 template <class C>
 inline constexpr bool sums_in_order = true;
 /// Whether each message of communicator `C` completes independently, once its peer has posted the

@@ -45,7 +45,7 @@ struct ErasedCall : CallSignature
   {
   }
 
-  /// The bytes of a block, or of one rank's piece.
+  /// The size of a block, or of one rank's piece, in bytes.
   [[nodiscard]] std::size_t bytes() const { return count * element_size; }
 
   const std::byte* send = nullptr;

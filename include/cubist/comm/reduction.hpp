@@ -10,9 +10,9 @@
 //   reduce to rank r             x[r+1] + x[r+2] + … + x[r], indices modulo P
 //
 // So the bits of a sum do not depend on where its element lies in a message. An all_reduce, a
-// reduce_scatter, and a message that is packed from several give the same bits. A pipelined chain
-// of ranks that ends at r can add in the second order while it forwards partial sums. 16-bit sums
-// are rounded after each addition. A minimum or maximum is a NaN if any input is one.
+// reduce_scatter, and a message that is packed from several give bit-identical sums. A pipelined
+// chain of ranks that ends at r can add in the second order while it forwards partial sums. 16-bit
+// sums are rounded after each addition. A minimum or maximum is a NaN if any input is one.
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #pragma once
 
 // The random streams of a network and its data: one for each weight, and for each dropout mask of
-// each step, indexed by the global position of the element. So random numbers have the same bits on
+// each step, indexed by the global position of the element. So random numbers are bit-identical on
 // every scheme, mesh and backend.
 
 #include <cstddef>

@@ -73,9 +73,9 @@ inline constexpr std::size_t q8_block = 32;
                       ", which is not a way to store them; use float, bfloat16, half or q8"};
 }
 
-/// Returns the bytes that a stored weight takes.
+/// Returns the size of a stored weight in bytes.
 /// @param w (in, out)
-/// @param scalar_bytes the bytes of an element of the network
+/// @param scalar_bytes the size of one element of the network
 [[nodiscard]] constexpr double stored_bytes(StoredWeights weights, Shape w,
                                             std::size_t scalar_bytes)
 {

@@ -63,7 +63,7 @@ template <class T>
   return all.substr(begin, end - begin);
 }
 
-/// The bytes of a matrix in memory. A repeated row counts once.
+/// The size of a matrix in memory, in bytes. A repeated row counts once.
 template <class T>
 [[nodiscard]] std::size_t bytes_of(const MatrixView<T>& m)
 {

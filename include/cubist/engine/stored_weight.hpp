@@ -40,7 +40,7 @@ struct StoredView
 
   /// (k, n)
   [[nodiscard]] Shape shape() const { return {k, n}; }
-  /// The bytes that it takes in memory.
+  /// Its size in memory, in bytes.
   [[nodiscard]] std::size_t bytes() const
   {
     return type == StoredWeights::q8 ? n * (padded + padded / q8_block * sizeof(half))
@@ -112,7 +112,7 @@ class StoredWeight
   StoredWeight(const StoredWeight&) = delete;
   StoredWeight& operator=(const StoredWeight&) = delete;
 
-  /// A reference to it.
+  /// A reference to the stored block.
   [[nodiscard]] const StoredView& view() const { return view_; }
 
   /// The rows of the global matrix that `set` needs: those of the block and, for q8, those that

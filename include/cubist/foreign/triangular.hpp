@@ -89,7 +89,7 @@ namespace detail
   return s == Symmetry::hermitian ? Op::adjoint : Op::transpose;
 }
 
-/// A matrix, cut in two halves.
+/// A matrix that is cut into two halves.
 /// @tparam X has shape() and submatrix(i, j, shape)
 template <class X>
 struct Halves
@@ -524,7 +524,7 @@ void scale(T alpha, const ForeignMatrix<T>& b, MatrixPart part = MatrixPart::all
 
 /// Computes C = alpha A B + beta C, or C = alpha B A + beta C, where A is symmetric or Hermitian,
 /// with the products of a scheme on the mesh. Matrices may be distributed in any way over the ranks
-/// of the mesh's parent, all of which call it. The other triangle of A is not read. C is not read
+/// of the mesh's parent, which must all call it. The other triangle of A is not read. C is not read
 /// if beta is 0, and A and B are not read if alpha is 0.
 /// @pre C shares no memory with A or B
 /// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all

@@ -12,8 +12,9 @@
 //   3. finish               sends the open buckets, waits for all sums, and copies those of buckets
 //                           back.
 //
-// A sum has the same bits in a bucket as alone, because the terms of an element are added in the
-// order of the ranks wherever it is in a message (comm/reduction.hpp). NCCL chooses its own order.
+// A sum in a bucket is bit-identical to the sum alone, because the terms of an element are added in
+// the order of the ranks wherever it is in a message (comm/reduction.hpp). NCCL chooses its own
+// order.
 //
 // Elements that one rank sends: 2 (P-1)/P of each gradient over its P replicas, or (P-1)/P of a
 // scattered one, the same as without buckets. A bucket takes 2 (P-1) messages; without buckets,

@@ -81,7 +81,7 @@ struct Parameter
 
   /// The shape of the value.
   [[nodiscard]] Shape shape() const { return stored ? stored->shape : value.shape; }
-  /// The bytes of the value.
+  /// The size of the value in bytes.
   [[nodiscard]] double bytes() const
   {
     return stored_bytes(stored ? stored->type : StoredWeights::scalar, shape(), sizeof(T));

@@ -83,7 +83,7 @@ CUBIST_INLINE std::uint64_t saved_number(const SafetensorsFile& saved, const Nam
       value.has_value(), saved.path(), " has ", wanted.name, " = ", entry->second.substr(0, 20),
       ", which is not a whole number, so the checkpoint is damaged; use an older one");
   require<DataError>(!wanted.setting || *value == *wanted.value, saved.path(), " was saved with ",
-                     wanted.name, " = ", *value, ", and this run has ", *wanted.value,
+                     wanted.name, " = ", *value, ", but this run has ", *wanted.value,
                      ", so it would continue differently; set it to ", *value);
   return *value;
 }
@@ -98,7 +98,7 @@ CUBIST_INLINE void check_saved_tensors(const SafetensorsFile& saved,
                        ", which this run's state does not have, so it would be lost; use the "
                        "network and the optimizer that it was saved from");
     require<DataError>(tensor.type == mine->second, saved.path(), " has ", tensor.name, " in ",
-                       to_string(tensor.type), ", and this run's is ", to_string(mine->second),
+                       to_string(tensor.type), ", but this run has it in ", to_string(mine->second),
                        ", so it would continue differently; use the same scalar");
   }
 }

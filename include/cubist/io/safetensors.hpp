@@ -39,7 +39,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Texts by name that a file has besides its tensors.
+/// The metadata of a file, which it has besides its tensors: text by name.
 using Metadata = std::map<std::string, std::string>;
 
 namespace detail

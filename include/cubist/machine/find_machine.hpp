@@ -7,12 +7,12 @@
 // A name is looked up in these folders, in this order:
 //
 //   1. the folder that the environment variable CUBIST_MACHINES names
-//   2. machines/ and share/cubist/machines/ in the program's folder and in the folders around it,
+//   2. machines/ and share/cubist/machines/ in the program's folder and in its parent folders,
 //      which finds those of a build in the source tree, and of an installation
-//   3. machines/ in the current folder and in the folders around it
-//   4. both in the folders around this header, which finds those of the cubist that the program was
-//      compiled with. If the headers of an installation have another prefix, one of them names the
-//      folder
+//   3. machines/ in the current folder and in its parent folders
+//   4. both in the parent folders of this header, which finds those of the cubist that the program
+//      was compiled with. If the headers of an installation have another prefix, one of them names
+//      the folder
 //   5. the folders that the caller names
 
 #include <cstdlib>
@@ -71,7 +71,7 @@ namespace cubist::CUBIST_ABI
       if (fs::is_regular_file(path, none)) return path.string();
   throw DataError{
       "got the machine \"" + name +
-      "\", which is neither a file nor a machine in a folder machines/ around the program, the "
+      "\", which is neither a file nor a machine in a machines/ folder above the program, the "
       "current folder or cubist's headers, so its figures are unknown; give the path of a file, or "
       "set CUBIST_MACHINES to the folder that has it"};
 }

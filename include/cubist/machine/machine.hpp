@@ -81,7 +81,7 @@ struct Machine
   double busy_watts = 0;          ///< of a node whose ranks compute
   double hour_price = 0;          ///< the price of a node for an hour, in any currency
   double call_seconds = 0;        ///< seconds of each call of the engine, such as a kernel launch
-  double segment_bytes = 65'000;  ///< the bytes of a message in a pipelined chain
+  double segment_bytes = 65'000;  ///< the size of a message in a pipelined chain
   bool shared_memory = true;      ///< whether ranks of a node can read each other's blocks
   CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpi;  ///< the algorithms of collectives
   /// The links, from the innermost level to the outermost.

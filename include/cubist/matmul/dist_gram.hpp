@@ -183,7 +183,7 @@ class DistGram
     return a;
   }
 
-  /// The bytes of this rank's workspace, without the matrices.
+  /// The size of this rank's workspace in bytes, without the matrices.
   [[nodiscard]] std::size_t workspace_bytes() const { return product_.workspace_bytes(); }
   /// Frees the workspace; the next call allocates it again.
   void release_workspace() { product_.release_workspace(); }

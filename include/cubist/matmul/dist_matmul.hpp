@@ -124,7 +124,7 @@ class DistMatMul
   /// sends nothing.
   [[nodiscard]] bool is_local() const { return is_local_; }
 
-  /// The bytes of this rank's workspace, without X, W and Y.
+  /// The size of this rank's workspace in bytes, without X, W and Y.
   [[nodiscard]] std::size_t workspace_bytes() const { return plan_->workspace_bytes(); }
   /// Frees the workspace, including gathered operands that Gathered::kept keeps. The next call
   /// allocates it again.

@@ -4,8 +4,8 @@
 // Context parallelism, where several ranks share a sequence: says which token each row of the
 // residual stream is.
 //
-//   c = `parts` ranks share the same `together` sequences, each of which is cut in c or 2 c chunks
-//   of equal length. Member m of the c ranks has
+//   c = `parts` ranks share the same `together` sequences, each of which is cut into c or 2 c
+//   chunks of equal length. Member m of the c ranks has
 //
 //     chunk m                     with one chunk per rank
 //     chunks m and 2 c - 1 - m    with two: one from the front, one from the back. Then every rank

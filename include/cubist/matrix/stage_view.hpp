@@ -71,7 +71,7 @@ class StageBlocks final : public BlockMap<M>
 }  // namespace detail
 
 /// Returns a view for all ranks of `mesh` of a matrix that stage `first` holds, and stage `second`,
-/// too, if it is another one.
+/// too, if it is a different one.
 /// @param of_stage the matrix on the mesh of this rank's stage or, if that stage holds none of it,
 /// on make_other_stage_mesh(mesh)
 template <class T, HasStages M>

@@ -35,7 +35,7 @@ void with_staging_buffer(const E& engine, std::span<T> values, F communicate)
 namespace detail
 {
 
-/// Reduces numbers in host memory over the ranks of a mesh, which all call it.
+/// Reduces numbers in host memory over the ranks of a mesh. Every rank of the mesh calls it.
 template <class M, Element T>
 void all_reduce_numbers(const M& mesh, std::span<T> numbers, ReduceOp op = ReduceOp::sum)
 {

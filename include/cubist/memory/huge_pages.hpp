@@ -24,7 +24,7 @@ class HugePages
  public:
   using value_type = T;
 
-  /// The bytes of a page.
+  /// The size of a page, in bytes.
   static constexpr std::size_t page = std::size_t{2} << 20;
   static constexpr std::size_t threshold = 2 * page;  // the fewest bytes that use huge pages
   static constexpr std::size_t cache_line = 64;       // bytes, as many as an AVX-512 register has

@@ -117,13 +117,13 @@ class Dropout
   template <class T, class L, class M>
   static void check(const DistMatrix<T, L, M>& x, const DistMatrix<T, L, M>& y)
   {
-    require<ShapeError>(x.shape() == y.shape(), "got a matrix of ", x.shape(),
-                        " and a result of dropout of ", y.shape(),
-                        ", so their elements do not correspond; make the result by zeros_like(x)");
+    require<ShapeError>(
+        x.shape() == y.shape(), "got a matrix of ", x.shape(), " whose dropout goes to one of ",
+        y.shape(), ", so their elements do not correspond; make the result with zeros_like(x)");
     require<MeshError>(
         x.mesh() == y.mesh(),
         "got a matrix and a result of dropout on different meshes, so their blocks are on "
-        "different ranks; make the result by zeros_like(x)");
+        "different ranks; make the result with zeros_like(x)");
   }
 
   template <class T, class Random>

@@ -27,7 +27,7 @@ namespace detail
 {
 
 /// Calls f(layer, weight) for each weight of a network that has LoRA's matrices.
-/// @throws ArgumentError if no weight has
+/// @throws ArgumentError if no weight has them
 template <class Net, class F>
 void for_each_lora(Net& net, F f)
 {

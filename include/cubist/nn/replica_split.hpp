@@ -11,7 +11,7 @@
 //   ... shared.mine(y.valid()) from shared.mine(x.valid()) ...
 //   shared.complete();                  // all ranks have computed their rows
 //
-// Each element is computed as on one rank, so results have the same bits.
+// Each element is computed as on one rank, so results are bit-identical.
 //
 // Elements that one rank sends: none; memory is read, not sent. Each of `begin` and `complete` is a
 // barrier of the replicas.

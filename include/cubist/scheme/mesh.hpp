@@ -53,7 +53,7 @@ class Mesh : public AxisMesh<typename S::Axes, B>
   }
 
   /// Makes a mesh of exactly these extents, which may leave ranks idle. Without the third argument
-  /// clang 14 would take {.q = 2} inside a template for an array.
+  /// clang 14 would parse {.q = 2} inside a template as an array.
   /// @pre the scheme allows the extents
   /// @throws MeshError unless they are positive and fit the ranks
   Mesh(const typename B::Communicator& world, const typename S::Axes::Array& extents,

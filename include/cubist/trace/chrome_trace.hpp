@@ -2,7 +2,7 @@
 #pragma once
 
 // A rank's trace as JSON, in the format of Chrome's traces, which ui.perfetto.dev opens. Each rank
-// is a process with a row "compute", and with as many rows "communication" as calls are in flight
+// is a process with one row "compute", and as many rows "communication" as it has calls in flight
 // at a time.
 //
 // Source: "Trace Event Format", the Chromium project.

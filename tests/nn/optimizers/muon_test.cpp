@@ -603,7 +603,7 @@ TEST_CASE("Muon refuses options out of range")
             optimizer.step(parameters);
             return 0;
           });
-        }).find("parameters other than those of the optimizer") != std::string::npos);
+        }).find("parameters that are not those of the optimizer") != std::string::npos);
 }
 
 TEST_CASE("a schedule multiplies the rates of Muon and of AdamW")

@@ -54,8 +54,8 @@ struct BlockProduct
   Corner c;
   ProductSize size;
   bool first = true;        // the first product that writes to this piece of C
-  bool same_a = false;      // A is that of the previous product
-  bool same_b = false;      // B is that of the previous product with the same slot
+  bool same_a = false;      // A is the same as in the previous product
+  bool same_b = false;      // B is the same as in the previous product with this slot
   std::size_t b_slot = 0;   // the workspace that holds an assembled B
   std::size_t repeats = 1;  // how many equal products this entry stands for
 

@@ -114,7 +114,7 @@ class GramProduct
     exchange(c, *received, *sent);
   }
 
-  /// The bytes of the workspace.
+  /// The size of the workspace, in bytes.
   [[nodiscard]] std::size_t workspace_bytes() const
   {
     return (sums_.size() + gathered_.size() + mine_.size()) * sizeof(T);

@@ -41,7 +41,7 @@ class MpiPendingCalls
       unused_.push_back(calls_.emplace_back(std::make_unique<MpiPendingCall>()).get());
   }
 
-  /// Adds a call that begins with `post(call)`. It may complete, or fail, at once.
+  /// Adds a call that begins with `post(call)`. It may complete, or fail, immediately.
   template <class Post>
   MpiPendingCall& add(bool remote, std::int64_t number, Post post)
   {

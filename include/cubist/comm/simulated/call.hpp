@@ -91,7 +91,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   {
     return links.same_node(sender, receiver);
   }
-  /// The bytes of a block, or of a piece.
+  /// The size of a block, or of a piece, in bytes.
   [[nodiscard]] double bytes() const
   {
     return double(signature.count) * double(signature.element_size);

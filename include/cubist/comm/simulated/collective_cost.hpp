@@ -49,7 +49,7 @@ namespace cubist::CUBIST_ABI::detail
 struct SimulatedCollective
 {
   CallKind kind;
-  double bytes;  // the bytes of a piece
+  double bytes;  // the size of a piece
   int root = 0;  // position in the communicator: root, or sender of a message
   int peer = 0;  // position of the rank that receives a message
 };

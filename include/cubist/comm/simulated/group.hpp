@@ -42,7 +42,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
       places_.push_back(place_of(this->ranks(), folding().representative(rank)));
   }
 
-  /// The number of ranks of the communicator, of which some may be folded.
+  /// The number of ranks of the communicator, some of which may be folded.
   [[nodiscard]] int size() const { return static_cast<int>(placement_.size()); }
   /// The rank of the launch at a position in the communicator.
   [[nodiscard]] int rank_of(std::size_t position) const { return placement_.ranks()[position]; }
@@ -85,8 +85,8 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   {
     simulation_->raise();
     require<ArgumentError>(places_.empty() || !has_root(mine.kind), "got a ", to_string(mine.kind),
-                           " along folded ranks, of which one stands for others, but the root does "
-                           "not do what they do, so their times would be wrong; simulate all "
+                           " along folded ranks, one of which stands for the others, but the root "
+                           "does not do what they do, so their times would be wrong; simulate all "
                            "replicas, without Simulated::options.replicas");
     Member& member = next(rank, mine, [&](const std::string& why) {
       simulation_->fail(Simulation::Failure::mismatch, why);

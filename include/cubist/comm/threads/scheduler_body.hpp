@@ -33,7 +33,7 @@ CUBIST_INLINE void ThreadScheduler::notify(std::span<const int> ranks)
     FutexEvent& event = wake(ranks[i]);
     std::size_t end = i + 1;
     while (end < ranks.size() && &wake(ranks[end]) == &event) ++end;
-    // Counted before they are woken: a rank that was parked may run, and park again, at once.
+    // Counted before they are woken: a rank that was parked may run, and park again, immediately.
     const auto count = static_cast<int>(end - i);
     running_.fetch_add(count);
     FutexEvent::Mask parked = 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 // Attention in one pass on a device (engine/attention.hpp), for 16-bit elements and heads of 64 or
-// 128 features. Devices have the instructions from compute capability 8.0 on.
+// 128 features. It needs compute capability 8.0 or newer.
 
 #include <cstddef>
 #include <cstdint>

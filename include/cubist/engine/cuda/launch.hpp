@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(block_threads) run_kernel(Kernel kernel, M... 
   kernel.run(KernelThread{blockIdx.x, threadIdx.x}, m...);
 }
 
-/// Does the `start`, `combine` and `finish` of a kernel, for one thread of a block.
+/// Runs the `start`, `combine` and `finish` of a kernel, for one thread of a block.
 template <class Kernel, class... M>
 __device__ void reduce_block(const Kernel& kernel, KernelThread at, unsigned char* memory,
                              const M&... m)

@@ -155,7 +155,7 @@ class SimulatedEngine
     detail::SimulatedRank& me = rank();
     return me.simulation->write(me, bytes);
   }
-  /// Moves this rank's clock to `time` seconds, unless the clock is later.
+  /// Advances this rank's clock to `time` seconds, unless it is already later.
   void wait_until(double time) const
   {
     detail::SimulatedRank& me = rank();

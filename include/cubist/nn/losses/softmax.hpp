@@ -62,7 +62,7 @@ void softmax(const DistMatrix<T, L, M>& x, DistMatrix<T, L, M>& y,
              Accumulator<T> scale = Accumulator<T>{1})
 {
   require<ShapeError>(x.shape() == y.shape() && x.mesh() == y.mesh(), "got a matrix of ", x.shape(),
-                      " and a result of softmax of ", y.shape(),
+                      " whose softmax goes to one of ", y.shape(),
                       ", but they must agree in shape and mesh; make one like the other");
   require<ArgumentError>(is_finite(scale), "got a scale of ", scale,
                          " for a softmax, so its results would be NaN; use a finite scale");

@@ -107,8 +107,8 @@ void check_parameters(const Parameters<T, M>& parameters, const Moments<T, M>& s
     }
   require<ShapeError>(
       same && count == state.size(), "got ", parameters.size(),
-      " parameters other than those of the optimizer, so its state does not correspond "
-      "to them; make a new optimizer for them");
+      " parameters that are not those of the optimizer, so its state does not belong to them; "
+      "make a new optimizer for them");
 }
 
 /// Calls update(master, x…), and rounds the master to the weight. A weight that is not the rounded

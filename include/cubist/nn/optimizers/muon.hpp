@@ -130,7 +130,7 @@ namespace detail
 }
 
 /// Whether Muon updates a parameter; otherwise AdamW does.
-/// @throws ArgumentError for a vector in a group of Muon's
+/// @throws ArgumentError for a vector in one of Muon's groups
 [[nodiscard]] inline bool is_muon(std::string_view name, Shape shape,
                                   const std::vector<ParameterGroup>& groups)
 {

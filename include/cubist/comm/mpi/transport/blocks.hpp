@@ -31,7 +31,7 @@ class MpiBlocks
   {
   }
 
-  /// The bytes of a block, or of one rank's piece.
+  /// The size of a block, or of one rank's piece, in bytes.
   [[nodiscard]] std::size_t bytes() const { return call_.bytes(); }
 
   [[nodiscard]] ConstBytes send_block() const { return {call_.send, bytes()}; }

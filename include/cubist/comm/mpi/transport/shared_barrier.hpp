@@ -233,7 +233,7 @@ class MpiSharedBarrierCall
     int tag = 0;
   };
 
-  /// The bytes of a short block.
+  /// The maximum size of a short block, in bytes.
   static constexpr std::size_t short_bytes = sizeof(BarrierPayload) - sizeof(std::uint64_t);
 
   /// Takes the number of the rank's next barrier.
