@@ -35,15 +35,15 @@ struct ProductCall
   FortranInt least_size = 0;  ///< the smallest of m, n and k
   std::size_t key = 0;        ///< a hash of the call's sizes and layouts
 };
-/// @param letters, sizes, indices, descriptors those of the call; leading dimensions do not count
+/// @param letters, sizes, indices, descriptors the call's; leading dimensions do not count
 [[nodiscard]] ProductCall product_call(std::initializer_list<const char*> letters,
                                        std::initializer_list<FortranInt> sizes,
                                        std::initializer_list<FortranInt> indices,
                                        std::initializer_list<const FortranInt*> descriptors);
 
-/// Whether ScaLAPACK's routine is faster. On several nodes, it is if the product is small or thin,
-/// as in a factorisation, or differs from all of the last 32 different ones: new memory and a plan
-/// may take longer than one product. All processes of the context ask this for each call.
+/// Whether ScaLAPACK's routine is faster. On several nodes, it is faster if the product is small or
+/// thin, as in a factorisation, or differs from all of the last 32 different ones: new memory and a
+/// plan may take longer than one product. All processes of the context ask this for each call.
 /// @param small ScaLAPACK is as fast if m, n or k is below it
 /// @pre all_compute(context, …)
 [[nodiscard]] bool is_left_to_scalapack(FortranInt context, const ProductCall& call,

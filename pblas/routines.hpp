@@ -232,7 +232,7 @@ void tradd(const char* routine, const char* uplo, const char* trans, const Fortr
   Sum<T>{routine, op, m, n, 3, 9}.add(checks, grid, uplo, alpha, a, beta, c);
 }
 
-/// Checks the letters of an argument list, which come first in it, until one is wrong.
+/// Checks the character arguments of a call, which come first, and stops at the first wrong one.
 struct LetterCheck
 {
   const char* value;
@@ -323,7 +323,7 @@ void triangular(const char* routine, bool solves, const char* side, const char* 
 }
 
 /// Runs p?syrk, or p?herk, whose alpha and beta are real.
-/// @param allowed the letters that TRANS may be
+/// @param allowed the characters that TRANS may be
 template <class T, class R>
 void syrk(const char* routine, Symmetry symmetry, const char* allowed, const char* uplo,
           const char* trans, const FortranInt* n, const FortranInt* k, const R* alpha,

@@ -234,7 +234,7 @@ class SharedProduct final : public PlannedProduct
   struct Panels
   {
     std::size_t offset = 0;  // the offset of the first panel
-    std::size_t panel = 0;   // the elements from one panel to the next: whole columns
+    std::size_t panel = 0;   // the distance between panels, in elements: whole columns
     std::size_t ld = 0;      // the leading dimension of the column-major array of a panel
   };
 

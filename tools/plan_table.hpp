@@ -41,8 +41,8 @@ namespace cubist
 }
 
 /// Prints the plans as a table.
-/// @param simulated what the first plans cost by simulation, by which they are sorted; if empty,
-/// there is no such column
+/// @param simulated what the first plans cost by simulation, which is their order; if empty, there
+/// is no such column
 inline void print_table(const std::vector<Plan>& plans, double unit,
                         const std::vector<SimulatedCost>& simulated, const std::string& scalar,
                         const Machine& machine)

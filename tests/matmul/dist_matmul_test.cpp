@@ -487,7 +487,7 @@ TEST_CASE("A result that is also an operand is refused by every call, and no ope
     Findings found;
     const auto refused = [&](const char* result, auto call) {
       const auto text = message_of<ArgumentError>(call);
-      found.check(mentions(text, std::string{"got as "} + result, "also another operand",
+      found.check(mentions(text, std::string{"got the same matrix as "} + result, "another operand",
                            "pass a separate matrix"),
                   result, ": ", text);
     };

@@ -92,7 +92,7 @@ TEST_CASE("a result that is an operand, too, is refused")
     CHECK(mentions(message_of<ArgumentError>([&] {
                      cubist::detail::require_distinct("Y", other, {&a, &b, &c});
                    }),
-                   "got as Y a matrix that is also another operand",
+                   "got the same matrix as Y and as another operand",
                    "pass a separate matrix as Y"));
 }
 

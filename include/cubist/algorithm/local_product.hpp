@@ -5,7 +5,7 @@
 // locally, and along which axes its operands are gathered.
 //
 // * Each of M, K and N is a dimension of two matrices, and each of these cuts it by a list of axes.
-//   The local product cuts it by the axes with which both lists begin.
+//   The local product cuts it by the axes that both lists begin with.
 // * A matrix may be cut by one more axis, inside these. An operand is gathered along it; a result
 //   is reduce-scattered along it.
 // * If an axis cuts the inner dimension and the result has replicas along it, the result is summed

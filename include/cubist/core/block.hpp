@@ -55,7 +55,7 @@ struct ProductSize
   friend constexpr bool operator==(const ProductSize&, const ProductSize&) = default;
 };
 
-/// The numbers to whose multiples rows and columns are padded if they are cut.
+/// Rows and columns that are cut are padded to multiples of these numbers.
 struct Quanta
 {
   std::size_t rows = 1;
@@ -77,7 +77,7 @@ struct Quanta
   friend constexpr bool operator==(const Quanta&, const Quanta&) = default;
 };
 
-/// The numbers to whose multiples the dimensions of a product are padded; 0 stands for the mesh's
+/// The dimensions of a product are padded to multiples of these numbers; 0 stands for the mesh's
 /// quantum.
 struct ProductQuanta
 {

@@ -30,7 +30,7 @@ class Error : public std::runtime_error
     return message_.empty() ? std::runtime_error::what() : message_.c_str();
   }
 
-  /// The rank in whose body the error was thrown; empty outside a `launch`.
+  /// The rank whose body threw the error; empty outside a `launch`.
   [[nodiscard]] std::optional<int> rank() const noexcept { return rank_; }
 
   /// Called by `launch` on the rank that caught the error.

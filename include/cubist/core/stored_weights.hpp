@@ -24,7 +24,7 @@ namespace cubist::CUBIST_ABI
 {
 
 #ifndef __clang__
-// g++ warns about enumerators that are named like types, although a program must write their scope.
+// g++ warns about enumerators with the names of types, although the enumeration is scoped.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 #endif

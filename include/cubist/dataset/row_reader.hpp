@@ -194,7 +194,7 @@ class RowReader
     const double deviation = std::sqrt(squares / count);
     require<DataError>(is_finite(deviation) && deviation > 0, "got features of ", file_.path(),
                        " with a deviation of ", deviation,
-                       ", by which they cannot be divided; check them, or do not normalise them");
+                       ", so they cannot be divided by it; check them, or do not normalise them");
     return {mean, deviation};
   }
 

@@ -17,7 +17,7 @@ struct HeadColumns
 {
   std::size_t first = 0;   // column of the first head
   std::size_t width = 0;   // columns of a piece
-  std::size_t stride = 0;  // columns from one piece to the next
+  std::size_t stride = 0;  // the distance between two pieces, in columns
 
   /// The first column of a head.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t operator()(std::size_t head,
@@ -44,7 +44,7 @@ struct AttentionShape
   std::size_t sequences = 0;  ///< sequences in this rank's rows
   std::size_t queries = 0;    // queries of a sequence: its rows of Q and O
   std::size_t keys = 0;       // keys of a sequence; query s is at position s + keys - queries
-  std::size_t key_rows = 0;   // rows of K and V from one sequence to the next, at least `keys`
+  std::size_t key_rows = 0;   // the distance between two sequences in K and V, in rows
   std::size_t heads = 0;      // heads of queries
   std::size_t group = 1;      // query heads that share a key-value head
   std::size_t head_size = 0;  ///< features of a head
@@ -54,10 +54,10 @@ struct AttentionShape
   HeadColumns k = {};         ///< the columns of K
   HeadColumns v = {};         ///< the columns of V
   HeadColumns o = {};         ///< the columns of the output
-  /// Rows of Q and O from one sequence to the next; 0 stands for `queries`.
+  /// The distance between two sequences in Q and O, in rows; 0 stands for `queries`.
   std::size_t query_rows = 0;
 
-  /// Rows of Q and O from one sequence to the next.
+  /// The distance between two sequences in Q and O, in rows.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t query_stride() const
   {
     return query_rows == 0 ? queries : query_rows;

@@ -34,7 +34,7 @@ template <class T>
 struct LocalArray
 {
   T* data = nullptr;   ///< the address of the first element; may be null if there are none
-  std::size_t ld = 0;  ///< the leading dimension: from one row or column to the next, in elements
+  std::size_t ld = 0;  ///< the leading dimension: the distance between lines, in elements
 };
 
 namespace detail
@@ -63,7 +63,7 @@ inline void require_number_of_arrays(std::size_t number, std::size_t rectangles,
                       " rectangles of the matrix; pass an array for each rectangle");
 }
 
-/// @throws ShapeError for a leading dimension with which lines of a local array would overlap
+/// @throws ShapeError for a leading dimension so small that lines of a local array would overlap
 inline void require_leading_dimension(const Distribution& d, int rank, std::size_t index,
                                       std::size_t ld, const char* name)
 {

@@ -141,7 +141,7 @@ class IndexSet
   std::size_t first_ = 0;   // the size of block 0
   std::size_t block_ = 1;   // the size of each later block
   std::size_t place_ = 0;   // the first block of the set
-  std::size_t step_ = 1;    // from one block of the set to the next
+  std::size_t step_ = 1;    // the distance between blocks of the set, in blocks
   std::size_t end_ = 0;     // the end of the dimension
   std::size_t lo_ = 0;      // the window is [lo_, hi_)
   std::size_t hi_ = 0;

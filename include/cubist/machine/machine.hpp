@@ -123,7 +123,7 @@ struct Machine
 
   /// The part of a core that each of this many ranks has.
   [[nodiscard]] double share(int ranks) const { return std::min(1.0, cores / on_the_cores(ranks)); }
-  /// The number of BLAS threads with which each of this many ranks multiplies.
+  /// The number of BLAS threads that each of this many ranks multiplies with.
   [[nodiscard]] int threads(int ranks) const
   {
     return std::max(1, static_cast<int>(std::min(cores, 1e9)) / on_the_cores(ranks));

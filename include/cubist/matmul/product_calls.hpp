@@ -59,8 +59,9 @@ namespace cubist::CUBIST_ABI::detail
                                                std::initializer_list<const void*> others)
 {
   require<ArgumentError>(
-      std::find(others.begin(), others.end(), result) == others.end(), "got as ", what,
-      " a matrix that is also another operand, so it would be overwritten while it is read; pass a "
+      std::find(others.begin(), others.end(), result) == others.end(), "got the same matrix as ",
+      what,
+      " and as another operand, so it would be overwritten while it is read; pass a "
       "separate matrix as ",
       what);
 }

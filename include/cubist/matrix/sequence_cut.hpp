@@ -146,8 +146,8 @@ struct SequenceCut
 }
 
 /// Returns the number of key-value heads that go around the ring together: the smallest divisor of
-/// `heads` with which a message has at least 2^18 elements, or all heads if none is enough. So
-/// buffers are small, and latency does not matter.
+/// `heads` that makes a message at least 2^18 elements long, or all heads if none does. So buffers
+/// are small, and latency does not matter.
 [[nodiscard]] inline std::size_t ring_heads(const SequenceCut& cut, std::size_t heads,
                                             std::size_t head_size)
 {

@@ -134,7 +134,7 @@ class Residual
   }
 
   /// Returns dX, which is in `kept`, or null if it is not wanted.
-  /// @pre X and the pass are those with which `forward` filled `kept`
+  /// @pre X and the pass are those of the `forward` that filled `kept`
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {

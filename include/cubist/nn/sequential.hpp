@@ -88,7 +88,7 @@ class Sequential
   }
 
   /// Returns dX, which is in the first layer's part of `kept`, or null if it is not wanted.
-  /// @pre X and the pass are those with which `forward` filled `kept`
+  /// @pre X and the pass are those of the `forward` that filled `kept`
   /// @throws ArgumentError before a `forward`
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
                         Kept& kept, bool wants_dx)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The number of a training step, by which random numbers are drawn. The step may be captured and
+// The number of a training step, which selects its random numbers. The step may be captured and
 // replayed (engine/replay.hpp).
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The number of the step for which random numbers are drawn. In a captured step, the number is in
+/// The number of the step that random numbers are drawn for. In a captured step, the number is in
 /// the engine's memory, where each replay changes it.
 class TrainingStep
 {

@@ -77,7 +77,7 @@ struct DataParallelParts<S> : DataParallelLayouts<S>
 
 }  // namespace detail
 
-/// @tparam S a scheme, or a Pipeline (scheme/pipeline.hpp), with which each mesh is cut into stages
+/// @tparam S a scheme, or a Pipeline (scheme/pipeline.hpp), which cuts each mesh into stages
 template <NetworkScheme S>
 struct DataParallel : detail::FrontAxis<detail::data_parallel_name, Data, S>,
                       detail::DataParallelParts<S>

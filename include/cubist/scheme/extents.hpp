@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Functions by which schemes choose the extents of a mesh for a number of ranks.
+// Functions that choose the extents of a scheme's mesh for a number of ranks.
 
 #include <algorithm>
 #include <array>

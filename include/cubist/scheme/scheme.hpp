@@ -47,7 +47,7 @@ concept SchemeType = MeshShape<S> && MeshShape<typename S::Next> && requires(typ
 template <class S>
 inline constexpr bool is_pipeline = false;
 
-/// A type by which a network may be cut: a scheme, or a Pipeline of one.
+/// A type that says how a network is cut: a scheme, or a Pipeline of one.
 template <class S>
 concept NetworkScheme = SchemeType<S> || is_pipeline<S>;
 

@@ -33,8 +33,8 @@
 // Source: Al Daas, Ballard, Grigori, Kumar, Rouse, "Parallel memory-independent communication
 // bounds for SYRK", SPAA 2023, arXiv 2409.11304. For R = 1 this is the paper's 1D algorithm,
 // followed by an all_gather, because each rank gets all of C. For R > 1 the paper assigns triangles
-// of blocks, with which X could not be laid out like a weight; here the blocks are those of a
-// round-robin tournament.
+// of blocks, so X could not be laid out like a weight; here the blocks are those of a round-robin
+// tournament.
 
 #include <cstddef>
 #include <cstdint>

@@ -33,8 +33,8 @@ class GroupWindow;
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// How many calls are made in advance. Ranks that are at most this far ahead of each other allocate
-/// nothing.
+/// How many calls are allocated in advance. Ranks that are at most this far ahead of each other
+/// allocate nothing.
 struct SpareCalls
 {
   std::size_t collectives = 0;
@@ -124,7 +124,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   }
 
  protected:
-  /// Makes collectives in advance.
+  /// Allocates collectives in advance.
   void add_spare_collectives() { add_spare(sizes_.collectives, false); }
 
   /// Posts a rank's part in its next call. The caller holds the lock.

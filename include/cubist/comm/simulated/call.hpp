@@ -158,7 +158,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
 };
 
 /// Whether messages of a call leave before their receivers wait for them. MPI buffers short
-/// messages between nodes, but not inside a node. Nor is data in host memory buffered here.
+/// messages between nodes, but not inside a node. Data in host memory is not buffered here either.
 [[nodiscard]] inline bool is_buffered(const SimulatedCall& call, const Machine& machine,
                                       const SimulatedLinks& links,
                                       const SimulatedPlacement& placement)

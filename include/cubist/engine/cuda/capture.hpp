@@ -102,7 +102,7 @@ struct DeviceMemory
 
 /// Invalidates captured work that may use this memory, which is about to be freed, unless the
 /// memory was allocated in the work's capture.
-/// @returns the work in whose capture it was allocated, or null
+/// @returns the work whose capture allocated it, or null
 inline CapturedWork* invalidate_captured_work(const DeviceMemory& memory) noexcept
 {
   CapturedWork* owner = nullptr;

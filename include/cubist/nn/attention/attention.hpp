@@ -134,7 +134,7 @@ class Attention
   }
 
   /// Returns dX, which is in `kept`, or null if it is not wanted.
-  /// @pre X and the pass are those with which `forward` filled `kept`, without a cache
+  /// @pre X and the pass are those of the `forward` that filled `kept`, without a cache
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {

@@ -159,7 +159,7 @@ struct ProductsOfHeads
   BlockRows at;
   HeadColumns columns;
   std::size_t head_size;
-  std::size_t stride;  // rows from one sequence to the next
+  std::size_t stride;  // the distance between two sequences, in rows
 
   CUBIST_HOST_DEVICE T operator()(std::size_t i, std::size_t j, T) const
   {

@@ -61,7 +61,7 @@ class HeadNorm
     require<ShapeError>(head_size > 0, "got a norm of heads without elements, which have no mean; "
                                        "give them at least one");
     require<ArgumentError>(epsilon >= 0 && is_finite(epsilon), "got an epsilon of ", epsilon,
-                           ", with which a head may have no norm; use a small positive number");
+                           ", so a head may have no norm; use a small positive number");
     mesh.engine().fill(w_.valid(), T{1});
   }
 
@@ -99,7 +99,7 @@ class HeadNorm
   }
 
   /// Replaces dY by dX, and computes the gradient of the weight.
-  /// @pre the rows and heads are those with which `forward` filled `kept`
+  /// @pre the rows and heads are those of the `forward` that filled `kept`
   void backward(MatrixView<T> dy, const HeadColumns& columns, std::size_t heads,
                 const BackwardPass<T, Mesh>& pass, Kept& kept)
   {

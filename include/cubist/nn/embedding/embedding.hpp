@@ -113,7 +113,7 @@ class Embedding
 
   /// Computes the gradient of the table from the gradient of H. Overwrites the old gradient or,
   /// with `accumulate`, adds to it. The result is complete on every replica.
-  /// @pre the ids are those with which `forward` filled `kept`
+  /// @pre the ids are those of the `forward` that filled `kept`
   void backward(std::span<const int> ids, const Output& dh, const BackwardPass<T, Mesh>& pass,
                 Kept& kept, bool accumulate = false)
   {

@@ -96,7 +96,7 @@ class RowNorm
                                       "give it at least one");
     require<ArgumentError>(options.epsilon >= 0 && is_finite(options.epsilon), "got an epsilon of ",
                            options.epsilon,
-                           ", with which a row may have no norm; use a small positive number");
+                           ", so a row may have no norm; use a small positive number");
     mesh.engine().fill(w_.valid(), T{1});
   }
 

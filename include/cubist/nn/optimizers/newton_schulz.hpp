@@ -41,7 +41,7 @@ struct NewtonSchulzOptions
 {
   int steps = 5;                                                ///< the number of iterations
   std::array<double, 3> coefficients{3.4445, -4.7750, 2.0315};  ///< a, b and c
-  double epsilon = 1e-7;  ///< the least number by which the matrix is divided
+  double epsilon = 1e-7;  ///< the smallest number that the matrix is divided by
 };
 
 namespace detail
