@@ -1,4 +1,4 @@
-// expect: scatter it.*scatter it.*scatter it.*another scalar.*scatter_like\(y, T\)
+// expect: scatter it.*scatter it.*scatter it.*a different scalar.*scatter_like\(y, T\)
 // SPDX-License-Identifier: BSD-3-Clause
 // A network, a layer, a product and a loss take distributed matrices of one scalar.
 #include "cubist/backend/threads.hpp"

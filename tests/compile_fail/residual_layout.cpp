@@ -1,4 +1,4 @@
-// expect: layer's output has another layout than its input
+// expect: layer's output has a different layout from its input
 // SPDX-License-Identifier: BSD-3-Clause
 // One layer of a cube has another layout after it than before.
 #include "cubist/backend/threads.hpp"

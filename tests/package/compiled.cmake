@@ -51,6 +51,6 @@ endif()
 file(WRITE "${WORK_DIR}/old.cpp" "#include <cubist/cubist.hpp>\n")
 execute_process(COMMAND "${COMPILER}" -std=c++20 -fsyntax-only -DCUBIST_COMPILED=1 "-I${prefix}/include" "${WORK_DIR}/old.cpp"
   RESULT_VARIABLE result ERROR_VARIABLE errors)
-if(result EQUAL 0 OR NOT errors MATCHES "another version")
+if(result EQUAL 0 OR NOT errors MATCHES "a different version")
   message(FATAL_ERROR "a library of version 0.0.1 is taken:\n${errors}")
 endif()

@@ -16,7 +16,7 @@
 #ifdef CUBIST_COMPILED
 #include "cubist/core/compiled_schemes.hpp"  // what the library has, written by CMake beside it
 static_assert(CUBIST_COMPILED == CUBIST_VERSION,
-              "the library cubist_compiled has another version than cubist's headers, so its "
+              "the library cubist_compiled has a different version from cubist's headers, so its "
               "functions may differ from theirs; take both from one release");
 #define CUBIST_BODY(file) "cubist/core/compiled.hpp"  // nothing more
 #define CUBIST_INLINE                                 // one source of the library has all bodies

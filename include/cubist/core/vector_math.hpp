@@ -181,7 +181,7 @@ template <RealScalar T>
 {
   constexpr float log2_e = VectorMath<float>::log2_e;
   constexpr float log2_e_low = 0x1.4ae0cp-26F;
-  // From 2^-127 down the instruction gives 0; the rest of an infinite t would be a NaN.
+  // At 2^-127 and below, the instruction returns 0; the rest of an infinite t would be a NaN.
   const float near = x < -120.0F ? -120.0F : x;
   const float t = near * log2_e;
   const float rest = fmaf(near, log2_e_low, fmaf(near, log2_e, -t));

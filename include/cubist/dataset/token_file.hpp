@@ -166,7 +166,7 @@ inline void require_likely_uint16(std::span<const std::byte> file, const std::st
 /// @param vocabulary the size of the vocabulary, 0 if it is unknown
 /// @throws DataError for a file of a different format, for a header that does not fit the file or
 /// the requested type, for an incomplete token at the end, and, without header and type, for tokens
-/// that look like other integers than uint16
+/// that look like integers other than uint16
 [[nodiscard]] inline TokenHeader read_token_header(std::span<const std::byte> file,
                                                    const std::string& path,
                                                    std::optional<TokenType> requested = {},

@@ -137,7 +137,7 @@ class NpyDictionary
     skip(" ");
     require<DataError>(!rest_.starts_with('['), "got ", file_,
                        " with records of several fields, which are not numbers, so there is no "
-                       "matrix in it; save one field, as np.save(path, x['field'])");
+                       "matrix in it; save one field, for example with np.save(path, x['field'])");
     const std::string_view name = text();
     require<DataError>(
         name.find('O') == name.npos, "got ", file_,

@@ -41,7 +41,8 @@ namespace detail
 
 inline constexpr const char* metadata_key = "__metadata__";
 
-/// Limits memory, because a dimension may take only two bytes of text, but takes eight of memory.
+/// Limits memory, because a dimension may take only two bytes of text, but takes eight bytes of
+/// memory.
 inline constexpr std::size_t max_dimensions = 64;
 
 /// Parses the JSON; parse_safetensors_header checks the values.
@@ -269,7 +270,7 @@ catch (const nlohmann::json::exception&)
 {
   throw ArgumentError{
       "got a tensor's name or metadata that is not UTF-8, which safetensors cannot store; use "
-      "another text"};
+      "UTF-8"};
 }
 
 }  // namespace cubist::CUBIST_ABI

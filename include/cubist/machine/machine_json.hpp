@@ -149,8 +149,8 @@ catch (const nlohmann::json::exception& error)
 {
   require<DataError>(
       json.is_array(), "got ", excerpt(json),
-      " for the links of a machine, but they must be a list, whose order is their distance; use "
-      "one, such as [{\"name\": \"memory\"}]");
+      " for the links of a machine, but they must be a list, from the nearest ranks to the "
+      "farthest; use one, such as [{\"name\": \"memory\"}]");
   std::vector<Link> links;
   for (const auto& link : json) read_link(link, "a link of a machine", links.emplace_back());
   return links;

@@ -110,7 +110,7 @@ void check_replicas(const std::vector<NamedMatrix<const T, M>>& matrices)
   {
     const auto& x = matrices[i];
     require<MeshError>(x.matrix.mesh == matrices.front().matrix.mesh, "got ", x.name,
-                       " on another mesh than ", matrices.front().name,
+                       " on a different mesh from ", matrices.front().name,
                        ", so other ranks hold it; check the matrices of one mesh at a time");
     all[mine + i] = detail::block_fingerprint(x.matrix);
   }

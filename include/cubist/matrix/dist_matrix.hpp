@@ -382,7 +382,7 @@ constexpr void require_distributed()
                 "first: cubist::scatter<Scheme::Input>(mesh, X), or for a target "
                 "scatter_like(y, T)");
   static_assert(DistMatrixOf<X, T, M> || !is_dist_matrix<X>,
-                "this matrix has another scalar or another type of mesh than is needed here, so "
+                "this matrix has a different scalar or type of mesh from what is needed here, so "
                 "its elements would be misread; create it with the same scalar, scheme "
                 "and backend");
 }

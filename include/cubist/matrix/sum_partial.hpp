@@ -72,8 +72,8 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
                       " for a sum of ", sum.shape(),
                       ", so their elements do not correspond; give both the same shape");
   require<MeshError>(parts.mesh() == sum.mesh(), "got parts of a matrix of ", parts.shape(),
-                     " on another mesh than their sum, so other ranks hold its blocks; create both "
-                     "on the same mesh");
+                     " on a different mesh from their sum, so other ranks hold its blocks; create "
+                     "both on the same mesh");
   const auto& engine = sum.mesh().engine();
   auto& ranks = detail::along_axes(sum.mesh(), typename P::PartialAxes{});
   const MatrixView<const T> part = parts.padded();

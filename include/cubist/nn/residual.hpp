@@ -100,9 +100,10 @@ class ResidualSum
 template <LayerType L>
 class Residual
 {
-  static_assert(std::is_same_v<typename L::Input, typename L::Output>,
-                "this layer's output has another layout than its input, so they cannot be added; "
-                "put a layer after it that leads back to the input's layout, in a Sequential");
+  static_assert(
+      std::is_same_v<typename L::Input, typename L::Output>,
+      "this layer's output has a different layout from its input, so they cannot be "
+      "added; put a layer after it that leads back to the input's layout, in a Sequential");
 
  public:
   using Value = typename L::Value;

@@ -73,7 +73,7 @@ template <std::size_t n>
   return extents;
 }
 
-/// Returns extents that use all ranks and are near to those requested.
+/// Returns extents that use all ranks and are close to those requested.
 template <std::size_t n>
 [[nodiscard]] constexpr std::array<int, n> nearest_extents(std::array<int, n> requested, int ranks)
 {

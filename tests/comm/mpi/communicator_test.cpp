@@ -319,7 +319,7 @@ TEST_CASE("a rank that exposes a block of another size gets a mismatch")
                  "blocks of the same size"));
   // Small blocks are copied.
   for (const std::size_t other : {5U, 5000U})
-    CHECK(mentions(text_for(4, other), "called expose", "rank 2 called", "with another size"));
+    CHECK(mentions(text_for(4, other), "called expose", "rank 2 called", "with a different size"));
 }
 
 TEST_CASE("a wait for a rank that is late ends at the limit, and names the rank")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The scheduler of ranks that are threads of one process. It parks waiting threads so that they
-// burn no core, propagates failures to all ranks, and detects deadlocks.
+// The scheduler of ranks that are threads of one process. It parks waiting threads so that they do
+// not burn a core, propagates failures to all ranks, and detects deadlocks.
 //
 // A rank that waits first yields its core a few times (core_yield.hpp), and is then parked: it
 // sleeps in a futex that 32 ranks share, so that one kernel call wakes all of them that are

@@ -53,7 +53,7 @@ TEST_CASE("the error of a mismatched peer names both calls")
         "rank 2 called all_reduce of 4 double by sum on ranks {0, 1, 2, 3}, but rank 3 called "
         "barrier, so neither can complete; let all ranks of a communicator make the same calls in "
         "the same order, with the same element type, size, root and operation");
-  CHECK(text(sum, sum).find("rank 3 called it with another size, type, root or operation") !=
+  CHECK(text(sum, sum).find("rank 3 called it with a different size, type, root or operation") !=
         std::string::npos);
   const Call<double> barrier{CallKind::barrier};
   CHECK(text(barrier, barrier).find("rank 3 called split, or the other way round") !=

@@ -38,7 +38,7 @@ namespace cubist::CUBIST_ABI::detail
       std::to_string(ranks[1]) + " called " +
       (other != s.kind               ? to_string(other)
        : s.kind == CallKind::barrier ? "split, or the other way round"
-                                     : "it with another size, type, root or operation") +
+                                     : "it with a different size, type, root or operation") +
       ", so neither can complete; let all ranks of a communicator make the same calls in the same "
       "order, with the same element type, size, root and operation"};
 }
