@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,8 +75,8 @@ struct Parameter
   /// The layer of a weight that may have LoRA's matrices beside it; null for other parameters.
   LoraLayer* lora = nullptr;
   std::size_t lora_weight = 0;  ///< the number of the weight in that layer
-  /// The value, if it is not stored as elements of T; `value` then has none.
-  std::optional<StoredValue<T>> stored = {};
+  /// The value, if it is not stored as elements of T; `value` then has none. Otherwise null.
+  const StoredValue<T>* stored = nullptr;
 
   /// The shape of the value.
   [[nodiscard]] Shape shape() const { return stored ? stored->shape : value.shape; }

@@ -48,20 +48,13 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A stored weight of a layer, and the product with it.
+/// A stored weight of a layer, and the product with it. A program compiles what computes it only
+/// where it calls make_stored_product().
 template <Scalar T, class M>
 class StoredProduct
 {
  public:
-  /// Zeros, for a weight of this shape and these quanta.
-  /// @param block of this rank
-  StoredProduct(StoredWeights type, Shape shape, Quanta quanta, const Block& block)
-      : shape_{shape},
-        quanta_{quanta},
-        block_{block},
-        weight_{type, block.rows, shape.rows, block.cols.valid}
-  {
-  }
+  StoredProduct() = default;
   StoredProduct(const StoredProduct&) = delete;
   StoredProduct& operator=(const StoredProduct&) = delete;
   virtual ~StoredProduct() = default;
@@ -71,39 +64,17 @@ class StoredProduct
   virtual void forward(const DistView<const T, M>& x, const DistView<T, M>& y) = 0;
 
   /// The columns of W that this rank has.
-  [[nodiscard]] const Range& columns() const { return block_.cols; }
+  [[nodiscard]] virtual const Range& columns() const = 0;
   /// This rank's block.
-  [[nodiscard]] const StoredView& stored() const { return weight_.view(); }
+  [[nodiscard]] virtual const StoredView& stored() const = 0;
+  /// W as the value of a parameter, valid as long as this object.
+  [[nodiscard]] virtual const StoredValue<T>& value() const = 0;
 
   /// Sets `count` columns of this rank's block, from column `at` on, to columns [first, …) of the
   /// matrix that `source` reads, in pieces that are small beside the block.
   /// @throws NumericError for elements that are not finite, and what `source` throws
-  void set(std::size_t at, std::size_t first, std::size_t count, const BlockSource<T>& source)
-  {
-    const Range rows = weight_.rows();
-    if (rows.size == 0 || count == 0) return;
-    constexpr std::size_t most = (std::size_t{1} << 20) / sizeof(T);  // elements of a piece
-    const std::size_t wide =
-        source.by_columns ? std::clamp<std::size_t>(most / rows.size, 1, count) : count;
-    const std::size_t high = source.by_columns ? rows.size : pad(most / count + 1, q8_block);
-    std::vector<T> elements;
-    for (std::size_t j = 0; j < count; j += wide)
-      for (std::size_t i = 0; i < rows.size; i += high)
-      {
-        const Shape piece{std::min(high, rows.size - i), std::min(wide, count - j)};
-        elements.resize(piece.size());
-        const MatrixView<T> read{elements.data(), piece};
-        source.read(
-            {{rows.offset + i, piece.rows, piece.rows}, {first + j, piece.cols, piece.cols}}, read);
-        weight_.set(rows.offset + i, at + j, MatrixView<const T>{read}, source.name);
-      }
-  }
-
- protected:
-  Shape shape_;          ///< of W
-  Quanta quanta_;        ///< of W
-  Block block_;          ///< of W, on this rank
-  StoredWeight weight_;  ///< that block
+  virtual void set(std::size_t at, std::size_t first, std::size_t count,
+                   const BlockSource<T>& source) = 0;
 };
 
 namespace detail
@@ -134,7 +105,6 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
 {
   using M = AxisMesh<typename S::Axes, B>;
   using W = typename S::Weight;
-  using Base = StoredProduct<T, M>;
   using RowsOfBoth =
       typename Split<typename S::Input::RowAxes, typename S::Output::RowAxes>::common;
   using Kept = typename FirstUncut<W, RowsOfBoth>::type;
@@ -144,20 +114,27 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
 
  public:
   StationaryProduct(const M& mesh, StoredWeights type, Shape shape, Quanta quanta)
-      : Base{type, shape, quanta, block_of<W>(mesh, shape, quanta, mesh.rank())},
-        mesh_{mesh}
+      : mesh_{mesh},
+        shape_{shape},
+        quanta_{quanta},
+        columns_{block_of<W>(mesh, shape, quanta, mesh.rank()).cols},
+        weight_{type, block_of<W>(mesh, shape, quanta, mesh.rank()).rows, shape.rows,
+                columns_.valid},
+        value_{shape, type, [this](const BlockSource<T>& source) {
+                 set(0, columns_.offset, columns_.valid, source);
+               }}
   {
   }
 
   void forward(const DistView<const T, M>& x, const DistView<T, M>& y) override
   {
-    require_shape({x.shape.cols, y.shape.cols}, {this->shape_.rows, this->shape_.cols});
+    require_shape({x.shape.cols, y.shape.cols}, {shape_.rows, shape_.cols});
     require_shape({x.shape.rows, 1}, {y.shape.rows, 1});
     if (!mesh_.active()) return;
     MatrixView<const T> mine = x.valid();
     if constexpr (!std::is_same_v<typename S::Input, Input>)
     {
-      auto& arranged = fit_to(x_, x.shape, {x.quanta.rows, this->quanta_.rows});
+      auto& arranged = fit_to(x_, x.shape, {x.quanta.rows, quanta_.rows});
       redistribute(x, arranged.view());
       mine = std::as_const(arranged).valid();
     }
@@ -165,10 +142,36 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
       return multiply(mine, y.valid(), y.padded);
     else
     {
-      auto& part = fit_to(y_, y.shape, {y.quanta.rows, this->quanta_.cols});
+      auto& part = fit_to(y_, y.shape, {y.quanta.rows, quanta_.cols});
       multiply(mine, part.valid(), part.padded());
       redistribute(std::as_const(part).view(), y);
     }
+  }
+
+  [[nodiscard]] const Range& columns() const override { return columns_; }
+  [[nodiscard]] const StoredView& stored() const override { return weight_.view(); }
+  [[nodiscard]] const StoredValue<T>& value() const override { return value_; }
+
+  void set(std::size_t at, std::size_t first, std::size_t count,
+           const BlockSource<T>& source) override
+  {
+    const Range rows = weight_.rows();
+    if (rows.size == 0 || count == 0) return;
+    constexpr std::size_t most = (std::size_t{1} << 20) / sizeof(T);  // elements of a piece
+    const std::size_t wide =
+        source.by_columns ? std::clamp<std::size_t>(most / rows.size, 1, count) : count;
+    const std::size_t high = source.by_columns ? rows.size : pad(most / count + 1, q8_block);
+    std::vector<T> elements;
+    for (std::size_t j = 0; j < count; j += wide)
+      for (std::size_t i = 0; i < rows.size; i += high)
+      {
+        const Shape piece{std::min(high, rows.size - i), std::min(wide, count - j)};
+        elements.resize(piece.size());
+        const MatrixView<T> read{elements.data(), piece};
+        source.read(
+            {{rows.offset + i, piece.rows, piece.rows}, {first + j, piece.cols, piece.cols}}, read);
+        weight_.set(rows.offset + i, at + j, MatrixView<const T>{read}, source.name);
+      }
   }
 
  private:
@@ -184,11 +187,16 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
   void multiply(MatrixView<const T> x, MatrixView<T> y, MatrixView<T> padded) const
   {
     if constexpr (ReadsStoredWeights<typename M::Engine, T>)
-      mesh_.engine().multiply_stored(x, this->weight_.view(), y);
+      mesh_.engine().multiply_stored(x, weight_.view(), y);
     if constexpr (sums) along_axes(mesh_, typename W::RowAxes{}).all_reduce(padded.elements());
   }
 
   M mesh_;
+  Shape shape_;    // of W
+  Quanta quanta_;  // of W
+  Range columns_;  // of W, on this rank
+  StoredWeight weight_;
+  StoredValue<T> value_;
   std::optional<DistMatrix<T, Input, M>> x_;
   std::optional<DistMatrix<T, Part, M>> y_;
 };

@@ -66,7 +66,7 @@ Results run(const Mesh<S, B>& mesh, const Case& c, bool gradients,
   for (std::size_t i = 0; i < c.out.size(); ++i)
     outputs.push_back(
         {std::to_string(i), c.out[i], std::lcm(mesh.quantum(), units[i] * Layer::pieces(mesh))});
-  Layer layer{mesh, c.in, outputs, {.bias = c.bias, .gradients = gradients, .weights = weights}};
+  Layer layer{mesh, c.in, outputs, {.bias = c.bias, .gradients = gradients}, weights};
   Parameters<double, typename Layer::Mesh> parameters;
   layer.append_parameters(parameters, "p.");
   std::uint64_t seed = 0;

@@ -86,8 +86,9 @@ class Attention
                 {{"query", q_width(), q_quantum()},
                  {"key", kv_width(), kv_quantum_},
                  {"value", kv_width(), kv_quantum_}},
-                options_.linear},
-        output_{mesh, q_width(), width, output_options()},
+                options_.linear,
+                options_.weights},
+        output_{mesh, q_width(), width, output_options(), options_.weights},
         attention_{mesh.engine()}
   {
     if (!options_.head_norms) return;

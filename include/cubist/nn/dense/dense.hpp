@@ -42,11 +42,18 @@ class Dense
   /// range, and on a GPU for an activation of the program's
   Dense(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},
         const Activation& activation = identity, const Dropout& dropout = Dropout{0})
-      : linear_{mesh, in, out, options},
+      : Dense{Linear{mesh, in, out, options}, activation, dropout}
+  {
+  }
+  /// A layer whose linear layer is made, for example with weights in fewer bits.
+  /// @throws ArgumentError on a GPU for an activation of the program's
+  explicit Dense(Linear linear, const Activation& activation = identity,
+                 const Dropout& dropout = Dropout{0})
+      : linear_{std::move(linear)},
         activation_{activation},
         dropout_{dropout}
   {
-    detail::require_callable(mesh.engine(), activation_);
+    detail::require_callable(linear_.mesh().engine(), activation_);
   }
 
   /// The shape of Y.

@@ -19,6 +19,7 @@
 
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/stored_weights.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/nn/dense/activation.hpp"
 #include "cubist/nn/dense/linear.hpp"
@@ -77,12 +78,15 @@ class GatedLinear
 
   /// Parameters gate.weight and up.weight, and gate.bias and up.bias; the gate draws its initial
   /// values as a Linear of options.index, the other as one of options.index + 1.
+  /// @param weights  how a layer without gradients stores V and W
   /// @throws ShapeError for a layer without inputs or outputs
-  GatedLinear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
+  GatedLinear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},
+              StoredWeights weights = StoredWeights::scalar)
       : merged_{mesh,
                 in,
                 {{"gate", out, options.out_quantum}, {"up", out, options.out_quantum}},
-                options},
+                options,
+                weights},
         out_{out},
         quantum_{options.out_quantum == 0 ? mesh.quantum() : options.out_quantum}
   {

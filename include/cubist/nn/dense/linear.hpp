@@ -25,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
@@ -65,8 +66,6 @@ struct LinearOptions
   /// Whether the layer has gradients. A layer without gradients has no memory for them and no
   /// backward.
   bool gradients = true;
-  /// How W is stored in a layer without gradients.
-  StoredWeights weights = StoredWeights::scalar;
 };
 
 namespace detail
@@ -80,29 +79,29 @@ namespace detail
   return options;
 }
 
-/// Whether W is stored in fewer bits.
-/// @throws ArgumentError for a layer with gradients
-[[nodiscard]] inline bool has_stored_weights(const LinearOptions& options)
+/// The quanta of W.
+/// @pre the options are those of with_quanta
+[[nodiscard]] inline Quanta weight_quanta(const LinearOptions& options)
 {
-  require<ArgumentError>(options.weights == StoredWeights::scalar || !options.gradients,
-                         "got weights to be stored as ", to_string(options.weights),
-                         " in a layer with gradients, whose steps would be lost in rounding; make "
-                         "the model with `.inference = true`, or leave `.weights` out");
-  return options.weights != StoredWeights::scalar;
+  return {options.in_quantum, options.out_quantum};
 }
 
-/// A weight of a layer that is stored in fewer bits, or null for a layer whose weight is not.
+/// Makes the weight of a layer that stores it in fewer bits. Returns null for a layer that does
+/// not.
+/// @throws ArgumentError for a layer with gradients, or of complex numbers
 template <SchemeType S, class B, Scalar T>
-[[nodiscard]] auto stored_weight(const AxisMesh<typename S::Axes, B>& mesh,
-                                 const LinearOptions& options, Shape shape, Quanta quanta)
+[[nodiscard]] std::shared_ptr<StoredProduct<T, AxisMesh<typename S::Axes, B>>>
+stored_weight(const AxisMesh<typename S::Axes, B>& mesh, const LinearOptions& options,
+              StoredWeights weights, Shape shape, Quanta quanta)
 {
-  std::shared_ptr<StoredProduct<T, AxisMesh<typename S::Axes, B>>> stored;
-  if (!has_stored_weights(options)) return stored;
-  require<ArgumentError>(RealScalar<T>, "got weights to be stored as ", to_string(options.weights),
+  if (weights == StoredWeights::scalar) return nullptr;
+  require<ArgumentError>(!options.gradients, "got weights to be stored as ", to_string(weights),
+                         " in a layer with gradients, whose steps would be lost in rounding; make "
+                         "the model with `.inference = true`, or leave `.weights` out");
+  require<ArgumentError>(RealScalar<T>, "got weights to be stored as ", to_string(weights),
                          " for complex numbers, of which they have no parts; leave `.weights` out");
-  if constexpr (RealScalar<T>)
-    stored = make_stored_product<S, B, T>(mesh, options.weights, shape, quanta);
-  return stored;
+  if constexpr (RealScalar<T>) return make_stored_product<S, B, T>(mesh, weights, shape, quanta);
+  return nullptr;
 }
 
 /// What gives a weight of `cols` columns, in a layer of `in` features, its initial values.
@@ -137,32 +136,29 @@ class Linear : public LoraLayer
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : mesh_{mesh},
-        options_{detail::with_quanta(options, mesh.quantum())},
-        in_{in},
-        out_{out},
-        stored_{detail::stored_weight<S, B, T>(mesh, options_, {in, out},
-                                               {options_.in_quantum, options_.out_quantum})},
-        w_{mesh, stored_ ? Shape{} : Shape{in, out}, {options_.in_quantum, options_.out_quantum}},
-        dw_{gradient_like(w_, options_.gradients)},
-        b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}},
-        db_{gradient_like(b_, options_.gradients)}
+      : Linear{mesh, in, out, detail::with_quanta(options, mesh.quantum()), nullptr}
   {
-    require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
-                        " features, which has no weights; give it at least one of each");
-    const auto draw = [&](Draw what) { return stream(options_.seed, what, options_.index); };
-    if (!stored_)
-      detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
-    else if constexpr (RealScalar<T>)
-      stored_->set(0, stored_->columns().offset, stored_->columns().valid,
-                   detail::initial_blocks<T>(mesh.engine(), out, options.initial_weights,
-                                             draw(Draw::weight), in));
-    if (options.bias)
-      detail::initialize(b_, options.initial_bias, draw(Draw::bias), in);
+    detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
+  }
+  /// A layer that stores W as `weights` says. It begins as the other layer does, rounded. Only
+  /// programs that call this compile the product with such weights.
+  /// @throws ArgumentError also for options with gradients, and for an engine that has no such
+  /// product
+  Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options,
+         StoredWeights weights)
+      : Linear{mesh, in, out, detail::with_quanta(options, mesh.quantum()),
+               detail::stored_weight<S, B, T>(
+                   mesh, options, weights, {in, out},
+                   detail::weight_quanta(detail::with_quanta(options, mesh.quantum())))}
+  {
+    if (stored_)
+      stored_->value().set(detail::initial_blocks<T>(mesh.engine(), out, options.initial_weights,
+                                                     draw(Draw::weight), in));
     else
-      mesh.engine().fill(b_.valid(), T(-Accumulator<T>{}));
+      detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
   }
 
+  [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   /// The number of input features.
   [[nodiscard]] std::size_t in() const { return in_; }
   /// The number of output features.
@@ -326,11 +322,7 @@ class Linear : public LoraLayer
   {
     list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
     list.back().lora = this;
-    if constexpr (RealScalar<T>)
-      if (stored_)
-        list.back().stored = {{in_, out_}, options_.weights, [w = stored_](const auto& source) {
-                                w->set(0, w->columns().offset, w->columns().valid, source);
-                              }};
+    if (stored_) list.back().stored = &stored_->value();
     lora_.append_parameters(list, prefix);
     if (!options_.bias) return;
     Parameter<T, Mesh> bias{prefix + "bias", b_.view(), db_.view()};
@@ -356,13 +348,37 @@ class Linear : public LoraLayer
   [[nodiscard]] const LoraOptions* lora(std::size_t) const override { return lora_.options(0); }
   void merge_lora(std::size_t, bool keeps_original) override
   {
-    detail::require_mergeable(options_.weights);
+    if (stored_) detail::refuse_merge(stored_->stored().type);
     lora_.merge(0, w_.view(), keeps_original);
   }
   void unmerge_lora(std::size_t) override { lora_.unmerge(0, w_.view()); }
 
  private:
   using Stored = StoredProduct<T, Mesh>;
+
+  /// A layer whose W is not drawn yet.
+  /// @param options  with quanta
+  Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options,
+         std::shared_ptr<Stored> stored)
+      : mesh_{mesh},
+        options_{options},
+        in_{in},
+        out_{out},
+        stored_{std::move(stored)},
+        w_{mesh, stored_ ? Shape{} : Shape{in, out}, detail::weight_quanta(options)},
+        dw_{gradient_like(w_, options.gradients)},
+        b_{mesh, {1, out}, {mesh.quantum(), options.out_quantum}},
+        db_{gradient_like(b_, options.gradients)}
+  {
+    require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
+                        " features, which has no weights; give it at least one of each");
+    if (options.bias)
+      detail::initialize(b_, options.initial_bias, draw(Draw::bias), in);
+    else
+      mesh.engine().fill(b_.valid(), T(-Accumulator<T>{}));
+  }
+
+  [[nodiscard]] Philox draw(Draw what) const { return stream(options_.seed, what, options_.index); }
 
   [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
 

@@ -63,12 +63,11 @@ namespace detail
 {
 
 /// @throws ArgumentError for a weight that is stored in fewer bits
-inline void require_mergeable(StoredWeights stored)
+[[noreturn]] inline void refuse_merge(StoredWeights stored)
 {
-  require<ArgumentError>(stored == StoredWeights::scalar,
-                         "got merge_lora for weights that are stored as ", to_string(stored),
-                         ", so W + s A B would be rounded a second time; merge in a model without "
-                         "`.weights`, save that, and load it");
+  fail<ArgumentError>({"got merge_lora for weights that are stored as ", to_string(stored),
+                       ", so W + s A B would be rounded a second time; merge in a model without "
+                       "`.weights`, save that, and load it"});
 }
 
 /// Writes the sum of a product's parts, all of whose columns are on each rank, to `whole`.

@@ -37,6 +37,7 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/span.hpp"
+#include "cubist/engine/stored_weight.hpp"
 #include "cubist/gradients/gradient_reducer.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
@@ -94,10 +95,11 @@ class MergedLinear : public LoraLayer
   }
 
   /// The layer's i-th output draws its initial values as a Linear of index options.index + i.
+  /// @param weights  how a layer without gradients stores the W_i
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
   MergedLinear(const Mesh& mesh, std::size_t in, const std::vector<MergedOutput>& outputs,
-               const LinearOptions& options = {})
+               const LinearOptions& options = {}, StoredWeights weights = StoredWeights::scalar)
       : mesh_{mesh},
         options_{options},
         in_{in},
@@ -108,7 +110,7 @@ class MergedLinear : public LoraLayer
     if (options_.in_quantum == 0) options_.in_quantum = mesh.quantum();
     for (std::size_t i = 0; i < outputs.size(); ++i) add_output(outputs[i]);
     const std::size_t n = pieces_ * group_;
-    stored_ = detail::stored_weight<S, B, T>(mesh, options_, {in, n},
+    stored_ = detail::stored_weight<S, B, T>(mesh, options_, weights, {in, n},
                                              {options_.in_quantum, mesh.quantum()});
     if (!stored_ && !options_.gradients && has_one_piece())
       w_.emplace(mesh, Shape{in, n}, Quanta{options_.in_quantum, mesh.quantum()});
@@ -229,8 +231,9 @@ class MergedLinear : public LoraLayer
       if constexpr (RealScalar<T>)
         if (stored_)
         {
-          list.back().stored = {part.w.shape(), options_.weights,
-                                [this, &part](const auto& source) { set_stored(part, source); }};
+          part.stored = {part.w.shape(), stored_->stored().type,
+                         [this, &part](const auto& source) { set_stored(part, source); }};
+          list.back().stored = &part.stored;
           list.back().value.shape = {};
           list.back().value.padded = {};
         }
@@ -260,7 +263,7 @@ class MergedLinear : public LoraLayer
   [[nodiscard]] const LoraOptions* lora(std::size_t i) const override { return lora_.options(i); }
   void merge_lora(std::size_t i, bool keeps_original) override
   {
-    detail::require_mergeable(options_.weights);
+    if (stored_) detail::refuse_merge(stored_->stored().type);
     lora_.merge(i, weight_of(parts_[i]), keeps_original);
   }
   void unmerge_lora(std::size_t i) override { lora_.unmerge(i, weight_of(parts_[i])); }
@@ -278,6 +281,7 @@ class MergedLinear : public LoraLayer
     Bias db;
     bool weight_is_frozen = false;
     bool bias_is_frozen = false;
+    StoredValue<T> stored = {};  // W, if it is stored in fewer bits
   };
 
   void add_output(const MergedOutput& output)

@@ -245,8 +245,7 @@ inline constexpr double weight_deviation = 0.02;
           .method = options.method,
           .initial_weights = Normal{deviation},
           .initial_bias = Zeros{},
-          .gradients = !options.inference,
-          .weights = options.weights};
+          .gradients = !options.inference};
 }
 
 /// Returns the complete options of attention in block i.
@@ -264,6 +263,7 @@ attention_options(const TransformerConfig& config, const TransformerOptions& opt
       .norm_epsilon = config.epsilon,
       .dropout = options.attention_dropout,
       .linear = linear_options(options, i, 0, weight_deviation, config.bias.query_key_value),
+      .weights = options.weights,
       .output_weights = Normal{added_deviation(config)},
       .output_bias = config.bias.attention_output};
   attention = attention.complete(config.width);
@@ -298,8 +298,9 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
   };
   const auto make = [&]<class N, class Up>(std::type_identity<N>, Up up) {
     using Block = TransformerBlock<S, B, T, N, Up>;
-    Dense<typename S::Next, B, T> down{mesh, config.feed_forward, config.width,
-                                       linear(6, added_deviation(config))};
+    using Down = Dense<typename S::Next, B, T>;
+    Down down{typename Down::Linear{mesh, config.feed_forward, config.width,
+                                    linear(6, added_deviation(config)), options.weights}};
     Block block{N{mesh, config.width, norm},
                 Attention<S, B, T>{mesh, config.width, attention},
                 N{mesh, config.width, norm},
@@ -311,11 +312,12 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
   };
   if (config.kind == TransformerKind::gpt)
     return make(std::type_identity<LayerNorm<S, B, T>>{},
-                Dense<S, B, T>{mesh, config.width, config.feed_forward, linear(4, weight_deviation),
+                Dense<S, B, T>{Linear<S, B, T>{mesh, config.width, config.feed_forward,
+                                               linear(4, weight_deviation), options.weights},
                                activation_of(config.activation)});
-  return make(
-      std::type_identity<RmsNorm<S, B, T>>{},
-      GatedLinear<S, B, T>{mesh, config.width, config.feed_forward, linear(4, weight_deviation)});
+  return make(std::type_identity<RmsNorm<S, B, T>>{},
+              GatedLinear<S, B, T>{mesh, config.width, config.feed_forward,
+                                   linear(4, weight_deviation), options.weights});
 }
 
 }  // namespace detail
