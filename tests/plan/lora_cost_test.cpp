@@ -27,25 +27,26 @@ std::pair<std::uint64_t, std::uint64_t> counted(const Place& place, ProductSize 
 {
   using B = Counting<Threads>;
   const auto all = on_mesh<B>(place, [&](const auto& mesh) {
-    using Matrices = LoraMatrices<L, B, float>;
-    using M = typename Matrices::Mesh;
-    Matrices matrices;
+    using M = AxisMesh<typename L::Axes, B>;
+    LoraMatrices<float, M> matrices{
+        detail::lora_layout<M, typename L::Input, typename L::Output>()};
     DistMatrix<float, typename L::Input, M> x{mesh, {size.m, size.k}};
     DistMatrix<float, typename L::Output, M> y{mesh, {size.m, size.n}};
     auto dx = x;
-    const std::size_t quantum = mesh.quantum();
-    matrices.add(mesh, {{"", 0, {size.k, size.n}, quantum, {{0, 0, y.padded().cols()}}, true}}, 0,
-                 {.rank = rank}, 1);
-    typename Matrices::Kept kept;
+    const MatrixView<float> to = dx.padded();
+    const LoraOutput output{"",  0, {size.k, size.n}, mesh.quantum(), {{0, 0, y.padded().cols()}},
+                            true};
+    matrices.add(mesh, {&output, 1}, 0, {.rank = rank}, 1);
+    typename LoraMatrices<float, M>::Kept kept;
     ImmediateSums<float, M> sums;
     const auto sent = [&](auto call) {
       const std::uint64_t before = mesh.world().traffic().total().elements;
       call();
       return mesh.world().traffic().total().elements - before;
     };
-    const auto forward = sent([&] { matrices.forward(x, {}, kept, y.padded()); });
+    const auto forward = sent([&] { matrices.forward(x.view(), {}, kept, y.padded()); });
     const auto backward =
-        sent([&] { matrices.backward(x, std::as_const(y).padded(), {}, sums, kept, &dx); });
+        sent([&] { matrices.backward(x.view(), std::as_const(y).padded(), {}, sums, kept, &to); });
     return std::pair{forward, backward};
   });
   std::pair<std::uint64_t, std::uint64_t> sum;

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/philox.hpp"
@@ -99,7 +100,7 @@ class Dropout
              const SequenceCut& cut = {}) const
   {
     check(x, y);
-    x.mesh().engine().map_indexed(y.valid(), mask(x, step, cut), x.valid());
+    x.mesh().engine().map_indexed(y.valid(), mask(x.view(), step, cut), x.valid());
   }
 
   /// Computes Z = X + mask(step) * Y in one pass; Z may be X or Y.
@@ -109,8 +110,37 @@ class Dropout
            const TrainingStep& step, const SequenceCut& cut = {}) const
   {
     check(x, z), check(y, z);
-    const auto dropped = mask(y, step, cut);
+    const auto dropped = mask(y.view(), step, cut);
     x.mesh().engine().map_indexed(z.valid(), sum_with(dropped), x.valid(), y.valid());
+  }
+
+  /// The function that `apply` maps over the indices and elements of this rank's block of X.
+  template <class T, class M>
+  [[nodiscard]] auto mask(const DistView<const T, M>& x, const TrainingStep& step,
+                          const SequenceCut& cut) const
+  {
+    using A = Accumulator<T>;
+    const Block block = x.block(x.mesh.rank());
+    const auto with = [&]<class Random>(const Random& random) {
+      return detail::DropoutMask<A, Random>{
+          random,       p_, static_cast<A>(1 / (1 - p_)), block.rows.offset, block.cols.offset,
+          x.shape.cols, cut};
+    };
+    const std::uint64_t* const in_memory = step.in_memory();
+    const std::uint64_t number = in_memory != nullptr ? 0 : std::uint64_t{step};
+    const Philox random = stream(seed_, draw_, layer_, number);
+    if constexpr (detail::Captures<typename M::Engine>)
+      return with(
+          detail::StepRandom{seed_, detail::stream_number(draw_, layer_, 0), number, in_memory});
+    else
+      return with(random);
+  }
+  /// The function that `add` maps.
+  template <class T, class Random>
+  [[nodiscard]] static detail::AddDropped<T, Random>
+  sum_with(const detail::DropoutMask<T, Random>& mask)
+  {
+    return {mask};
   }
 
  private:
@@ -124,33 +154,6 @@ class Dropout
         x.mesh() == y.mesh(),
         "got a matrix and a result of dropout on different meshes, so their blocks are on "
         "different ranks; make the result with zeros_like(x)");
-  }
-
-  template <class T, class Random>
-  [[nodiscard]] static detail::AddDropped<T, Random>
-  sum_with(const detail::DropoutMask<T, Random>& mask)
-  {
-    return {mask};
-  }
-
-  template <class T, class L, class M>
-  [[nodiscard]] auto mask(const DistMatrix<T, L, M>& x, const TrainingStep& step,
-                          const SequenceCut& cut) const
-  {
-    using A = Accumulator<T>;
-    const auto with = [&]<class Random>(const Random& random) {
-      return detail::DropoutMask<A, Random>{
-          random,   p_, static_cast<A>(1 / (1 - p_)), x.block().rows.offset, x.block().cols.offset,
-          x.cols(), cut};
-    };
-    const std::uint64_t* const in_memory = step.in_memory();
-    const std::uint64_t number = in_memory != nullptr ? 0 : std::uint64_t{step};
-    const Philox random = stream(seed_, draw_, layer_, number);
-    if constexpr (detail::Captures<typename M::Engine>)
-      return with(
-          detail::StepRandom{seed_, detail::stream_number(draw_, layer_, 0), number, in_memory});
-    else
-      return with(random);
   }
 
   double p_;

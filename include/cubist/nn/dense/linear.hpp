@@ -178,7 +178,7 @@ class Linear : public LoraLayer
   struct Kept
   {
     std::optional<Product> product;
-    typename LoraMatrices<S, B, T>::Kept lora;  ///< what LoRA's matrices keep
+    typename LoraMatrices<T, Mesh>::Kept lora;  ///< what LoRA's matrices keep
   };
 
   /// Y = X W + b
@@ -202,7 +202,7 @@ class Linear : public LoraLayer
       product(x, kept).forward(x, w_, y, bias);
     else
       product(x, kept).forward(x, w_, y);
-    lora_.forward(x, pass, kept.lora, y.padded());
+    lora_.forward(x.view(), pass, kept.lora, y.padded());
   }
   /// Z = X W + b, Y = f(Z)
   /// @param f  a function of elements, or a variant of such functions
@@ -220,7 +220,7 @@ class Linear : public LoraLayer
       if (options_.bias && !lora_.is_on()) return p.forward(x, w_, z, epilogue);
       p.forward(x, w_, z);
     }
-    lora_.forward(x, pass, kept.lora, z.padded());
+    lora_.forward(x.view(), pass, kept.lora, z.padded());
     detail::apply(mesh_.engine(), epilogue, z.valid());  // b is -0, and z + -0 is z to the bit
   }
 
@@ -301,7 +301,8 @@ class Linear : public LoraLayer
                        dx ? p.backward_parts(x, w_, dy, *dx, dw_) : p.backward_parts(x, dy, dw_));
     else if (dx)
       p.backward_input(w_, dy, *dx);
-    lora_.backward(x, dy.padded(), pass, gradients, kept.lora, dx);
+    const MatrixView<T> to = dx ? dx->padded() : MatrixView<T>{};
+    lora_.backward(x.view(), dy.padded(), pass, gradients, kept.lora, dx ? &to : nullptr);
   }
 
   /// @throws ShapeError, MeshError for a matrix that is not like the output for `rows` rows
@@ -335,14 +336,13 @@ class Linear : public LoraLayer
 
   void add_lora(std::size_t, const LoraOptions& options) override
   {
-    lora_.add(mesh_,
-              {{"",
-                options_.index,
-                {in_, out_},
-                w_.quanta(),
-                {{0, 0, b_.block().padded().cols}},
-                options_.gradients}},
-              0, options, options_.seed);
+    const LoraOutput output{"",
+                            options_.index,
+                            {in_, out_},
+                            w_.quanta(),
+                            {{0, 0, b_.block().padded().cols}},
+                            options_.gradients};
+    lora_.add(mesh_, {&output, 1}, 0, options, options_.seed);
   }
   void remove_lora(std::size_t) override { lora_.remove(0); }
   [[nodiscard]] const LoraOptions* lora(std::size_t) const override { return lora_.options(0); }
@@ -414,7 +414,7 @@ class Linear : public LoraLayer
   Bias db_;
   bool weight_is_frozen_ = false;
   bool bias_is_frozen_ = false;
-  LoraMatrices<S, B, T> lora_;
+  LoraMatrices<T, Mesh> lora_{detail::lora_layout<Mesh, typename S::Input, typename S::Output>()};
   Kept kept_;  // for calls that pass no Kept
 };
 

@@ -32,9 +32,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -59,8 +60,57 @@
 namespace cubist::CUBIST_ABI
 {
 
+/// How a linear layer's matrices are cut, as LoRA's matrices need it. The layer's scheme is known
+/// at run time only.
+template <class M>
+struct LoraLayout
+{
+  /// Returns the ranks of a collective, or null where this rank is alone. The first call is
+  /// collective.
+  using Ranks = typename M::Communicator* (*)(const M&);
+  /// The ranks along which a thin product is gathered, scattered and summed (ThinMove).
+  struct Move
+  {
+    Ranks gathered, scattered, reduced;
+  };
+
+  Ranks x_rows, x_cols;                  ///< along the axes that cut X
+  Ranks y_rows, y_cols;                  ///< along the axes that cut Y
+  Move to_y;                             ///< for P = X A
+  Move to_x;                             ///< for dP = dY B^T
+  std::shared_ptr<const BlockMap<M>> a;  ///< A (in, r), rows cut as X's columns
+  std::shared_ptr<const BlockMap<M>> b;  ///< B (r, out), columns cut as Y's
+};
+
 namespace detail
 {
+
+template <class M, class Tuple>
+[[nodiscard]] typename M::Communicator* ranks_along(const M& mesh)
+{
+  return replicas_along(mesh, typename PendingAxes<Layout<Rows<>, Cols<>>, Tuple>::type{});
+}
+
+template <class M, class Move>
+inline constexpr typename LoraLayout<M>::Move lora_move{&ranks_along<M, typename Move::Gathered>,
+                                                        &ranks_along<M, typename Move::Scattered>,
+                                                        &ranks_along<M, typename Move::Reduced>};
+
+/// Of a linear layer whose X and Y have these layouts.
+template <class M, class X, class Y, class XRows = typename X::RowAxes,
+          class XCols = typename X::ColAxes, class YRows = typename Y::RowAxes,
+          class YCols = typename Y::ColAxes>
+[[nodiscard]] LoraLayout<M> lora_layout()
+{
+  return {&ranks_along<M, XRows>,
+          &ranks_along<M, XCols>,
+          &ranks_along<M, YRows>,
+          &ranks_along<M, YCols>,
+          lora_move<M, ThinMove<XRows, YRows, XCols>>,
+          lora_move<M, ThinMove<YRows, XRows, YCols>>,
+          LayoutBlocks<Transposed<RowVector<X>>, M>::get(false),
+          LayoutBlocks<RowVector<Y>, M>::get(false)};
+}
 
 /// @throws ArgumentError for a weight that is stored in fewer bits
 [[noreturn]] inline void refuse_merge(StoredWeights stored)
@@ -73,15 +123,16 @@ namespace detail
 /// Writes the sum of a product's parts, all of whose columns are on each rank, to `whole`.
 /// @param part  the shape of a part on this rank
 /// @param product (out) computes this rank's part
-template <class Move, class T, class M, class Product>
-void thin_product(const M& mesh, Shape part, MatrixView<T> whole, Product product)
+template <RealScalar T, class M, class Product>
+void thin_product(const M& mesh, const typename LoraLayout<M>::Move& move, Shape part,
+                  MatrixView<T> whole, Product product)
 {
-  auto* const gathered = replicas_along(mesh, typename Move::Gathered{});
-  auto* const scattered = replicas_along(mesh, typename Move::Scattered{});
-  auto* const reduced = replicas_along(mesh, typename Move::Reduced{});
+  auto* const gathered = move.gathered(mesh);
+  auto* const scattered = move.scattered(mesh);
+  auto* const reduced = move.reduced(mesh);
   if (!gathered && !scattered)
     product(whole);
-  else if constexpr (RealScalar<T>)
+  else
   {
     // Rows that no axis cuts are not padded, so there may be fewer of them than of those that are.
     const auto& engine = mesh.engine();
@@ -110,6 +161,34 @@ void thin_product(const M& mesh, Shape part, MatrixView<T> whole, Product produc
   if (reduced) reduced->all_reduce(whole.elements());
 }
 
+/// A matrix in this rank's memory only.
+template <Scalar T, class M>
+using LocalMatrix = DistMatrix<T, Layout<Rows<>, Cols<>>, M>;
+
+/// A or B of a layer, and its gradient.
+template <Scalar T, class M>
+struct LoraMatrix
+{
+  LoraMatrix(const M& mesh, Shape shape, Quanta quanta,
+             const std::shared_ptr<const BlockMap<M>>& blocks, bool has_gradient)
+      : place{mesh, require_countable(shape, sizeof(T)), quanta, {}, blocks},
+        block{place.block(mesh.rank())},
+        value{mesh, block.padded()},
+        gradient{gradient_like(value, has_gradient)}
+  {
+  }
+
+  [[nodiscard]] Parameter<T, M> parameter(std::string name)
+  {
+    return {std::move(name), place.with(value.padded()), place.with(gradient.padded())};
+  }
+
+  DistView<T, M> place;     ///< the matrix, without memory
+  Block block;              ///< of this rank
+  LocalMatrix<T, M> value;  ///< this rank's block
+  LocalMatrix<T, M> gradient;
+};
+
 }  // namespace detail
 
 /// A piece of an output's columns on this rank.
@@ -120,34 +199,38 @@ struct LoraPiece
   std::size_t width;  // its columns
 };
 
-/// @throws ShapeError, MeshError from every call, for matrices that do not fit
-template <SchemeType S, class B, Scalar T>
+/// One of the layers with the same X.
+struct LoraOutput
+{
+  std::string name;               ///< before ".weight", or empty
+  std::size_t index;              ///< its number in random streams
+  Shape weight;                   ///< (in, out)
+  Quanta quanta;                  ///< of the weight
+  std::vector<LoraPiece> pieces;  ///< its columns on this rank
+  bool has_gradients;             ///< whether A and B are trained
+};
+
+/// It knows the layer's scheme at run time only, so that it is compiled once for all schemes of a
+/// mesh.
+template <Scalar T, class M>
 class LoraMatrices
 {
- public:
-  using Mesh = AxisMesh<typename S::Axes, B>;
-  using Input = DistMatrix<T, typename S::Input, Mesh>;
-  /// A (in, r), whose rows are cut as X's columns.
-  using In = DistMatrix<T, Transposed<RowVector<typename S::Input>>, Mesh>;
-  /// B (r, out), whose columns are cut as Y's.
-  using Out = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
+  using Matrix = detail::LoraMatrix<T, M>;
+  using Local = detail::LocalMatrix<T, M>;
+  using Buffer = typename M::Engine::template Buffer<T>;
 
-  /// One of the layers with this X.
-  struct Output
+ public:
+  /// No pairs.
+  explicit LoraMatrices(const LoraLayout<M>& layout)
+      : layout_{layout}
   {
-    std::string name;               ///< before ".weight", or empty
-    std::size_t index;              ///< its number in random streams
-    Shape weight;                   ///< (in, out)
-    Quanta quanta;                  ///< of the weight
-    std::vector<LoraPiece> pieces;  ///< its columns on this rank
-    bool has_gradients;             ///< whether A and B are trained
-  };
+  }
 
   /// Gives output i a pair of A and B. If it has one of this rank, that stays.
   /// @param outputs  all layers with this X
   /// @throws ArgumentError for options out of range, another rank or scale than the other outputs
   /// have, complex elements, or if a pair is merged
-  void add(const Mesh& mesh, const std::vector<Output>& outputs, std::size_t i,
+  void add(const M& mesh, std::span<const LoraOutput> outputs, std::size_t i,
            const LoraOptions& options, std::uint64_t seed)
   {
     options.check();
@@ -156,28 +239,34 @@ class LoraMatrices
                            "memory to its thin products; use a real scalar");
     require_unmerged("add");
     require<ArgumentError>(
-        branches_.empty() || (options.rank == options_.rank && options.scale() == options_.scale()),
+        b_.empty() || (options.rank == options_.rank && options.scale() == options_.scale()),
         "got LoRA of rank ", options.rank, " and scale ", options.scale(),
         " for a layer beside one of rank ", options_.rank, " and scale ", options_.scale(),
         ", but both are computed from one product; remove the other first, or give both the same");
     options_ = options;
     seed_ = seed;
-    if (!options.shared_input) return add_pair(mesh, outputs, {i});
-    std::vector<std::size_t> all;
-    for (std::size_t o = 0; o < outputs.size(); ++o) all.push_back(o);
-    add_pair(mesh, outputs, all);
+    const std::size_t first = options.shared_input ? 0 : i;
+    const std::size_t end = options.shared_input ? outputs.size() : i + 1;
+    if (find(first) != nullptr) return;
+    std::string name = outputs[first].name;
+    for (std::size_t o = first + 1; o < end; ++o) name += "_" + outputs[o].name;
+    add_a(mesh, outputs[first], name);
+    for (std::size_t o = first; o < end; ++o) add_b(mesh, outputs[o], o);
   }
   /// Removes the pair of output i, and with it those that share its A.
   /// @throws ArgumentError if a pair is merged
   void remove(std::size_t i)
   {
     require_unmerged("remove");
-    const auto found = std::ranges::find(branches_, i, &Branch::output);
-    if (found == branches_.end()) return;
-    const std::size_t root = found->root;
-    std::erase_if(branches_, [&](const Branch& b) { return b.root == root; });
-    for (auto& b : branches_) b.root -= b.root > root ? 1 : 0;
-    roots_.erase(roots_.begin() + static_cast<std::ptrdiff_t>(root));
+    const Thin* const found = find(i);
+    if (found == nullptr) return;
+    const std::size_t removed = found->root;
+    for (std::size_t n = b_.size(); n-- > 0;)
+      if (b_[n].root == removed)
+        b_.erase(b_.begin() + static_cast<std::ptrdiff_t>(n));
+      else if (b_[n].root > removed)
+        --b_[n].root;
+    a_.erase(a_.begin() + static_cast<std::ptrdiff_t>(removed));
   }
 
   /// The options of output i's pair, or null if it has none.
@@ -188,25 +277,28 @@ class LoraMatrices
   /// Whether an output has a pair that is not merged.
   [[nodiscard]] bool is_on() const
   {
-    return std::ranges::any_of(branches_, [](const Branch& b) { return !b.merged; });
+    for (const Thin& branch : b_)
+      if (!branch.merged) return true;
+    return false;
   }
 
   /// W += s A B
   /// @param keeps  whether to keep the W of before, for `unmerge`
-  void merge(std::size_t i, const DistView<T, Mesh>& w, bool keeps)
+  void merge(std::size_t i, const DistView<T, M>& w, bool keeps)
   {
-    Branch* const branch = find(i);
+    Thin* const branch = find(i);
     if (branch == nullptr || std::exchange(branch->merged, true) || !w.mesh.active()) return;
     const auto& engine = w.mesh.engine();
     const auto block = w.block(w.mesh.rank());
     const MatrixView<T> mine = w.valid();
+    branch->has_original = keeps;
     if (keeps)
     {
-      branch->original.emplace(mine.size());
-      engine.copy(MatrixView<const T>{mine}, MatrixView<T>{branch->original->data(), mine.shape()});
+      branch->original = Buffer(mine.size());
+      engine.copy(MatrixView<const T>{mine}, MatrixView<T>{branch->original.data(), mine.shape()});
     }
-    const Buffer a = whole(roots_[branch->root].a, typename S::Input::ColAxes{});
-    const Buffer b = whole(branch->b, typename S::Output::ColAxes{});
+    const Buffer a = whole(a_[branch->root].matrix, layout_.x_cols);
+    const Buffer b = whole(branch->matrix, layout_.y_cols);
     const MatrixView<const T> left{a.data(), {w.shape.rows, options_.rank}};
     const MatrixView<const T> right{b.data(), {options_.rank, w.shape.cols}};
     engine.gemm(Op::none, Op::none, scale(),
@@ -215,188 +307,180 @@ class LoraMatrices
   }
   /// Sets W to the bits that it had before `merge`.
   /// @throws ArgumentError if they were not kept
-  void unmerge(std::size_t i, const DistView<T, Mesh>& w)
+  void unmerge(std::size_t i, const DistView<T, M>& w)
   {
-    Branch* const branch = find(i);
+    Thin* const branch = find(i);
     if (branch == nullptr || !branch->merged) return;
     require<ArgumentError>(
-        branch->original.has_value() || !w.mesh.active(),
+        branch->has_original || !w.mesh.active(),
         "got a weight to unmerge that was merged without its original, so subtracting s A B would "
         "leave other bits than it had; pass KeepWeights::yes to merge_lora, or load the weights");
     branch->merged = false;
     if (!w.mesh.active()) return;
     const MatrixView<T> mine = w.valid();
-    w.mesh.engine().copy(MatrixView<const T>{branch->original->data(), mine.shape()}, mine);
-    branch->original.reset();
+    w.mesh.engine().copy(MatrixView<const T>{branch->original.data(), mine.shape()}, mine);
+    branch->original = Buffer(0);
+    branch->has_original = false;
   }
 
   /// What a forward leaves for its backward.
   struct Kept
   {
-    /// P of all pairs side by side, with rows cut as Y's.
-    std::optional<DistMatrix<T, Layout<typename S::Output::RowAxes, Cols<>>, Mesh>> p;
-    /// dP, with rows cut as X's.
-    std::optional<DistMatrix<T, Layout<typename S::Input::RowAxes, Cols<>>, Mesh>> dp;
-    std::optional<Input> dropped;  ///< D X, or D dX
+    std::optional<Local> p;        ///< P of all pairs side by side, with rows cut as Y's
+    std::optional<Local> dp;       ///< dP, with rows cut as X's
+    std::optional<Local> dropped;  ///< D X, or D dX
+    Shape dropped_from = {};       ///< the shape of that X
   };
 
   /// Y += s (D X A) B, for the block of Y on this rank.
-  void forward(const Input& x, const Pass& pass, Kept& kept, MatrixView<T> y) const
+  void forward(const DistView<const T, M>& x, const Pass& pass, Kept& kept, MatrixView<T> y) const
   {
-    if (!is_on()) return;
-    using Move = detail::ThinMove<typename S::Input::RowAxes, typename S::Output::RowAxes,
-                                  typename S::Input::ColAxes>;
-    const auto& engine = x.mesh().engine();
-    auto& p = fit(kept.p, x.mesh(), {x.rows(), columns()}, {x.quanta().rows, x.mesh().quantum()});
-    detail::thin_product<Move>(
-        x.mesh(), {x.padded().rows(), columns()}, p.padded(), [&](MatrixView<T> out) {
-          for_each_input(x, pass, kept,
-                         [&](MatrixView<const T> in, Run run, MatrixView<const T> a) {
-                           engine.gemm(Op::none, Op::none, T{1}, in, a, T{}, of_roots(out, run));
-                         });
-        });
-    const MatrixView<const T> thin = std::as_const(p).padded();
-    for (const Branch& branch : branches_)
-      for (const LoraPiece& piece : branch.pieces)
-        if (!branch.merged)
-          engine.gemm(Op::none, Op::none, scale(), of_root(thin, branch.root),
-                      branch.b.padded().block(0, piece.in_b, {options_.rank, piece.width}), T{1},
-                      y.block(0, piece.in_y, {y.rows(), piece.width}));
+    if constexpr (RealScalar<T>)
+    {
+      if (!is_on()) return;
+      const auto& engine = x.mesh.engine();
+      const MatrixView<T> p = fit_local(kept.p, x.mesh, {y.rows(), columns()});
+      const std::size_t count = drops(pass) ? 1 : a_.size();
+      const Shape part{x.padded.rows(), columns()};
+      detail::thin_product(x.mesh, layout_.to_y, part, p, [&](MatrixView<T> out) {
+        for (std::size_t i = 0; i < a_.size(); i += count)
+          multiply_by_a(x.mesh, dropped(x, pass, kept, i), {i, count}, Op::none, T{},
+                        of_roots(out, {i, count}));
+      });
+      const MatrixView<const T> thin = p;
+      for (const Thin& branch : b_)
+        for (const LoraPiece& piece : branch.pieces)
+          if (!branch.merged)
+            engine.gemm(
+                Op::none, Op::none, scale(), of_root(thin, branch.root),
+                branch.matrix.value.padded().block(0, piece.in_b, {options_.rank, piece.width}),
+                T{1}, y.block(0, piece.in_y, {y.rows(), piece.width}));
+    }
   }
 
   /// The gradients of A and B, which `gradients` takes; adds to dX, if it is given.
   /// @param dy  the block of dY on this rank
+  /// @param dx  the block of dX on this rank, or null
   /// @pre X, the pass and `kept` are those of a forward
   /// @throws ArgumentError for a layer without gradients, or whose pair is merged
-  void backward(const Input& x, MatrixView<const T> dy, const Pass& pass,
-                GradientReducer<T, Mesh>& gradients, Kept& kept, Input* dx)
+  void backward(const DistView<const T, M>& x, MatrixView<const T> dy, const Pass& pass,
+                GradientReducer<T, M>& gradients, Kept& kept, const MatrixView<T>* dx)
   {
-    using Move = detail::ThinMove<typename S::Output::RowAxes, typename S::Input::RowAxes,
-                                  typename S::Output::ColAxes>;
-    using OfA = typename PendingAxes<typename In::Layout, typename S::Input::RowAxes>::type;
-    using OfB = typename PendingAxes<typename Out::Layout, typename S::Output::RowAxes>::type;
-    if (branches_.empty()) return;
-    require_trainable();
-    const auto& mesh = x.mesh();
-    const auto& engine = mesh.engine();
-    auto& dp = fit(kept.dp, mesh, {x.rows(), columns()}, {x.quanta().rows, mesh.quantum()});
-    detail::thin_product<Move>(mesh, {dy.rows(), columns()}, dp.padded(), [&](MatrixView<T> out) {
-      engine.fill(out, T{});
-      for_each_piece([&](Branch& branch, const LoraPiece& piece) {
-        engine.gemm(
-            Op::none, Op::transpose, scale(), dy.block(0, piece.in_y, {dy.rows(), piece.width}),
-            std::as_const(branch.b).padded().block(0, piece.in_b, {options_.rank, piece.width}),
-            T{1}, of_root(out, branch.root));
+    if constexpr (RealScalar<T>)
+    {
+      if (b_.empty()) return;
+      require_trainable();
+      const auto& engine = x.mesh.engine();
+      const MatrixView<T> dp = fit_local(kept.dp, x.mesh, {x.padded.rows(), columns()});
+      const Shape part{dy.rows(), columns()};
+      detail::thin_product(x.mesh, layout_.to_x, part, dp, [&](MatrixView<T> out) {
+        engine.fill(out, T{});
+        for_each_piece([&](Thin& branch, const LoraPiece& piece) {
+          engine.gemm(Op::none, Op::transpose, scale(),
+                      dy.block(0, piece.in_y, {dy.rows(), piece.width}),
+                      std::as_const(branch.matrix.value)
+                          .padded()
+                          .block(0, piece.in_b, {options_.rank, piece.width}),
+                      T{1}, of_root(out, branch.root));
+        });
       });
-    });
-    const MatrixView<const T> p = std::as_const(*kept.p).padded();
-    for_each_piece([&](Branch& branch, const LoraPiece& piece) {
-      engine.gemm(Op::transpose, Op::none, scale(), of_root(p, branch.root),
-                  dy.block(0, piece.in_y, {dy.rows(), piece.width}), T{},
-                  branch.db.padded().block(0, piece.in_b, {options_.rank, piece.width}));
-    });
-    for (Branch& branch : branches_) gradients.sum(mesh, OfB{}, branch.db.padded());
-    const MatrixView<const T> thin = std::as_const(dp).padded();
-    for_each_input(x, pass, kept, [&](MatrixView<const T> in, Run run, MatrixView<const T> a) {
-      multiply_transposed(engine, in, of_roots(thin, run), run);
-      for (std::size_t i = run.first; i < run.first + run.count; ++i)
-        gradients.sum(mesh, OfA{}, roots_[i].da.padded());
-      if (dx != nullptr) add_input_gradient(of_roots(thin, run), a, run, pass, kept, *dx);
-    });
+      const MatrixView<const T> p = std::as_const(*kept.p).padded();
+      for_each_piece([&](Thin& branch, const LoraPiece& piece) {
+        engine.gemm(
+            Op::transpose, Op::none, scale(), of_root(p, branch.root),
+            dy.block(0, piece.in_y, {dy.rows(), piece.width}), T{},
+            branch.matrix.gradient.padded().block(0, piece.in_b, {options_.rank, piece.width}));
+      });
+      for (Thin& branch : b_)
+        gradients.reduce(branch.matrix.gradient.padded(), layout_.y_rows(x.mesh));
+      const MatrixView<const T> thin = dp;
+      const std::size_t count = drops(pass) ? 1 : a_.size();
+      for (std::size_t i = 0; i < a_.size(); i += count)
+      {
+        const Run run{i, count};
+        multiply_transposed(x.mesh, dropped(x, pass, kept, i), of_roots(thin, run), run);
+        for (std::size_t j = i; j < i + count; ++j)
+          gradients.reduce(a_[j].matrix.gradient.padded(), layout_.x_rows(x.mesh));
+        if (dx != nullptr) add_input_gradient(x, of_roots(thin, run), run, pass, kept, *dx);
+      }
+    }
   }
 
   /// Appends A and B of each pair that is not merged: lora_a and lora_b behind `prefix` and the
   /// name of the output, and a dot if there is one. The name of an A that several outputs share has
   /// all their names.
-  void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
+  void append_parameters(Parameters<T, M>& list, const std::string& prefix)
   {
-    for (std::size_t i = 0; i < roots_.size(); ++i)
+    for (std::size_t i = 0; i < a_.size(); ++i)
     {
-      std::string shared;
       bool any = false;
-      for (const Branch& branch : branches_)
-      {
-        if (branch.root != i) continue;
-        shared += (shared.empty() ? "" : "_") + branch.name;
-        any = any || !branch.merged;
-      }
+      for (const Thin& branch : b_) any = any || (branch.root == i && !branch.merged);
       if (!any) continue;
-      list.push_back({prefix + dotted(shared) + "lora_a", roots_[i].a.view(), roots_[i].da.view()});
-      for (Branch& branch : branches_)
+      list.push_back(a_[i].matrix.parameter(prefix + a_[i].name + "lora_a"));
+      for (Thin& branch : b_)
         if (branch.root == i && !branch.merged)
-          list.push_back(
-              {prefix + dotted(branch.name) + "lora_b", branch.b.view(), branch.db.view()});
+          list.push_back(branch.matrix.parameter(prefix + branch.name + "lora_b"));
     }
   }
 
  private:
-  using Buffer = typename Mesh::Engine::template Buffer<T>;
-
-  /// A, which several outputs may share.
-  struct Root
+  /// A, which several outputs may share, or the B of one output.
+  struct Thin
   {
-    In a;
-    In da;
-    std::size_t index;
+    Matrix matrix;
+    std::string name;                    // of its outputs, and a dot if there is one
+    std::size_t index;                   // of A in random streams; the output of B
+    std::size_t root = 0;                // the number of the A before B
+    std::vector<LoraPiece> pieces = {};  // B's columns
+    bool merged = false;                 // whether B is part of W
+    bool has_original = false;           // whether it has the W of before
+    Buffer original = Buffer(0);         // this rank's block of that
   };
-  /// Some A side by side.
+  /// Some A side by side, which have the same D X, so that X is read once for all A without
+  /// dropout.
   struct Run
   {
     std::size_t first;
     std::size_t count;
   };
-  /// B of an output.
-  struct Branch
+  /// Adds an A, with its initial values.
+  void add_a(const M& mesh, const LoraOutput& output, const std::string& name)
   {
-    std::size_t output;
-    std::size_t root;
-    std::string name;
-    std::vector<LoraPiece> pieces;
-    Out b;
-    Out db;
-    bool merged = false;
-    std::optional<Buffer> original = {};  // the block of W before it was merged
-  };
-
-  void add_pair(const Mesh& mesh, const std::vector<Output>& outputs,
-                const std::vector<std::size_t>& members)
+    const Shape shape{output.weight.rows, options_.rank};
+    Matrix a{mesh, shape, {output.quanta.rows, mesh.quantum()}, layout_.a, output.has_gradients};
+    detail::initialize_block(mesh.engine(), a.value.padded().block(0, 0, a.block.valid()), a.block,
+                             shape.cols, Uniform{}, stream(seed_, Draw::lora, output.index),
+                             shape.rows);
+    a_.push_back({std::move(a), dotted(name), output.index});
+  }
+  /// Adds the B of output i, beside the last A.
+  void add_b(const M& mesh, const LoraOutput& output, std::size_t i)
   {
-    if (find(members.front()) != nullptr) return;
-    const Output& first = outputs[members.front()];
-    const std::size_t r = options_.rank;
-    In a{mesh, {first.weight.rows, r}, {first.quanta.rows, mesh.quantum()}};
-    detail::initialize(a, Uniform{}, stream(seed_, Draw::lora, first.index), first.weight.rows);
-    In da = gradient_like(a, first.has_gradients);
-    roots_.push_back({std::move(a), std::move(da), first.index});
-    for (const std::size_t i : members)
-    {
-      const Output& output = outputs[i];
-      Out b{mesh, {r, output.weight.cols}, {mesh.quantum(), output.quanta.cols}};
-      Out db = gradient_like(b, output.has_gradients);
-      branches_.push_back(
-          {i, roots_.size() - 1, output.name, output.pieces, std::move(b), std::move(db)});
-    }
+    const Shape shape{options_.rank, output.weight.cols};
+    Matrix b{mesh, shape, {mesh.quantum(), output.quanta.cols}, layout_.b, output.has_gradients};
+    b_.push_back({std::move(b), dotted(output.name), i, a_.size() - 1, output.pieces});
   }
 
-  [[nodiscard]] const Branch* find(std::size_t output) const
+  [[nodiscard]] const Thin* find(std::size_t output) const
   {
-    const auto found = std::ranges::find(branches_, output, &Branch::output);
-    return found == branches_.end() ? nullptr : &*found;
+    for (const Thin& branch : b_)
+      if (branch.index == output) return &branch;
+    return nullptr;
   }
-  [[nodiscard]] Branch* find(std::size_t output)
+  [[nodiscard]] Thin* find(std::size_t output)
   {
-    return const_cast<Branch*>(std::as_const(*this).find(output));
+    return const_cast<Thin*>(std::as_const(*this).find(output));
   }
   template <class F>
   void for_each_piece(F f)
   {
-    for (Branch& branch : branches_)
+    for (Thin& branch : b_)
       for (const LoraPiece& piece : branch.pieces) f(branch, piece);
   }
   /// @param call  what was called
   void require_unmerged(const char* call) const
   {
-    for (const Branch& branch : branches_)
+    for (const Thin& branch : b_)
       require<ArgumentError>(!branch.merged, "got ", call,
                              " for LoRA's A and B while they are part of the weight, which would "
                              "not follow them; call unmerge_lora first, or make the network anew");
@@ -404,7 +488,7 @@ class LoraMatrices
   void require_trainable() const
   {
     require_unmerged("backward");
-    for (const Root& root : roots_) detail::require_gradient(root.da);
+    for (const Thin& root : a_) detail::require_gradient(root.matrix.gradient);
   }
 
   [[nodiscard]] static std::string dotted(const std::string& name)
@@ -412,7 +496,7 @@ class LoraMatrices
     return name.empty() ? name : name + ".";
   }
   /// The columns of P.
-  [[nodiscard]] std::size_t columns() const { return roots_.size() * options_.rank; }
+  [[nodiscard]] std::size_t columns() const { return a_.size() * options_.rank; }
   /// The columns of a thin matrix that belong to A number i.
   template <class V>
   [[nodiscard]] MatrixView<V> of_root(MatrixView<V> thin, std::size_t i) const
@@ -429,97 +513,92 @@ class LoraMatrices
     return static_cast<T>(static_cast<Real<Accumulator<T>>>(options_.scale()));
   }
 
-  [[nodiscard]] Dropout dropout(std::size_t root) const
+  /// The mask of X for A number i.
+  [[nodiscard]] auto mask(const DistView<const T, M>& x, const Pass& pass, std::size_t i) const
   {
-    return Dropout{options_.dropout, seed_, roots_[root].index, Draw::lora_dropout};
+    return Dropout{options_.dropout, seed_, a_[i].index, Draw::lora_dropout}.mask(
+        x, *pass.training_step, pass.cut);
   }
-  /// Calls f(D X, run, its A as one matrix) for each run with the same D X, so that X is read once
-  /// for all A without dropout.
-  template <class F>
-  void for_each_input(const Input& x, const Pass& pass, Kept& kept, F f) const
+  [[nodiscard]] bool drops(const Pass& pass) const
   {
-    const bool drops = pass.training_step && options_.dropout > 0;
-    const std::size_t count = drops ? 1 : roots_.size();
-    for (std::size_t i = 0; i < roots_.size(); i += count)
-    {
-      const MatrixView<const T> in = dropped(x, pass, kept, i).padded();
-      const MatrixView<const T> a = roots_[i].a.padded();
-      if constexpr (RealScalar<T>)
-        if (count > 1)
-        {
-          detail::BorrowedMatrix<T, Mesh> all{x.mesh(), {a.rows(), columns()}};
-          for (std::size_t j = 0; j < count; ++j)
-            x.mesh().engine().copy(std::as_const(roots_[j].a).padded(), of_root(all.view(), j));
-          f(in, Run{i, count}, MatrixView<const T>{all.view()});
-          continue;
-        }
-      f(in, Run{i, 1}, a);
-    }
+    return pass.training_step && options_.dropout > 0;
+  }
+  /// C = in A + beta C, or in A^T + beta C, for the A of a run side by side.
+  void multiply_by_a(const M& mesh, MatrixView<const T> in, Run run, Op op, T beta,
+                     MatrixView<T> c) const
+  {
+    const auto& engine = mesh.engine();
+    const MatrixView<const T> first = a_[run.first].matrix.value.padded();
+    if (run.count == 1) return engine.gemm(Op::none, op, T{1}, in, first, beta, c);
+    detail::BorrowedMatrix<T, M> all{mesh, {first.rows(), columns()}};
+    for (std::size_t j = 0; j < run.count; ++j)
+      engine.copy(a_[j].matrix.value.padded(), of_root(all.view(), j));
+    engine.gemm(Op::none, op, T{1}, in, MatrixView<const T>{all.view()}, beta, c);
   }
   /// dA = (D X)^T dP, of a run.
-  template <class E>
-  void multiply_transposed(const E& engine, MatrixView<const T> in, MatrixView<const T> dp, Run run)
+  void multiply_transposed(const M& mesh, MatrixView<const T> in, MatrixView<const T> dp, Run run)
   {
-    const auto multiply = [&](MatrixView<T> da) {
-      engine.gemm(Op::transpose, Op::none, T{1}, in, dp, T{}, da);
-    };
-    if (run.count == 1) return multiply(roots_[run.first].da.padded());
-    if constexpr (RealScalar<T>)
-    {
-      detail::BorrowedMatrix<T, Mesh> all{roots_.front().a.mesh(), {in.cols(), dp.cols()}};
-      multiply(all.view());
-      for (std::size_t j = 0; j < run.count; ++j)
-        engine.copy(MatrixView<const T>{of_root(all.view(), j)}, roots_[j].da.padded());
-    }
+    const auto& engine = mesh.engine();
+    if (run.count == 1)
+      return engine.gemm(Op::transpose, Op::none, T{1}, in, dp, T{},
+                         a_[run.first].matrix.gradient.padded());
+    detail::BorrowedMatrix<T, M> all{mesh, {in.cols(), dp.cols()}};
+    engine.gemm(Op::transpose, Op::none, T{1}, in, dp, T{}, all.view());
+    for (std::size_t j = 0; j < run.count; ++j)
+      engine.copy(MatrixView<const T>{of_root(all.view(), j)}, a_[j].matrix.gradient.padded());
   }
-  /// D X for A number i, or X without dropout.
-  [[nodiscard]] const Input& dropped(const Input& x, const Pass& pass, Kept& kept,
-                                     std::size_t i) const
+  /// This rank's block of D X for A number i, or of X without dropout.
+  [[nodiscard]] MatrixView<const T> dropped(const DistView<const T, M>& x, const Pass& pass,
+                                            Kept& kept, std::size_t i) const
   {
-    if constexpr (RealScalar<T>)
-      if (pass.training_step && options_.dropout > 0)
-      {
-        Input& all = fit_like(kept.dropped, x);
-        dropout(i).apply(x, all, *pass.training_step, pass.cut);
-        return all;
-      }
-    return x;
+    if (!drops(pass)) return x.padded;
+    const MatrixView<T> all = fit_dropped(kept, x);
+    x.mesh.engine().map_indexed(x.with(all).valid(), mask(x, pass, i), x.valid());
+    return all;
   }
   /// dX += D dP A^T, of a run.
-  void add_input_gradient(MatrixView<const T> dp, MatrixView<const T> a, Run run, const Pass& pass,
-                          Kept& kept, Input& dx) const
+  void add_input_gradient(const DistView<const T, M>& x, MatrixView<const T> dp, Run run,
+                          const Pass& pass, Kept& kept, MatrixView<T> dx) const
   {
-    const auto& engine = dx.mesh().engine();
-    if constexpr (RealScalar<T>)
-      if (pass.training_step && options_.dropout > 0)
-      {
-        Input& all = fit_like(kept.dropped, dx);
-        engine.gemm(Op::none, Op::transpose, T{1}, dp, a, T{}, all.padded());
-        return dropout(run.first).add(dx, all, dx, *pass.training_step, pass.cut);
-      }
-    engine.gemm(Op::none, Op::transpose, T{1}, dp, a, T{1}, dx.padded());
+    if (!drops(pass)) return multiply_by_a(x.mesh, dp, run, Op::transpose, T{1}, dx);
+    const MatrixView<T> all = fit_dropped(kept, x);
+    multiply_by_a(x.mesh, dp, run, Op::transpose, T{}, all);
+    const MatrixView<T> sum = x.with(dx).valid();
+    x.mesh.engine().map_indexed(sum, Dropout::sum_with(mask(x, pass, run.first)),
+                                MatrixView<const T>{sum}, MatrixView<const T>{x.with(all).valid()});
   }
 
-  /// All elements of A or B, of which this rank has the block that `axes` cut.
-  template <class Matrix, class Axes>
-  [[nodiscard]] static Buffer whole(const Matrix& m, Axes)
+  [[nodiscard]] static MatrixView<T> fit_local(std::optional<Local>& kept, const M& mesh,
+                                               Shape shape)
   {
-    const auto& mesh = m.mesh();
-    Buffer all(m.shape().size());
-    const MatrixView<T> matrix{all.data(), m.shape()};
-    const Block& block = m.block();
-    mesh.engine().copy(m.valid(),
-                       matrix.block(block.rows.offset, block.cols.offset, block.valid()));
-    using Cut = typename PendingAxes<Layout<Rows<>, Cols<>>, Axes>::type;
-    if (auto* const ranks = detail::replicas_along(mesh, Cut{}))
-      ranks->all_reduce(matrix.elements());
+    return fit(kept, mesh, shape, mesh.quantum()).padded();
+  }
+  /// A matrix like this rank's block of X, whose padding is 0.
+  [[nodiscard]] static MatrixView<T> fit_dropped(Kept& kept, const DistView<const T, M>& x)
+  {
+    if (std::exchange(kept.dropped_from, x.shape) != x.shape) kept.dropped.reset();
+    return fit_local(kept.dropped, x.mesh, x.padded.shape());
+  }
+
+  /// All elements of A or B.
+  /// @param ranks  along the axes that cut it
+  [[nodiscard]] static Buffer whole(const Matrix& m, typename LoraLayout<M>::Ranks ranks)
+  {
+    const M& mesh = m.place.mesh;
+    Buffer all(m.place.shape.size());
+    const MatrixView<T> matrix{all.data(), m.place.shape};
+    const Shape mine = m.block.valid();
+    mesh.engine().copy(m.value.padded().block(0, 0, mine),
+                       matrix.block(m.block.rows.offset, m.block.cols.offset, mine));
+    if (auto* const all_parts = ranks(mesh)) all_parts->all_reduce(matrix.elements());
     return all;
   }
 
+  LoraLayout<M> layout_;
   LoraOptions options_;
   std::uint64_t seed_ = 0;
-  std::vector<Root> roots_;
-  std::vector<Branch> branches_;
+  std::vector<Thin> a_;
+  std::vector<Thin> b_;
 };
 
 }  // namespace cubist::CUBIST_ABI

@@ -140,7 +140,7 @@ class MergedLinear : public LoraLayer
     std::optional<Bias> db;    ///< the gradients of the biases, interleaved
     std::optional<Output> y;
     std::optional<Output> dy;
-    typename LoraMatrices<S, B, T>::Kept lora;  ///< what LoRA's matrices keep
+    typename LoraMatrices<T, Mesh>::Kept lora;  ///< what LoRA's matrices keep
   };
 
   /// Y, in `kept`, for layers that change it in place.
@@ -170,7 +170,7 @@ class MergedLinear : public LoraLayer
       product->forward(x, *w, *y, epilogue());
     else
       product->forward(x, *w, *y);
-    lora_.forward(x, pass, kept.lora, y->padded());
+    lora_.forward(x.view(), pass, kept.lora, y->padded());
     return *y;
   }
 
@@ -214,7 +214,8 @@ class MergedLinear : public LoraLayer
     }
     else if (dx)
       kept.product->backward_input(w, dy, *dx);
-    lora_.backward(x, dy.padded(), pass, gradients, kept.lora, dx);
+    const MatrixView<T> to = dx ? dx->padded() : MatrixView<T>{};
+    lora_.backward(x.view(), dy.padded(), pass, gradients, kept.lora, dx ? &to : nullptr);
   }
 
   /// Appends the parameters of all outputs, with names that begin with `prefix`.
@@ -246,7 +247,7 @@ class MergedLinear : public LoraLayer
 
   void add_lora(std::size_t i, const LoraOptions& options) override
   {
-    std::vector<typename LoraMatrices<S, B, T>::Output> outputs;
+    std::vector<LoraOutput> outputs;
     for (std::size_t o = 0; o < parts_.size(); ++o)
     {
       const Part& part = parts_[o];
@@ -405,7 +406,7 @@ class MergedLinear : public LoraLayer
   std::optional<Weight> w_;  // all of them, interleaved, if the parts have no elements
   std::shared_ptr<StoredProduct<T, Mesh>> stored_;  // the same, stored in fewer bits
   std::optional<Bias> b_;                           // all of them, interleaved, without elements
-  LoraMatrices<S, B, T> lora_;
+  LoraMatrices<T, Mesh> lora_{detail::lora_layout<Mesh, typename S::Input, typename S::Output>()};
 };
 
 }  // namespace cubist::CUBIST_ABI
