@@ -6,21 +6,23 @@
 //
 //   X (M, K) S::Input    W (K, N) S::Weight, stored    Y (M, N) S::Output
 //
-// W stays where it is, whatever the scheme's own algorithm does, since X and Y are small where few
-// rows are multiplied. With the axes of W's rows and columns:
+// W stays where it is, whatever the scheme's own algorithm does, because X and Y are small when few
+// rows are multiplied:
 //
-//   1. X to rows [kept] cols [W's rows], unless it is there
-//   2. each rank multiplies by its block of W, which is read once, as it is stored
-//   3. the parts of Y, rows [kept] cols [W's columns], are all-reduced along the axes of W's rows
-//   4. to Y's layout, unless it is that
+//   1. Redistribute X to rows [kept] cols [the axes of W's rows], unless it lies so.
+//   2. Multiply by this rank's block of W, which is read once, as it is stored.
+//   3. All-reduce the parts of Y, rows [kept] cols [the axes of W's columns], along the axes of W's
+//      rows.
+//   4. Redistribute the result to Y's layout, unless it lies so.
 //
 // `kept` are the outermost axes of the rows of both X and Y that do not cut W, such as Data. Ranks
-// along other axes that do not cut W multiply the same.
+// along other axes that do not cut W compute the same product.
 //
-// Words a rank: 2 (k-1)/k M'N' for k ranks along W's rows and blocks M' of rows [kept] and N' of
-// W's columns, as Megatron1D sends; and at most M'K' + M'N' where X and Y change their layouts.
-// Source: the stationary-B form of SUMMA: Schatz et al., "Parallel Matrix Multiplication: A
-// Systematic Journey", SIAM J. Sci. Comput. 38(6), 2016, section 4.
+// Elements that one rank sends: 2 (k-1)/k M'N' for k ranks along W's rows, blocks M' of rows [kept]
+// and N' of W's columns, as Megatron1D sends; and at most M'K' + M'N' where X and Y change their
+// layouts.
+// Source: Schatz et al., "Parallel Matrix Multiplication: A Systematic Journey", SIAM J. Sci.
+// Comput. 38(6), 2016, section 4 (the stationary-B form of SUMMA).
 
 #include <algorithm>
 #include <cstddef>
@@ -48,8 +50,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A stored weight of a layer, and the product with it. A program compiles what computes it only
-/// where it calls make_stored_product().
+/// A layer's stored weight, and the product with it. Only programs that call make_stored_product()
+/// compile the code that computes it.
 template <Scalar T, class M>
 class StoredProduct
 {
@@ -59,15 +61,15 @@ class StoredProduct
   StoredProduct& operator=(const StoredProduct&) = delete;
   virtual ~StoredProduct() = default;
 
-  /// Y = X W. Every rank of the mesh calls it.
+  /// Computes Y = X W. Every rank of the mesh calls it.
   /// @throws ShapeError for matrices that do not fit
   virtual void forward(const DistView<const T, M>& x, const DistView<T, M>& y) = 0;
 
-  /// The columns of W that this rank has.
+  /// The columns of W that this rank holds.
   [[nodiscard]] virtual const Range& columns() const = 0;
-  /// This rank's block.
+  /// This rank's block of W.
   [[nodiscard]] virtual const StoredView& stored() const = 0;
-  /// W as the value of a parameter, valid as long as this object.
+  /// W as the value of a parameter. It is valid as long as this object.
   [[nodiscard]] virtual const StoredValue<T>& value() const = 0;
 
   /// Sets `count` columns of this rank's block, from column `at` on, to columns [first, …) of the
@@ -203,8 +205,8 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
 
 }  // namespace detail
 
-/// A weight (in, out) of zeros that is stored in this way, and the product with it. Every rank of
-/// the mesh makes it.
+/// Makes a weight (in, out) of zeros that is stored as `type` says, and the product with it. Every
+/// rank of the mesh calls it.
 /// @throws ArgumentError for an engine that has no product with such a weight
 template <SchemeType S, class B, RealScalar T>
 [[nodiscard]] std::shared_ptr<StoredProduct<T, AxisMesh<typename S::Axes, B>>>

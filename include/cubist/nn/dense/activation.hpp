@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Activation functions. Each is a small callable with a derivative, and an engine maps both to the
-// input. They use core/vector_math.hpp, without branches, so that compilers vectorise the loops
-// over them. nn/dense/activation_passes.hpp applies them. A function of a program's is called
+// Activation functions. Each is a small callable with a derivative, and an engine maps both over
+// the input. They use core/vector_math.hpp and have no branches, so that compilers vectorise the
+// loops over them. nn/dense/activation_passes.hpp applies them. A program's own function is called
 // through a pointer, element by element, and only on the host.
 //
 // Source of GELU: Hendrycks, Gimpel, "Gaussian Error Linear Units", arXiv 1606.08415.
@@ -117,7 +117,7 @@ struct Silu final
   }
 };
 
-/// x Phi(x), Phi being the normal distribution function
+/// x Phi(x), where Phi is the normal distribution function
 struct Gelu final
 {
   template <RealScalar T>
@@ -182,13 +182,13 @@ inline constexpr Sigmoid sigmoid{};
 inline constexpr Tanh tanh{};
 /// x sigmoid(x)
 inline constexpr Silu silu{};
-/// x Phi(x), Phi the normal distribution's
+/// x Phi(x), where Phi is the normal distribution function
 inline constexpr Gelu gelu{};
-/// GELU by tanh, as GPT-2 has it
+/// GELU approximated by tanh, as in GPT-2
 inline constexpr GeluTanh gelu_tanh{};
 
-/// A function of a real number and its derivative, for float and for double. Elements of 16 bits
-/// are passed as floats.
+/// A function of a real number, with its derivative, for float and for double. 16-bit elements are
+/// passed as floats.
 template <class F>
 concept ActivationFunction = std::copy_constructible<F> && requires(const F& f, float x, double y)
 {
@@ -222,7 +222,7 @@ struct ActivationOf final : AnyActivation
   F f;
 };
 
-/// A function of the program's as an engine maps it. It owns nothing, because each row gets a copy.
+/// The program's own function, as an engine maps it. It owns nothing, because each row gets a copy.
 class CalledActivation
 {
  public:
@@ -245,19 +245,19 @@ class CalledActivation
   const AnyActivation* f_;
 };
 
-/// The function that engines map. All alternatives are trivially copied, which compiles fast.
+/// The function that engines map. All alternatives are trivially copyable, which compiles fast.
 using ChosenActivation =
     std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluTanh, CalledActivation>;
 
 }  // namespace detail
 
-/// An activation function chosen at run time: one of cubist's, or the program's for engines in host
-/// memory. Copies share the program's function, and ranks that are threads may call it at the same
-/// time.
+/// An activation function chosen at run time: one of cubist's, or, for engines in host memory, the
+/// program's own. Copies share the program's function, and ranks that are threads may call it at
+/// the same time.
 class Activation : public detail::ChosenActivation
 {
  public:
-  /// Converts, so that an option takes the function itself.
+  /// Converts implicitly, so that an option takes the function itself.
   template <class F>
   requires(!std::same_as<F, Activation>) Activation(const F& f)
   {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The passes of a layer that apply the derivative of an activation function f to a matrix. An
+// The pass of a layer that applies the derivative of an activation function f to a matrix. An
 // epilogue applies f itself (engine/epilogue.hpp).
 //
 //   Z, dY, dZ (M, N), all in the memory of one engine
 //
-// A loop over elements is compiled for each pass, each function and several instruction sets, so
-// there is only one pass for forward and one for backward. A layer without a bias ignores the sums.
+// Each pass compiles a loop over elements for each function and for several instruction sets, so
+// forward and backward have only one pass each. A layer without a bias ignores the sums.
 
 #include <concepts>
 #include <variant>
@@ -36,7 +36,7 @@ void require_callable(const E&, const Activation& f)
       "write a layer that maps it (docs/layers.md)");
 }
 
-/// g(f) for the function that was chosen.
+/// Calls g(f) with the function that was chosen.
 /// @pre require_callable()
 template <class E, class G>
 void with_function(const E&, const Activation& f, G g)
@@ -60,7 +60,7 @@ struct Slope
   }
 };
 
-/// dZ = f'(Z) dY, and the sums of its columns
+/// Computes dZ = f'(Z) dY and the sums of its columns.
 template <class E, class F, class T>
 void slopes_and_sums(const E& engine, const F& f, MatrixView<const T> z, MatrixView<const T> dy,
                      MatrixView<T> dz, MatrixView<T> sums)

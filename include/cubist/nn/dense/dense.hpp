@@ -5,10 +5,10 @@
 //
 //   X (M, K) S::Input    Z, Y (M, N) S::Output
 //
-// dZ = f'(Z) mask(dY) in place of dY. Without activation and dropout, Y is Z. Where products are
-// local, the engine may add b and apply f as it writes Z (engine/epilogue.hpp).
+// Backward replaces dY by dZ = f'(Z) mask(dY). Without activation and dropout, Y is Z. Where
+// products are local, the engine may add b and apply f as it writes Z (engine/epilogue.hpp).
 //
-// Words: those of Linear.
+// Each rank sends what Linear sends.
 
 #include <cstddef>
 #include <optional>
@@ -39,14 +39,14 @@ class Dense
   using Output = typename Linear::Output;
 
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
-  /// range, and on a GPU for an activation of the program's
+  /// range, and on a GPU for the program's own activation
   Dense(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},
         const Activation& activation = identity, const Dropout& dropout = Dropout{0})
       : Dense{Linear{mesh, in, out, options}, activation, dropout}
   {
   }
-  /// A layer whose linear layer is made, for example with weights in fewer bits.
-  /// @throws ArgumentError on a GPU for an activation of the program's
+  /// Takes a linear layer that was made before, for example one that stores W in fewer bits.
+  /// @throws ArgumentError on a GPU for the program's own activation
   explicit Dense(Linear linear, const Activation& activation = identity,
                  const Dropout& dropout = Dropout{0})
       : linear_{std::move(linear)},
@@ -58,13 +58,13 @@ class Dense
 
   /// The shape of Y.
   [[nodiscard]] Shape output_shape(const Input& x) const { return {x.rows(), linear_.out()}; }
-  /// The numbers of which Y's rows and columns are padded to multiples.
+  /// Y's rows and columns are padded to multiples of these numbers.
   [[nodiscard]] Quanta output_quanta(const Input& x) const
   {
     return {x.quanta().rows, linear_.out_quantum()};
   }
 
-  /// What a forward leaves for its backward. If Y is Z, there is no Z.
+  /// What `forward` leaves for `backward`. If Y is Z, there is no separate Z.
   struct Kept
   {
     typename Linear::Kept linear;
@@ -74,7 +74,7 @@ class Dense
     std::optional<Input> dx;
   };
 
-  /// Y, in `kept`.
+  /// Returns Y, which is in `kept`.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept) const
   {
     forward(x, fit_output(kept.y, x), pass, kept);
@@ -90,7 +90,7 @@ class Dense
     if (pass.training_step) dropout_.apply(y, *pass.training_step, pass.cut);
   }
 
-  /// dX, in `kept`, or null if it is not wanted.
+  /// Returns dX, which is in `kept`, or null if it is not wanted.
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
@@ -98,7 +98,7 @@ class Dense
     backward(x, dy, pass, kept, dx);
     return dx;
   }
-  /// dX, in a matrix of the caller's, or null.
+  /// Writes dX into a matrix that the caller owns, or nowhere if that is null.
   void backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass, Kept& kept,
                 Input* dx)
   {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The gated linear layer, on any scheme: Y = f(X V + a) ∘ (X W + b), the first half of Llama's
-// feed-forward network. With f = Silu it is SwiGLU, with f = GeluTanh GEGLU.
+// The gated linear layer on any scheme, Y = f(X V + a) ∘ (X W + b): the first half of Llama's
+// feed-forward network. With f = Silu it is called SwiGLU, with f = GeluTanh GEGLU.
 //
 //   X (M, K) S::Input    V, W (K, N) S::Weight    a, b (1, N) cut as Y's columns
 //   G = X V + a, U = X W + b, Y (M, N) S::Output
 //
 //   dU = f(G) ∘ dY    dG = f'(G) ∘ U ∘ dY
 //
-// Words: those of MergedLinear, which gathers X once.
+// Each rank sends what MergedLinear sends, which gathers X once.
 // Source: Shazeer, "GLU Variants Improve Transformer", arXiv 2002.05202.
 
 #include <algorithm>
@@ -70,14 +70,15 @@ class GatedLinear
 {
  public:
   using Value = T;
-  /// The products of gate and value, merged.
+  /// Both products, merged into one.
   using Merged = MergedLinear<S, B, T>;
   using Mesh = typename Merged::Mesh;
   using Input = typename Merged::Input;
   using Output = typename Merged::Output;
 
-  /// Parameters gate.weight and up.weight, and gate.bias and up.bias; the gate draws its initial
-  /// values as a Linear of options.index, the other as one of options.index + 1.
+  /// Makes the parameters gate.weight and gate.bias (V and a), and up.weight and up.bias (W and b).
+  /// The gate draws its initial values as a Linear of options.index does, the other as one of
+  /// options.index + 1.
   /// @param weights  how a layer without gradients stores V and W
   /// @throws ShapeError for a layer without inputs or outputs
   GatedLinear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},
@@ -92,7 +93,7 @@ class GatedLinear
   {
   }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     typename Merged::Kept merged;
@@ -100,7 +101,7 @@ class GatedLinear
     std::optional<Input> dx;
   };
 
-  /// Y, in `kept`.
+  /// Returns Y, which is in `kept`.
   const Output& forward(const Input& x, const Pass& pass, Kept& kept)
   {
     const Output& merged = merged_.forward(x, kept.merged, pass);
@@ -113,7 +114,7 @@ class GatedLinear
     return y;
   }
 
-  /// dX, in `kept`, or null if it is not wanted.
+  /// Returns dX, which is in `kept`, or null if it is not wanted.
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
@@ -135,7 +136,7 @@ class GatedLinear
   }
 
  private:
-  /// f(first column of G, of U, of Y, shape) for each piece of this rank's columns.
+  /// Calls f(first column in G, in U, in Y, shape) for each piece of this rank's columns.
   template <class G>
   void for_each_piece(const Output& y, G f) const
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The linear layer, on any scheme: Y = X W + b.
+// The linear layer on any scheme: Y = X W + b.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    b (1, N) cut as Y's columns    Y (M, N) S::Output
 //
@@ -10,15 +10,15 @@
 //
 //   dX = dY W^T    dW = X^T dY    db = sums of dY's columns, all-reduced along the axes that cut M
 //
-// dX is computed only where it is asked for: the first layer of a network does not need it. Where
-// products are local, the engine may add b as it writes Y (engine/epilogue.hpp).
+// dX is computed only where the caller asks for it: the first layer of a network does not need it.
+// Where products are local, the engine may add b as it writes Y (engine/epilogue.hpp).
 //
-// LoRA's thin matrices may be beside W: Y += s (X A) B (nn/dense/lora.hpp). A layer without
-// gradients may store W in fewer bits (core/stored_weights.hpp); its product is then the one of
-// matmul/stored_product.hpp.
+// W may have LoRA's thin matrices beside it: Y += s (X A) B (nn/dense/lora.hpp). A layer without
+// gradients may store W in fewer bits (core/stored_weights.hpp); matmul/stored_product.hpp then
+// computes the product.
 //
-// Words: those of the product, and 2(p-1)/p N' for db, with p ranks along the axes that cut M, and
-// N' columns on a rank.
+// Elements that one rank sends: those of the product, and 2(p-1)/p N' for db, with p ranks along
+// the axes that cut M, and N' columns on a rank.
 
 #include <cstddef>
 #include <cstdint>
@@ -52,26 +52,25 @@ struct LinearOptions
 {
   bool bias = true;
   std::uint64_t seed = 0;
-  /// The layer's number, below 2^16: layers with one seed have different random numbers.
+  /// The layer's number, below 2^16. Layers with the same seed but different numbers draw different
+  /// random numbers.
   std::size_t index = 0;
   Gathered gathered = Gathered::kept;
   Method method = Method::automatic;
   Initial initial_weights = Uniform{};  ///< the initial values of W
   Initial initial_bias = Uniform{};     ///< the initial values of the bias
-  /// The numbers of which the layer's inputs and outputs are padded to multiples; 0 stands for the
-  /// mesh's quantum.
+  /// The inputs are padded to a multiple of this; 0 stands for the mesh's quantum.
   std::size_t in_quantum = 0;
-  /// Columns of Y are padded to a multiple of this; 0 for the mesh's quantum.
+  /// The outputs are padded to a multiple of this; 0 stands for the mesh's quantum.
   std::size_t out_quantum = 0;
-  /// Whether the layer has gradients. A layer without gradients has no memory for them and no
-  /// backward.
+  /// Whether the layer has gradients. Without them it has no memory for them, and no backward.
   bool gradients = true;
 };
 
 namespace detail
 {
 
-/// The options with the mesh's quantum where they leave it to the mesh.
+/// Replaces quanta of 0 by the mesh's quantum.
 [[nodiscard]] inline LinearOptions with_quanta(LinearOptions options, std::size_t mesh_quantum)
 {
   if (options.in_quantum == 0) options.in_quantum = mesh_quantum;
@@ -80,7 +79,7 @@ namespace detail
 }
 
 /// The quanta of W.
-/// @pre the options are those of with_quanta
+/// @param options  as with_quanta() returns them
 [[nodiscard]] inline Quanta weight_quanta(const LinearOptions& options)
 {
   return {options.in_quantum, options.out_quantum};
@@ -104,7 +103,7 @@ stored_weight(const AxisMesh<typename S::Axes, B>& mesh, const LinearOptions& op
   return nullptr;
 }
 
-/// What gives a weight of `cols` columns, in a layer of `in` features, its initial values.
+/// Returns the source of initial values for a weight of `cols` columns in a layer of `in` features.
 template <Scalar T, class E>
 [[nodiscard]] BlockSource<T> initial_blocks(const E& engine, std::size_t cols,
                                             const Initial& initial, const Philox& random,
@@ -122,16 +121,16 @@ template <SchemeType S, class B, Scalar T>
 class Linear : public LoraLayer
 {
  public:
-  /// The product.
+  /// The product X W and its gradients.
   using Product = DistMatMul<S, B, T>;
   using Mesh = typename Product::Mesh;
   using Input = typename Product::Input;
   using Weight = typename Product::Weight;
   using Output = typename Product::Output;
-  /// The bias (1, out), cut as the columns of the output.
+  /// b (1, out), cut as Y's columns.
   using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
 
-  /// Weights and bias begin with the same bits on every scheme and mesh; by default they are
+  /// Draws weights and bias, with the same bits on every scheme and mesh. By default they are
   /// uniform in ±1/sqrt(in).
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
@@ -140,9 +139,9 @@ class Linear : public LoraLayer
   {
     detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
   }
-  /// A layer that stores W as `weights` says. It begins as the other layer does, rounded. Only
-  /// programs that call this compile the product with such weights.
-  /// @throws ArgumentError also for options with gradients, and for an engine that has no such
+  /// Stores W as `weights` says, and rounds its initial values. Only programs that call this
+  /// constructor compile the product with such weights.
+  /// @throws ArgumentError also for options with gradients, and for an engine without such a
   /// product
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options,
          StoredWeights weights)
@@ -163,31 +162,32 @@ class Linear : public LoraLayer
   [[nodiscard]] std::size_t in() const { return in_; }
   /// The number of output features.
   [[nodiscard]] std::size_t out() const { return out_; }
-  /// The number of which the outputs are padded to a multiple.
+  /// The outputs are padded to a multiple of this number.
   [[nodiscard]] std::size_t out_quantum() const { return options_.out_quantum; }
-  /// W (in, out). If it is stored in fewer bits, this matrix has no elements.
+  /// W (in, out). If W is stored in fewer bits, this matrix has no elements.
   [[nodiscard]] Weight& weight() { return w_; }
   /// dW (in, out).
   [[nodiscard]] const Weight& weight_gradient() const { return dw_; }
+  /// b (1, out).
   /// @pre the layer has a bias
   [[nodiscard]] Bias& bias() { return b_; }
   /// db (1, out).
   [[nodiscard]] const Bias& bias_gradient() const { return db_; }
 
-  /// The plan of the product, with the operands that a forward has gathered.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
-    std::optional<Product> product;
+    std::optional<Product> product;             ///< its plan, with the operands that it gathered
     typename LoraMatrices<T, Mesh>::Kept lora;  ///< what LoRA's matrices keep
   };
 
-  /// Y = X W + b
+  /// Computes Y = X W + b.
   template <class LX, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y)
   {
     forward(x, y, kept_);
   }
-  /// Y = X W + b
+  /// Computes Y = X W + b, and leaves in `kept` what `backward` needs.
   template <class LX, class LY>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y, Kept& kept,
                const Pass& pass = {}) const
@@ -204,9 +204,9 @@ class Linear : public LoraLayer
       product(x, kept).forward(x, w_, y);
     lora_.forward(x.view(), pass, kept.lora, y.padded());
   }
-  /// Z = X W + b, Y = f(Z)
+  /// Computes Z = X W + b and Y = f(Z).
   /// @param f  a function of elements, or a variant of such functions
-  /// @pre y is like z
+  /// @pre y has z's shape and padding
   template <class LX, class LY, class F>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, const F& f,
                DistMatrix<T, LY, Mesh>& y, Kept& kept, const Pass& pass = {}) const
@@ -224,14 +224,14 @@ class Linear : public LoraLayer
     detail::apply(mesh_.engine(), epilogue, z.valid());  // b is -0, and z + -0 is z to the bit
   }
 
-  /// Zeros for Y = X W + b, padded as `forward` needs it.
+  /// Returns zeros with the shape and the padding that `forward` needs for Y.
   template <class LX>
   [[nodiscard]] Output make_output(const DistMatrix<T, LX, Mesh>& x) const
   {
     return {mesh_, {x.rows(), out_}, {x.quanta().rows, options_.out_quantum}};
   }
 
-  /// Y = X W + b, in a new matrix.
+  /// Returns Y = X W + b in a new matrix.
   template <class LX>
   [[nodiscard]] Output forward(const DistMatrix<T, LX, Mesh>& x)
   {
@@ -247,7 +247,7 @@ class Linear : public LoraLayer
     return {mesh_, {}};
   }
 
-  /// The gradients of weight and bias, complete, without dX.
+  /// Computes the complete gradients of weight and bias, but not dX.
   /// @pre X is the same as in the last `forward`
   template <class LX, class LY>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy)
@@ -255,7 +255,7 @@ class Linear : public LoraLayer
     ImmediateSums<T, Mesh> sums;
     backward(x, dy, sums, kept_, static_cast<Input*>(nullptr));
   }
-  /// dX, and the gradients of weight and bias, complete.
+  /// Computes dX and the complete gradients of weight and bias.
   /// @pre X is the same as in the last `forward`
   template <class LX, class LY, class LDX>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
@@ -265,8 +265,9 @@ class Linear : public LoraLayer
     backward(x, dy, sums, kept_, &dx);
   }
 
-  /// dX, if it is given, and the gradients of weight and bias, which `gradients` takes.
-  /// @pre X and `kept` are the same as in a `forward`
+  /// Computes dX unless it is null, and the gradients of weight and bias, which it passes to
+  /// `gradients`.
+  /// @pre X and `kept` are those of a `forward`
   template <class LX, class LY, class LDX>
   void backward(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                 GradientReducer<T, Mesh>& gradients, Kept& kept, DistMatrix<T, LDX, Mesh>* dx,
@@ -278,14 +279,14 @@ class Linear : public LoraLayer
     backward_from_sums(x, dy, gradients, kept, dx, pass);
   }
 
-  /// Where a layer that computes dY writes the sums of its columns, in the same pass.
+  /// Where a layer that computes dY writes the sums of dY's columns in the same pass.
   /// @throws StateError for a layer without gradients
   [[nodiscard]] Bias& column_sums()
   {
     if (!weight_is_frozen_) detail::require_gradient(dw_);
     return db_;
   }
-  /// Does what `backward` does, when column_sums() has the sums of this rank's rows of dY.
+  /// Does what `backward` does, but reads the sums over this rank's rows of dY from column_sums().
   template <class LX, class LY, class LDX>
   void backward_from_sums(const DistMatrix<T, LX, Mesh>& x, const DistMatrix<T, LY, Mesh>& dy,
                           GradientReducer<T, Mesh>& gradients, Kept& kept,
@@ -305,7 +306,7 @@ class Linear : public LoraLayer
     lora_.backward(x.view(), dy.padded(), pass, gradients, kept.lora, dx ? &to : nullptr);
   }
 
-  /// @throws ShapeError, MeshError for a matrix that is not like the output for `rows` rows
+  /// @throws ShapeError, MeshError unless the matrix fits an output of `rows` rows
   template <class L>
   void require_like_output(const DistMatrix<T, L, Mesh>& m, const char* what,
                            std::size_t rows) const
@@ -327,7 +328,7 @@ class Linear : public LoraLayer
     lora_.append_parameters(list, prefix);
     if (!options_.bias) return;
     Parameter<T, Mesh> bias{prefix + "bias", b_.view(), db_.view()};
-    // db remains, because an activation writes it in the pass that computes dY.
+    // db stays, because the pass that computes dY with an activation writes it.
     bias.frozen = bias_is_frozen_;
     if (bias_is_frozen_) bias.gradient.shape = {}, bias.gradient.padded = {nullptr, {}};
     bias.freeze = [this] { bias_is_frozen_ = true; };
@@ -356,8 +357,8 @@ class Linear : public LoraLayer
  private:
   using Stored = StoredProduct<T, Mesh>;
 
-  /// A layer whose W is not drawn yet.
-  /// @param options  with quanta
+  /// Makes a layer, but does not draw W.
+  /// @param options  as with_quanta() returns them
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options,
          std::shared_ptr<Stored> stored)
       : mesh_{mesh},
@@ -391,7 +392,7 @@ class Linear : public LoraLayer
     stored_->forward(x.view(), y.view());
   }
 
-  /// The plan for X's rows; a new one when they change.
+  /// Returns the plan for X's rows, which it makes again when they change.
   template <class LX>
   Product& product(const DistMatrix<T, LX, Mesh>& x, Kept& kept) const
   {

@@ -1,30 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The thin matrices of LoRA beside the weights of one linear layer, or of several with the same X,
-// on any scheme: Y_i = X W_i + s (D X A) B_i, with dropout D while training.
+// LoRA's thin matrices beside the weight of one linear layer, or of several with the same X, on any
+// scheme: Y_i = X W_i + s (D X A) B_i, with dropout D while training.
 //
 //   X (M, K) S::Input    A (K, r) rows as X's columns    B_i (r, N_i) columns as Y's
 //   P = D X A (M, r) rows as Y's                         Y (M, N) S::Output
 //
 // r is never cut, so it is not padded. A and B lie where X and Y need them, wherever W lies, so W
-// is neither gathered nor read. For Megatron's first layer, for example, A is on every rank, and B
-// is cut as W is; for its second layer, it is the other way round.
+// is neither gathered nor read. In Megatron's first layer, for example, A is on every rank, and B
+// is cut as W is; in its second layer it is the other way round.
 //
-//   forward    Compute a part of P from this rank's columns of X. If Y's rows are cut otherwise
-//              than X's: all_gather along the axis that cuts X's rows alone, reduce_scatter along
-//              the one that cuts Y's alone. all_reduce along the other axes that cut X's columns.
-//              Then Y += s P B.
-//   backward   dP = s dY B^T, from Y's rows to X's in the same way. dB = s P^T dY and
-//              dA = (D X)^T dP, which a reducer sums over replicas. dX += D dP A^T.
+// Every layer of a network may get these matrices at run time, so every program compiles them. They
+// therefore learn the scheme at run time, from a LoraLayout, and are compiled once per mesh type.
+//
+//   forward    Compute a part of P from this rank's columns of X. If Y's rows are not cut as X's:
+//              all_gather along the axis that cuts only X's rows, reduce_scatter along the axis
+//              that cuts only Y's. all_reduce along the other axes that cut X's columns. Then
+//              Y += s P B.
+//   backward   Compute dP = s dY B^T, and move it from Y's rows to X's in the same way. Compute
+//              dB = s P^T dY and dA = (D X)^T dP, which a reducer sums over replicas. Then
+//              dX += D dP A^T.
 //
 // Elements that one rank sends, for m rows of X on a rank, n = r times the number of matrices A,
-// g ranks along the axis that cuts X's rows alone, f along the one that cuts Y's alone, and c along
+// g ranks along the axis that cuts only X's rows, f along the axis that cuts only Y's, and c along
 // the other axes that cut X's columns:
 //
 //   forward   (g-1) m n + (f-1)/f (g m) n + 2 (c-1)/c (g m / f) n
 //
-// backward likewise, with X and Y in each other's place, and the sums of dA and dB over replicas.
+// Backward sends as much with X and Y exchanged, and the sums of dA and dB over replicas.
 // plan/lora_cost.hpp has the formulas.
 //
 // Source: Hu et al., "LoRA", arXiv 2106.09685; PEFT, LoraLayer, for the initial values.
@@ -60,15 +64,15 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// How a linear layer's matrices are cut, as LoRA's matrices need it. The layer's scheme is known
-/// at run time only.
+/// What LoRA's matrices must know of their layer's scheme: where A and B lie, and which ranks take
+/// part in which collective.
 template <class M>
 struct LoraLayout
 {
-  /// Returns the ranks of a collective, or null where this rank is alone. The first call is
-  /// collective.
+  /// Returns the ranks of a collective, or null where this rank is alone. The first call of each
+  /// function is collective.
   using Ranks = typename M::Communicator* (*)(const M&);
-  /// The ranks along which a thin product is gathered, scattered and summed (ThinMove).
+  /// The ranks along which a thin product is gathered, scattered and reduced (ThinMove).
   struct Move
   {
     Ranks gathered, scattered, reduced;
@@ -96,7 +100,7 @@ inline constexpr typename LoraLayout<M>::Move lora_move{&ranks_along<M, typename
                                                         &ranks_along<M, typename Move::Scattered>,
                                                         &ranks_along<M, typename Move::Reduced>};
 
-/// Of a linear layer whose X and Y have these layouts.
+/// Returns what LoRA's matrices must know of a linear layer whose X and Y have these layouts.
 template <class M, class X, class Y, class XRows = typename X::RowAxes,
           class XCols = typename X::ColAxes, class YRows = typename Y::RowAxes,
           class YCols = typename Y::ColAxes>
@@ -120,8 +124,8 @@ template <class M, class X, class Y, class XRows = typename X::RowAxes,
                        "`.weights`, save that, and load it"});
 }
 
-/// Writes the sum of a product's parts, all of whose columns are on each rank, to `whole`.
-/// @param part  the shape of a part on this rank
+/// Writes a thin product, the sum of a part on each rank, to `whole`. Each rank has all columns.
+/// @param part  the shape of this rank's part
 /// @param product (out) computes this rank's part
 template <RealScalar T, class M, class Product>
 void thin_product(const M& mesh, const typename LoraLayout<M>::Move& move, Shape part,
@@ -161,7 +165,7 @@ void thin_product(const M& mesh, const typename LoraLayout<M>::Move& move, Shape
   if (reduced) reduced->all_reduce(whole.elements());
 }
 
-/// A matrix in this rank's memory only.
+/// A matrix that no axis cuts: here, a block in this rank's memory.
 template <Scalar T, class M>
 using LocalMatrix = DistMatrix<T, Layout<Rows<>, Cols<>>, M>;
 
@@ -183,26 +187,26 @@ struct LoraMatrix
     return {std::move(name), place.with(value.padded()), place.with(gradient.padded())};
   }
 
-  DistView<T, M> place;     ///< the matrix, without memory
-  Block block;              ///< of this rank
-  LocalMatrix<T, M> value;  ///< this rank's block
+  DistView<T, M> place;     ///< where the blocks are; it has no memory
+  Block block;              ///< this rank's block
+  LocalMatrix<T, M> value;  ///< the elements of that block
   LocalMatrix<T, M> gradient;
 };
 
 }  // namespace detail
 
-/// A piece of an output's columns on this rank.
+/// A piece of one output's columns on this rank.
 struct LoraPiece
 {
   std::size_t in_y;   // its first column in the block of Y
   std::size_t in_b;   // its first column in the block of B
-  std::size_t width;  // its columns
+  std::size_t width;  // the number of its columns
 };
 
-/// One of the layers with the same X.
+/// One of the layers with the same X, for which it may get A and B.
 struct LoraOutput
 {
-  std::string name;               ///< before ".weight", or empty
+  std::string name;               ///< what stands before ".weight", or empty
   std::size_t index;              ///< its number in random streams
   Shape weight;                   ///< (in, out)
   Quanta quanta;                  ///< of the weight
@@ -210,8 +214,7 @@ struct LoraOutput
   bool has_gradients;             ///< whether A and B are trained
 };
 
-/// It knows the layer's scheme at run time only, so that it is compiled once for all schemes of a
-/// mesh.
+/// The pairs of A and B of one layer, or of several with the same X.
 template <Scalar T, class M>
 class LoraMatrices
 {
@@ -220,13 +223,13 @@ class LoraMatrices
   using Buffer = typename M::Engine::template Buffer<T>;
 
  public:
-  /// No pairs.
+  /// Begins without pairs.
   explicit LoraMatrices(const LoraLayout<M>& layout)
       : layout_{layout}
   {
   }
 
-  /// Gives output i a pair of A and B. If it has one of this rank, that stays.
+  /// Gives output i a pair of A and B, unless it has one.
   /// @param outputs  all layers with this X
   /// @throws ArgumentError for options out of range, another rank or scale than the other outputs
   /// have, complex elements, or if a pair is merged
@@ -282,8 +285,8 @@ class LoraMatrices
     return false;
   }
 
-  /// W += s A B
-  /// @param keeps  whether to keep the W of before, for `unmerge`
+  /// Adds s A B to W.
+  /// @param keeps  whether to keep the old W for `unmerge`
   void merge(std::size_t i, const DistView<T, M>& w, bool keeps)
   {
     Thin* const branch = find(i);
@@ -305,7 +308,7 @@ class LoraMatrices
                 left.block(block.rows.offset, 0, {block.rows.valid, options_.rank}),
                 right.block(0, block.cols.offset, {options_.rank, block.cols.valid}), T{1}, mine);
   }
-  /// Sets W to the bits that it had before `merge`.
+  /// Restores the bits that W had before `merge`.
   /// @throws ArgumentError if they were not kept
   void unmerge(std::size_t i, const DistView<T, M>& w)
   {
@@ -323,16 +326,16 @@ class LoraMatrices
     branch->has_original = false;
   }
 
-  /// What a forward leaves for its backward.
+  /// What `forward` leaves for `backward`.
   struct Kept
   {
     std::optional<Local> p;        ///< P of all pairs side by side, with rows cut as Y's
-    std::optional<Local> dp;       ///< dP, with rows cut as X's
-    std::optional<Local> dropped;  ///< D X, or D dX
+    std::optional<Local> dp;       ///< dP of all pairs side by side, with rows cut as X's
+    std::optional<Local> dropped;  ///< D X, or dP A^T
     Shape dropped_from = {};       ///< the shape of that X
   };
 
-  /// Y += s (D X A) B, for the block of Y on this rank.
+  /// Adds s (D X A) B to this rank's block of Y.
   void forward(const DistView<const T, M>& x, const Pass& pass, Kept& kept, MatrixView<T> y) const
   {
     if constexpr (RealScalar<T>)
@@ -358,10 +361,10 @@ class LoraMatrices
     }
   }
 
-  /// The gradients of A and B, which `gradients` takes; adds to dX, if it is given.
-  /// @param dy  the block of dY on this rank
-  /// @param dx  the block of dX on this rank, or null
-  /// @pre X, the pass and `kept` are those of a forward
+  /// Computes the gradients of A and B, passes them to `gradients`, and adds D dP A^T to dX.
+  /// @param dy  this rank's block of dY
+  /// @param dx  this rank's block of dX, or null if it is not wanted
+  /// @pre X, the pass and `kept` are those of a `forward`
   /// @throws ArgumentError for a layer without gradients, or whose pair is merged
   void backward(const DistView<const T, M>& x, MatrixView<const T> dy, const Pass& pass,
                 GradientReducer<T, M>& gradients, Kept& kept, const MatrixView<T>* dx)
@@ -406,9 +409,9 @@ class LoraMatrices
     }
   }
 
-  /// Appends A and B of each pair that is not merged: lora_a and lora_b behind `prefix` and the
-  /// name of the output, and a dot if there is one. The name of an A that several outputs share has
-  /// all their names.
+  /// Appends A and B of each pair that is not merged. They are named `prefix`, the output's name
+  /// and a dot if it has a name, then lora_a or lora_b. An A that several outputs share has all
+  /// their names.
   void append_parameters(Parameters<T, M>& list, const std::string& prefix)
   {
     for (std::size_t i = 0; i < a_.size(); ++i)
@@ -428,22 +431,22 @@ class LoraMatrices
   struct Thin
   {
     Matrix matrix;
-    std::string name;                    // of its outputs, and a dot if there is one
-    std::size_t index;                   // of A in random streams; the output of B
-    std::size_t root = 0;                // the number of the A before B
+    std::string name;      // the names of its outputs, and a dot if they have any
+    std::size_t index;     // A's number in random streams, or the number of B's output
+    std::size_t root = 0;  // the number of the A that belongs to this B
     std::vector<LoraPiece> pieces = {};  // B's columns
-    bool merged = false;                 // whether B is part of W
-    bool has_original = false;           // whether it has the W of before
-    Buffer original = Buffer(0);         // this rank's block of that
+    bool merged = false;                 // whether s A B is a part of W
+    bool has_original = false;           // whether the next member has W as it was before
+    Buffer original = Buffer(0);         // this rank's block of it
   };
-  /// Some A side by side, which have the same D X, so that X is read once for all A without
-  /// dropout.
+  /// A range of matrices A with the same D X, side by side. Without dropout these are all, so that
+  /// X is read once.
   struct Run
   {
     std::size_t first;
     std::size_t count;
   };
-  /// Adds an A, with its initial values.
+  /// Appends an A with its initial values.
   void add_a(const M& mesh, const LoraOutput& output, const std::string& name)
   {
     const Shape shape{output.weight.rows, options_.rank};
@@ -453,7 +456,7 @@ class LoraMatrices
                              shape.rows);
     a_.push_back({std::move(a), dotted(name), output.index});
   }
-  /// Adds the B of output i, beside the last A.
+  /// Appends the B of output i, which belongs to the last A.
   void add_b(const M& mesh, const LoraOutput& output, std::size_t i)
   {
     const Shape shape{options_.rank, output.weight.cols};
@@ -477,7 +480,7 @@ class LoraMatrices
     for (Thin& branch : b_)
       for (const LoraPiece& piece : branch.pieces) f(branch, piece);
   }
-  /// @param call  what was called
+  /// @param call  the function that was called
   void require_unmerged(const char* call) const
   {
     for (const Thin& branch : b_)
@@ -495,7 +498,7 @@ class LoraMatrices
   {
     return name.empty() ? name : name + ".";
   }
-  /// The columns of P.
+  /// The number of P's columns.
   [[nodiscard]] std::size_t columns() const { return a_.size() * options_.rank; }
   /// The columns of a thin matrix that belong to A number i.
   template <class V>
@@ -523,7 +526,7 @@ class LoraMatrices
   {
     return pass.training_step && options_.dropout > 0;
   }
-  /// C = in A + beta C, or in A^T + beta C, for the A of a run side by side.
+  /// Computes C = in A + beta C, or C = in A^T + beta C, for a run of matrices A.
   void multiply_by_a(const M& mesh, MatrixView<const T> in, Run run, Op op, T beta,
                      MatrixView<T> c) const
   {
@@ -535,7 +538,7 @@ class LoraMatrices
       engine.copy(a_[j].matrix.value.padded(), of_root(all.view(), j));
     engine.gemm(Op::none, op, T{1}, in, MatrixView<const T>{all.view()}, beta, c);
   }
-  /// dA = (D X)^T dP, of a run.
+  /// Computes dA = (D X)^T dP for a run of matrices A.
   void multiply_transposed(const M& mesh, MatrixView<const T> in, MatrixView<const T> dp, Run run)
   {
     const auto& engine = mesh.engine();
@@ -547,7 +550,7 @@ class LoraMatrices
     for (std::size_t j = 0; j < run.count; ++j)
       engine.copy(MatrixView<const T>{of_root(all.view(), j)}, a_[j].matrix.gradient.padded());
   }
-  /// This rank's block of D X for A number i, or of X without dropout.
+  /// Returns this rank's block of D X for A number i, which without dropout is X.
   [[nodiscard]] MatrixView<const T> dropped(const DistView<const T, M>& x, const Pass& pass,
                                             Kept& kept, std::size_t i) const
   {
@@ -556,7 +559,7 @@ class LoraMatrices
     x.mesh.engine().map_indexed(x.with(all).valid(), mask(x, pass, i), x.valid());
     return all;
   }
-  /// dX += D dP A^T, of a run.
+  /// Adds D dP A^T to dX for a run of matrices A.
   void add_input_gradient(const DistView<const T, M>& x, MatrixView<const T> dp, Run run,
                           const Pass& pass, Kept& kept, MatrixView<T> dx) const
   {
@@ -573,15 +576,15 @@ class LoraMatrices
   {
     return fit(kept, mesh, shape, mesh.quantum()).padded();
   }
-  /// A matrix like this rank's block of X, whose padding is 0.
+  /// Returns a matrix like this rank's block of X, whose padding is 0.
   [[nodiscard]] static MatrixView<T> fit_dropped(Kept& kept, const DistView<const T, M>& x)
   {
     if (std::exchange(kept.dropped_from, x.shape) != x.shape) kept.dropped.reset();
     return fit_local(kept.dropped, x.mesh, x.padded.shape());
   }
 
-  /// All elements of A or B.
-  /// @param ranks  along the axes that cut it
+  /// Returns all elements of A or B.
+  /// @param ranks  the ranks along the axes that cut it
   [[nodiscard]] static Buffer whole(const Matrix& m, typename LoraLayout<M>::Ranks ranks)
   {
     const M& mesh = m.place.mesh;

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Several linear layers with the same input, computed as one product on any scheme: Y_i = X W_i +
-// b_i. X is gathered once for all of them, and the sum for dX is formed once.
+// Several linear layers with the same input, Y_i = X W_i + b_i, computed as one product on any
+// scheme. X is gathered once for all of them, and the sum for dX is formed once.
 //
 //   X (M, K) S::Input    W_i (K, N_i) S::Weight    b_i (1, N_i) cut as Y's columns
 //   Y (M, N) S::Output   the columns of all Y_i, interleaved so that each rank has its part of each
 //
-// N_i is cut in F pieces, the fewest that the cuts of W's and of Y's columns divide evenly. Piece f
-// of Y is [piece f of Y_0 | piece f of Y_1 | …]. W = [W_0 | W_1 | …] is interleaved likewise, in
-// `Kept`, and so are b and the gradients:
+// N_i is cut into F pieces, the fewest that both W's and Y's column cuts divide evenly. Piece f
+// of Y is [piece f of Y_0 | piece f of Y_1 | …]. `Kept` has W = [W_0 | W_1 | …], b and the
+// gradients, interleaved in the same way:
 //
-//   forward    copy the W_i into W;  Y = X W + b. Without gradients the W_i are columns of W, where
-//              each rank has one piece of it: nothing is copied
+//   forward    copy the W_i into W;  Y = X W + b. In a layer without gradients, where each rank
+//              has one piece of W, the W_i are columns of W, and nothing is copied
 //   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart, and
 //              sum each part over its replicas
 //
-// LoRA's thin matrices may be beside each W_i: Y_i += s (X A_i) B_i (nn/dense/lora.hpp).
+// Each W_i may have LoRA's thin matrices beside it: Y_i += s (X A_i) B_i (nn/dense/lora.hpp).
 //
-// Words: those of one Linear with N = N_0 + N_1 + …, each padded to a multiple of its quantum.
+// Each rank sends what one Linear with N = N_0 + N_1 + … sends, where each N_i is padded to a
+// multiple of its quantum.
 // Source of merged weights: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3.
 
 #include <algorithm>
@@ -57,7 +58,7 @@ struct MergedOutput
 {
   std::string name;          // "query" for the parameters query.weight and query.bias
   std::size_t features = 0;  ///< columns of this output
-  /// The number of which the columns are padded to a multiple; 0 stands for the mesh's quantum.
+  /// The columns are padded to a multiple of this; 0 stands for the mesh's quantum.
   std::size_t quantum = 0;
 };
 
@@ -68,7 +69,7 @@ struct MergedColumns
   std::size_t width = 0;   // the width of a piece
   std::size_t stride = 0;  // the distance from one piece to the next
   std::size_t pieces = 0;  // the pieces in this rank's block
-  std::size_t valid = 0;   // columns of all pieces that are not padding
+  std::size_t valid = 0;   // the columns in all pieces that are not padding
 };
 
 /// @throws ShapeError, MeshError from every call, for matrices that do not fit
@@ -76,17 +77,17 @@ template <SchemeType S, class B, Scalar T>
 class MergedLinear : public LoraLayer
 {
  public:
-  /// The product.
+  /// The product X W and its gradients.
   using Product = DistMatMul<S, B, T>;
   using Mesh = typename Product::Mesh;
   using Input = typename Product::Input;
   using Weight = typename Product::Weight;
   using Output = typename Product::Output;
-  /// The bias (1, features), cut as the columns of the output.
+  /// A bias (1, N_i), cut as Y's columns.
   using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
 
-  /// The number of pieces, F. If an output has the quantum `unit` F, its pieces have whole units,
-  /// for example heads.
+  /// The number of pieces, F. If an output's quantum is `unit` times F, its pieces hold whole
+  /// units, for example heads.
   [[nodiscard]] static std::size_t pieces(const Mesh& mesh)
   {
     using A = typename S::Axes;
@@ -94,7 +95,7 @@ class MergedLinear : public LoraLayer
                     S::Output::template col_parts<A>(mesh.extents()));
   }
 
-  /// The layer's i-th output draws its initial values as a Linear of index options.index + i.
+  /// Draws the initial values of output i as a Linear of index options.index + i does.
   /// @param weights  how a layer without gradients stores the W_i
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
@@ -129,8 +130,8 @@ class MergedLinear : public LoraLayer
     return {part.first, part.width, group_, block.size / group_, end - begin};
   }
 
-  /// What a forward leaves for its backward. The interleaved weights are here, too, so that layers
-  /// which work one at a time can share them.
+  /// What `forward` leaves for `backward`. It has the interleaved weights, too, so that layers that
+  /// work one at a time can share the memory.
   struct Kept
   {
     std::optional<Product> product;
@@ -143,7 +144,7 @@ class MergedLinear : public LoraLayer
     typename LoraMatrices<T, Mesh>::Kept lora;  ///< what LoRA's matrices keep
   };
 
-  /// Y, in `kept`, for layers that change it in place.
+  /// Returns Y, which is in `kept`. The next layer may change it in place.
   Output& forward(const Input& x, Kept& kept, const Pass& pass = {})
   {
     auto& product = kept.product;
@@ -174,17 +175,18 @@ class MergedLinear : public LoraLayer
     return *y;
   }
 
-  /// A matrix like Y for its gradient. The caller writes the columns of every `columns(i)`; all
-  /// others are 0 and stay 0.
-  /// @pre a forward has filled `kept`
+  /// Returns dY, which is in `kept`, for the caller to write: the columns of every `columns(i)`.
+  /// All others are 0 and must stay 0.
+  /// @pre `forward` has filled `kept`
   [[nodiscard]] Output& output_gradient(Kept& kept) const
   {
     if (!kept.dy) kept.dy.emplace(mesh_, kept.y->shape(), kept.y->quanta());
     return *kept.dy;
   }
 
-  /// The gradients for `output_gradient(kept)`, which `gradients` takes, and dX where it is wanted.
-  /// @pre X is the same as in the forward of `kept`
+  /// Computes the gradients from `output_gradient(kept)`, passes them to `gradients`, and computes
+  /// dX unless it is null.
+  /// @pre X is the same as in the `forward` that filled `kept`
   void backward(const Input& x, GradientReducer<T, Mesh>& gradients, Kept& kept,
                 Input* dx = nullptr, const Pass& pass = {})
   {
@@ -301,7 +303,7 @@ class MergedLinear : public LoraLayer
                              gradient_like(b, options_.gradients)});
     group_ += width;
   }
-  /// Makes the weights of output i, and draws them and its bias.
+  /// Makes the weight of output i, and draws it and its bias.
   void initialize(std::size_t i)
   {
     Part& part = parts_[i];
@@ -319,7 +321,7 @@ class MergedLinear : public LoraLayer
     else
       part.w = std::move(drawn);
   }
-  /// Sets the columns of W that are an output's.
+  /// Sets the columns of the stored W that belong to one output.
   void set_stored(const Part& part, const BlockSource<T>& source)
   {
     for_each_piece(part, stored_->columns(), {0, part.features, part.features},
@@ -335,7 +337,7 @@ class MergedLinear : public LoraLayer
            std::ranges::all_of(
                parts_, [](const Part& part) { return part.w.block().padded().cols == part.width; });
   }
-  /// W_i, which is part of W or has its own memory.
+  /// W_i, which is a part of W or has its own memory.
   [[nodiscard]] DistView<T, Mesh> weight_of(Part& part)
   {
     auto view = part.w.view();
@@ -359,8 +361,8 @@ class MergedLinear : public LoraLayer
       if (!part.weight_is_frozen) detail::require_gradient(part.dw);
   }
 
-  /// f(first column in a block of all outputs, first column in the part's block, columns) for each
-  /// piece of a part on this rank.
+  /// Calls f(first column in the block of all outputs, first column in the part's block, number of
+  /// columns) for each piece of a part on this rank.
   /// @param all, cols  the columns of both blocks
   template <class F>
   void for_each_piece(const Part& part, Range all, Range cols, F f) const
@@ -374,7 +376,7 @@ class MergedLinear : public LoraLayer
     }
   }
 
-  /// Copies the matrix `of` of each part into `merged`, or, `apart`, from there.
+  /// Copies each part's matrix `of` into `merged`, or, with `apart`, from `merged` into the parts.
   template <class Matrix>
   void copy_parts(Matrix Part::*of, Matrix& merged, bool apart)
   {
@@ -401,7 +403,7 @@ class MergedLinear : public LoraLayer
   LinearOptions options_;
   std::size_t in_;
   std::size_t pieces_;
-  std::size_t group_ = 0;  // columns of a piece of all
+  std::size_t group_ = 0;  // the columns of one piece of all outputs
   std::vector<Part> parts_;
   std::optional<Weight> w_;  // all of them, interleaved, if the parts have no elements
   std::shared_ptr<StoredProduct<T, Mesh>> stored_;  // the same, stored in fewer bits
