@@ -33,7 +33,7 @@ struct LoraOptions
   double dropout = 0;
   /// The layers that get A and B, by the names of their weights without ".weight", or by the end of
   /// these names after a dot, with * for any characters: {"query", "layers.0.*"}.
-  std::vector<std::string> layers = {"*"};
+  std::vector<std::string> layers = std::vector<std::string>(1, "*");  // g++ 12 fails on {"*"}
   /// Whether layers that are one product (query, key and value; gate and up) have one A, like the
   /// adapter of one matrix that contains them all. If one of them gets a B, then all do.
   /// Transformers with learned positions do this, because GPT-2's files have such a matrix.
