@@ -59,7 +59,6 @@
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
-#include "cubist/scheme/scheme.hpp"
 
 namespace cubist::CUBIST_ABI
 {
