@@ -63,6 +63,9 @@
 namespace cubist::CUBIST_ABI
 {
 
+namespace detail
+{
+
 /// What LoRA's matrices must know of their layer's scheme: where A and B lie, and which ranks take
 /// part in which collective.
 template <class M>
@@ -84,9 +87,6 @@ struct LoraLayout
   std::shared_ptr<const BlockMap<M>> a;  ///< A (in, r), rows cut as X's columns
   std::shared_ptr<const BlockMap<M>> b;  ///< B (r, out), columns cut as Y's
 };
-
-namespace detail
-{
 
 template <class M, class Tuple>
 [[nodiscard]] typename M::Communicator* ranks_along(const M& mesh)
@@ -223,7 +223,7 @@ class LoraMatrices
 
  public:
   /// Begins without pairs.
-  explicit LoraMatrices(const LoraLayout<M>& layout)
+  explicit LoraMatrices(const detail::LoraLayout<M>& layout)
       : layout_{layout}
   {
   }
@@ -584,7 +584,7 @@ class LoraMatrices
 
   /// Returns all elements of A or B.
   /// @param ranks  the ranks along the axes that cut it
-  [[nodiscard]] static Buffer whole(const Matrix& m, typename LoraLayout<M>::Ranks ranks)
+  [[nodiscard]] static Buffer whole(const Matrix& m, typename detail::LoraLayout<M>::Ranks ranks)
   {
     const M& mesh = m.place.mesh;
     Buffer all(m.place.shape.size());
@@ -596,7 +596,7 @@ class LoraMatrices
     return all;
   }
 
-  LoraLayout<M> layout_;
+  detail::LoraLayout<M> layout_;
   LoraOptions options_;
   std::uint64_t seed_ = 0;
   std::vector<Thin> a_;
