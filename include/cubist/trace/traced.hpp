@@ -8,11 +8,13 @@
 //   launch<Traced<Threads>>({.ranks = 4}, [](auto& world) { … });
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <span>
 #include <string>
 #include <system_error>
@@ -66,7 +68,9 @@ struct Traced : BackendDecorator<Traced<B>, B>
   template <class F>
   [[nodiscard]] static auto decorate(F& body)
   {
-    return [&body, wanted = options](typename B::Communicator& inner) {
+    // Rank 0 sets it for all ranks of its process, which leave the barrier at different times.
+    auto zero_of_first = std::make_shared<std::atomic<double>>(-1);
+    return [&body, wanted = options, zero_of_first](typename B::Communicator& inner) {
       Communicator world{inner};
       if (wanted.file.empty()) return body(world);
       for (const int rank : wanted.only)
@@ -76,8 +80,9 @@ struct Traced : BackendDecorator<Traced<B>, B>
       const bool is_simulated = requires { B::now(); };
       detail::RankTrace trace{&now,
                               wanted.processor_time && !is_simulated ? &processor_now : nullptr};
+      if (inner.rank() == 0) *zero_of_first = now();
       if (!is_simulated) inner.barrier();  // clocks of several hosts differ
-      const double zero = is_simulated ? 0 : now();
+      const double zero = is_simulated ? 0 : *zero_of_first < 0 ? now() : zero_of_first->load();
       if (wanted.records(inner.rank()))
       {
         const Recording recording{trace};
