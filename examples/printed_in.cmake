@@ -1,5 +1,5 @@
-# Run with -P: PROGRAM must print what the page PAGE shows.
-execute_process(COMMAND "${PROGRAM}" OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+# Run with -P: PROGRAM, with its arguments if it has any, must print what the page PAGE shows.
+execute_process(COMMAND ${PROGRAM} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
 file(READ "${PAGE}" text)
 string(FIND "${text}" "```text\n${printed}```" at)
 if(at LESS 0)

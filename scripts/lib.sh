@@ -11,6 +11,7 @@ packages=(
   libopenmpi-dev openmpi-bin libboost-mpi-dev libscalapack-openmpi-dev
   catch2 libcli11-dev nlohmann-json3-dev
 )
+course_packages=(g++ libopenblas-pthread-dev libxtensor-dev libxtensor-blas-dev librandom123-dev nlohmann-json3-dev python3)
 test_packages=(clang lld)  # compile and link the tests in half the time of g++ and ld
 sanitizer_packages=(libclang-rt-dev)
 format_packages=(clang-format)

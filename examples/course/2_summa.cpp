@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Exercise 2: SUMMA from its loop (docs/course.md). Mark it with: scripts/course 2
+
+#include "course.hpp"
+
+/// Adds X W to Y on r x c ranks. X (M, K), W (K, N) and Y (M, N) are cut alike: rows over the rows
+/// of ranks, columns over the columns of ranks, as course::part says. This rank has the blocks x, w
+/// and y, and y is zero.
+///
+/// SUMMA walks along K in panels. For each panel of indices [k, end), which lie in one block of X's
+/// columns and in one block of W's rows:
+///
+///   1. the rank of this row that has these columns of X broadcasts its part of them along the row;
+///   2. the rank of this column that has these rows of W broadcasts its part along the column;
+///   3. each rank multiplies the two parts, and adds the product to y.
+///
+/// You have mesh.along<cubist::Col>(), mesh.along<cubist::Row>(), their rank() and size(), and
+///
+///   row.broadcast(buffer, root)                    a std::vector<double>, as long on each rank
+///   course::Block{buffer.data(), {rows, cols}}     the same memory as a block
+///   x.block(i, j, {rows, cols})                    a part of a block, from its row i and column j
+///   course::copy(mesh.engine(), from, to)          of one block to another
+///   course::add_product(mesh.engine(), a, b, y)    y += a b
+///
+/// All sizes may be uneven; a block may be empty.
+void summa(const course::Mesh2D& mesh, cubist::ProductSize size, course::ConstBlock x,
+           course::ConstBlock w, course::Block y)
+{
+  // Your code here.
+  static_cast<void>(mesh);
+  static_cast<void>(size);  // m, n and k of the whole product
+  static_cast<void>(x);
+  static_cast<void>(w);
+  static_cast<void>(y);
+}
+
+int main(int argc, char** argv) { return course::check_summa(argc, argv, summa); }
