@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cubist's benchmarks, one subcommand each; ranks are threads, or MPI's processes under mpiexec and
+// cubist's benchmarks, each a subcommand. Ranks are threads, or MPI processes under mpiexec and
 // srun. Compare ratios within one run: machines are noisy.
 
 #include <exception>
@@ -36,7 +36,7 @@ int main(int argc, char** argv)
   try
   {
     job = bench::find_job();
-    CLI::App app{"cubist's benchmarks, on threads or, under mpiexec, on MPI's processes"};
+    CLI::App app{"cubist's benchmarks, on threads or, under mpiexec, on MPI processes"};
     app.require_subcommand(1);
     bench::Action action;
     bench::add_matmul(app, action);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In place of the *_mpi.cpp where MPI was not found: the program runs on threads only, and of these
-// functions only the first is called.
+// Replaces the *_mpi.cpp files where MPI was not found. The program then runs on threads only, and
+// calls only the first of these functions.
 
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
-# Every benchmark runs on threads and under mpiexec, its products are right, its results complete and
-# plotted, and the job scripts are valid. No test asks how fast anything is.
+# Tests that every benchmark runs on threads and under mpiexec, that its products are right, that its results are complete and
+# can be plotted, and that the job scripts are valid. No test asks how fast anything is.
 
-# Debian's matplotlib belongs to Debian's Python, which need not be the first one in the path.
+# Debian's matplotlib belongs to Debian's Python, which need not be the first in the path.
 find_program(CUBIST_PLOT_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH DOC "A Python with matplotlib, for bench/scripts/plot")
 find_program(CUBIST_PLOT_PYTHON NAMES python3)
 if(CUBIST_PLOT_PYTHON)
@@ -94,7 +94,7 @@ if(TARGET cubist_mpi)
   bench_test(mpi overlap matmul --sizes 40 --overlap both --schemes summa2d --mesh 4,1)
 endif()
 
-# A step of 10 ms of one rank: 8 ms of products, of which 2 are of attention, and a pass.
+# One rank's step of 10 ms: 8 ms of products, 2 of them in attention, and a pass.
 set(hand_made "${CMAKE_CURRENT_BINARY_DIR}/hand_made_trace.json")
 file(WRITE "${hand_made}" [=[
 {"traceEvents": [
@@ -119,7 +119,7 @@ add_test(NAME "bench: the breakdown of no trace" COMMAND cubist_bench transforme
 set_tests_properties("bench: the breakdown of no trace" PROPERTIES LABELS bench
   PASS_REGULAR_EXPRESSION "cannot read the trace .*, so there is no step; give it a file that --trace or Traced<B> wrote")
 
-# Wrong arguments are reported before anything runs.
+# Wrong arguments are rejected before anything runs.
 add_test(NAME "bench: a mesh that does not fit" COMMAND cubist_bench matmul --schemes cube3d --ranks 4)
 set_tests_properties("bench: a mesh that does not fit" PROPERTIES
   LABELS bench PASS_REGULAR_EXPRESSION "Cube3D got 4 ranks, which is not a cube.*use 1 or 8 ranks")
@@ -131,7 +131,7 @@ foreach(wrong "--sizes;65,,33;in which a value is missing" "--ranks;010;which is
   set_tests_properties("bench: ${option}=${value}" PROPERTIES LABELS bench TIMEOUT 60 PASS_REGULAR_EXPRESSION "got .*${value}.*${error}")
 endforeach()
 
-# Without a GPU: the errors, and the measurements on the fake.
+# Without a GPU, tests the errors, and runs the measurements on the fake.
 if(TARGET cubist_bench_gpu)
   add_test(NAME "bench: without a GPU" COMMAND cubist_bench_gpu matmul --sizes 64)
   set_tests_properties("bench: without a GPU" PROPERTIES LABELS "bench;nccl" TIMEOUT 60
@@ -146,7 +146,7 @@ if(TARGET cubist_nccl)
   target_include_directories(cubist_bench_fake SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   target_include_directories(cubist_bench_fake PRIVATE ${tests}/nccl ${PROJECT_SOURCE_DIR}/examples)
   if(NOT CUBIST_QUICK_TESTS)
-    # g++ 12 takes the member of an optional that is reset for uninitialized.
+    # g++ 12 thinks that the member of a reset optional is uninitialized.
     target_compile_options(cubist_bench_fake PRIVATE -O1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   endif()
   target_link_libraries(cubist_bench_fake PRIVATE cubist_bench_common cubist_warnings)
@@ -158,7 +158,7 @@ if(TARGET cubist_nccl)
   bench_test(fake transformer-gpu transformer --sequences 3 --length 8 --layers 1 --width 16 --heads 4 --schemes summa25d --ranks 8 --torch off)
   bench_test(fake elementwise-gpu elementwise --shapes 33x20,5x300 --scalars float)
   bench_test(fake step-gpu step --steps 12:9,20,9:float --ranks 4 --torch off)
-  # The machine that is measured is one that can be simulated.
+  # The simulator can take the measured machine.
   set(gpu_machine "${CMAKE_CURRENT_BINARY_DIR}/gpu_machine.json")
   add_test(NAME "bench: machine, fake" COMMAND cubist_bench_fake machine --ranks 3 --largest 64 --json "${gpu_machine}")
   set_tests_properties("bench: machine, fake" PROPERTIES LABELS "bench;nccl" TIMEOUT 60 FIXTURES_SETUP gpu-machine)
@@ -168,14 +168,14 @@ if(TARGET cubist_nccl)
     LABELS bench TIMEOUT 60 FIXTURES_REQUIRED gpu-machine PASS_REGULAR_EXPRESSION "3 ranks, .*gpu_machine.json")
 endif()
 
-# PyTorch is measured where it is installed; without it the benchmark says so.
+# PyTorch is measured where it is installed; elsewhere the benchmark says that it is missing.
 add_test(NAME "bench: mlp without PyTorch"
   COMMAND cubist_bench mlp --tokens 24 --layers 16,8 --schemes summa2d --scalars float --repeats 1)
 set_tests_properties("bench: mlp without PyTorch" PROPERTIES
   LABELS bench TIMEOUT 60 ENVIRONMENT "PYTHONPATH=${CMAKE_CURRENT_SOURCE_DIR}/peers/no_torch"
   PASS_REGULAR_EXPRESSION " -\nPyTorch is not installed")
 
-# All results in one process, which draws them as well where Python has matplotlib.
+# One process checks all results, and draws them if Python has matplotlib.
 if(CUBIST_PLOT_PYTHON)
   set(plot --plot)
   if(no_matplotlib)
@@ -212,13 +212,13 @@ if(CUBIST_BUILD_TOOLS)
     LABELS bench TIMEOUT 60 FIXTURES_REQUIRED machine)
 endif()
 
-# The simulator: a machine is measured, layers are predicted for it, and measured.
+# The simulator: measures a machine, then predicts layers for it, then measures them.
 set(measured_machine "${CMAKE_CURRENT_BINARY_DIR}/machine.json")
 set(layers cubist_bench layers --ranks 4 --shapes 24x16x20 --every 2)
 add_test(NAME "bench: machine, threads"
   COMMAND cubist_bench machine --ranks 2 --largest 64 --json "${measured_machine}")
 set_tests_properties("bench: machine, threads" PROPERTIES LABELS bench TIMEOUT 60 FIXTURES_SETUP machine)
-# Links from what other people's benchmarks print.
+# Links from the output of other benchmarks.
 file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/nccl.txt" [=[
 # nThread 1 nGpus 1 minBytes 8 maxBytes 1073741824 step: 2(factor)
 #  Rank  0 Group  0 Pid   6899 on node-a device  0 [0000:04:00] NVIDIA H100 80GB HBM3
@@ -309,7 +309,7 @@ if(TARGET cubist_mpi)
   endforeach()
 endif()
 
-# Traces are drawn. The picture of docs/traces.md is what its commands draw.
+# Traces can be drawn, and docs/traces.md shows the picture that its commands draw.
 add_test(NAME "bench: a trace of several measurements" COMMAND cubist_bench mlp --trace several.json)
 set_tests_properties("bench: a trace of several measurements" PROPERTIES
   LABELS bench PASS_REGULAR_EXPRESSION "got --trace for [0-9]+ measurements, but a trace shows only one; choose it with")

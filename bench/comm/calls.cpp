@@ -21,12 +21,12 @@ struct CallsOptions : Options
   CallsOptions() { repeats = 21; }
 };
 
-/// Where the time of all cores goes, in one call.
+/// Prints where the time of all cores goes in one call.
 void print_causes(const std::vector<CallRow>& rows)
 {
   std::printf(
-      "\nof all cores in one call: us of work that one rank does alone, of other time outside "
-      "of the kernel, in the kernel, and idle; calls of the kernel\n"
+      "\nus of all cores in one call: work that one rank does alone, other time outside the "
+      "kernel, time in the kernel, and idle time; calls of the kernel\n"
       "%-22s %8s %8s %8s %8s %9s %7s %7s %7s\n",
       "call", "work", "rest", "kernel", "idle", "switches", "yields", "waits", "wakes");
   for (const auto& row : rows)
@@ -43,7 +43,7 @@ void run_calls(const Job& job, const CallsOptions& options)
   if (!rows) return;
   const bool prints = options.json != "-";
   if (prints)
-    std::printf("%s, %d ranks, Summa2D, float; of one call, medians\n%-22s %10s %10s %7s\n",
+    std::printf("%s, %d ranks, Summa2D, float; medians of one call\n%-22s %10s %10s %7s\n",
                 job.backend(), task.ranks, "call", "us", "peer us", "ratio");
   for (const auto& row : *rows)
   {

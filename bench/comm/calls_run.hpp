@@ -30,7 +30,7 @@
 namespace bench
 {
 
-/// What this process has done so far.
+/// What this process has used so far.
 struct Usage
 {
   using Numbers = std::array<double, 6>;
@@ -68,8 +68,9 @@ class CallMeter
   {
   }
 
-  /// Adds a row on rank 0. The peer takes Times{} if there is none.
-  /// @param single the same on a single rank, of which all ranks together do `copies`
+  /// Measures `f`, and adds a row on rank 0.
+  /// @param single  the same call on a single rank; all ranks together make `copies` of it
+  /// @param peer  measures the peer's call; returns Times{} if there is no peer
   template <class F, class Single, class Peer>
   void measure(const std::string& name, int calls, F f, Single single, int copies, Peer peer)
   {
@@ -87,7 +88,7 @@ class CallMeter
     row.futex_wakes = wakes;
     rows.push_back(row);
   }
-  /// The times of one of so many calls, and what one used, averaged over all repeats.
+  /// The times of one call, of `calls` in a row, and what it used, averaged over all repeats.
   template <class F>
   [[nodiscard]] std::pair<Times, Usage::Numbers> time(int calls, F f)
   {
@@ -116,7 +117,7 @@ class CallMeter
   std::vector<CallRow> rows;
 
  private:
-  /// Seconds of one of so many calls on rank 0, while the other ranks sleep.
+  /// Seconds of one call, of `calls` in a row on rank 0, while the other ranks sleep.
   template <class F>
   double time_alone(int calls, F f)
   {
@@ -192,7 +193,8 @@ class SmallStep
   Activations target_, dy_;
 };
 
-/// @param peer (meter, call, calls) the times of one of so many calls of the peer
+/// Measures all calls beside those of a peer.
+/// @param peer  (meter, call, calls): returns the times of one of `calls` calls of the peer
 template <class B, class Peer>
 std::optional<std::vector<CallRow>> measure_calls(const CallsTask& task, bool is_alone, Peer peer)
 {

@@ -11,7 +11,7 @@ namespace bench
 namespace
 {
 
-/// Threads that meet at a std::barrier, once for each call.
+/// Times threads that meet at a std::barrier, once for each call.
 Times std_barrier(int threads, int calls, int repeats)
 {
   std::barrier meet{threads};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The collectives on all ranks, from one word to many: latency and bandwidth. Its JSON describes a
-// machine to whoever plans for it.
+// Latency and bandwidth of the collectives on all ranks, from one element to many. The JSON
+// describes a machine to whoever plans for it.
 
 #include <cstddef>
 #include <optional>
@@ -26,7 +26,7 @@ struct CollectivesTask
   int repeats = 5;
   int warm_up = 1;
   bool overlap = true;
-  std::vector<std::size_t> words;  // of one piece
+  std::vector<std::size_t> words;  // elements of one piece
 };
 
 struct CollectiveRow
@@ -34,7 +34,7 @@ struct CollectiveRow
   std::string collective;
   std::size_t words = 0;
   Times times;
-  double sent_words = 0;  // by the busiest rank, by the formulas
+  double sent_words = 0;  // elements that the busiest rank sends, by the formulas
   double sent_messages = 0;
 
   /// 10^9 bytes that the busiest rank sends in a second.
@@ -43,11 +43,11 @@ struct CollectiveRow
 
 struct CollectivesResult
 {
-  double gemm_gflops = 0;  // of one rank, while all multiply, in double
+  double gemm_gflops = 0;  // of one rank in double, while all ranks multiply
   std::vector<CollectiveRow> rows;
 };
 
-/// Every process calls it, the first one gets the result.
+/// Measures. Every process calls it; the first one gets the result.
 [[nodiscard]] std::optional<CollectivesResult> collectives_on_threads(const CollectivesTask& task);
 [[nodiscard]] std::optional<CollectivesResult> collectives_on_mpi(const CollectivesTask& task);
 

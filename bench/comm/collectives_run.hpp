@@ -49,7 +49,7 @@ class Collectives
   std::vector<double> piece_, pieces_, result_, results_;
 };
 
-/// The speed of each rank's own products, while all multiply at once.
+/// The speed of one rank's products in GFLOP/s, while all ranks multiply at once.
 template <class B, class World>
 double gemm_gflops(const CollectivesTask& task, World& world)
 {
@@ -95,7 +95,7 @@ std::optional<CollectivesResult> measure_collectives(const CollectivesTask& task
     if (first) mine = true;
     for (const std::size_t words : task.words)
     {
-      // Short calls are timed many at once, each with another root, which waits for the one before.
+      // Short calls are timed in batches. Each has another root, which waits for the call before.
       const std::size_t calls = std::clamp<std::size_t>(65'536 / words, 1, 100);
       Collectives collectives{world, words};
       collectives.each([&](cubist::CallKind collective, const auto& call) {

@@ -19,7 +19,7 @@ namespace bench
 namespace
 {
 
-/// Counts of some of the threads, so that threads do not wait for each other's cache lines.
+/// Counts of some of the threads: with several of these, threads seldom share a cache line.
 struct alignas(64) KernelCounts
 {
   std::atomic<std::size_t> yields{0};
@@ -61,7 +61,7 @@ KernelCalls KernelCalls::now()
 
 extern "C" long syscall(long number, ...) noexcept
 {
-  std::array<long, 6> a{};  // more than most calls have; the rest is not used
+  std::array<long, 6> a{};  // more than most calls have; the rest is unused
   std::va_list arguments;
   va_start(arguments, number);
   for (long& x : a) x = va_arg(arguments, long);

@@ -14,7 +14,8 @@ namespace bench
 namespace
 {
 
-/// @throws cubist::MeshError if the scheme has no such mesh
+/// Checks that the scheme has a mesh for so many ranks.
+/// @throws cubist::MeshError if it has none
 void require_fit(const std::string& scheme, const std::vector<int>& mesh, int ranks)
 {
   cubist::with_scheme(scheme, [&]<class S>() { static_cast<void>(extents_for<S>(mesh, ranks)); });
@@ -33,12 +34,12 @@ int ranks_of_scheme(const Job& job, const Options& options, const std::string& s
 
 void add_run_options(CLI::App& command, Options& options)
 {
-  command.add_option("--repeats", options.repeats, "the number of runs that are measured")
+  command.add_option("--repeats", options.repeats, "the number of measured runs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       .add_option("--warm-up", options.warm_up,
-                  "the number of runs that are not counted, before the others")
+                  "the number of runs before these, which are not counted")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
@@ -126,8 +127,8 @@ std::vector<bool> overlaps(const Job& job, const Options& options)
   cubist::require<cubist::ArgumentError>(
       (job.mpi && job.gpus == 0) || !job.simulated.empty() || options.overlap == "on",
       "got --overlap ", options.overlap,
-      " for ranks that are threads, which send no messages, or have GPUs, where they always "
-      "overlap; leave it out, or start cubist_bench under mpiexec");
+      ", but ranks that are threads send no messages, and those of ranks with GPUs always overlap; "
+      "leave it out, or start cubist_bench under mpiexec");
   if (options.overlap == "both") return {true, false};
   return {options.overlap == "on"};
 }

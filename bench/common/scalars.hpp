@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The scalars by their names on the command line. A new one is one more word in the last lines.
+// The scalars by their names on the command line. To add one, add it to the lists in the last
+// lines.
 
 #include <string>
 #include <vector>
@@ -20,14 +21,14 @@ struct ScalarList
     return {cubist::element_name<First>(), cubist::element_name<T>()...};
   }
 
-  /// f.operator()<T>() for each scalar T.
+  /// Calls f.operator()<T>() for each scalar T.
   template <class F>
   static void for_each(F&& f)
   {
     f.template operator()<First>();
     (f.template operator()<T>(), ...);
   }
-  /// f.operator()<T>() for the scalar T of this name.
+  /// Calls f.operator()<T>() for the scalar T of this name.
   /// @throws cubist::ArgumentError if there is none
   template <class F>
   static auto with(const std::string& name, F&& f)
@@ -41,8 +42,8 @@ struct ScalarList
 };
 
 using Scalars = ScalarList<float, double>;
-/// On GPUs; gpu/cuda_site.hpp says what cuBLAS calls them. nvcc takes 5 s for each scheme and
-/// scalar.
+/// The scalars on GPUs; gpu/cuda_site.hpp has their names in cuBLAS. nvcc takes 5 s for each scheme
+/// and scalar.
 #ifdef CUBIST_BENCH_QUICK
 using GpuScalars = ScalarList<float>;
 #else

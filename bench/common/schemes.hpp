@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The schemes of the catalogue on the command line, and their meshes.
+// The schemes of the catalogue by their names on the command line, and their meshes.
 
 #include <string>
 #include <vector>
@@ -13,12 +13,12 @@
 namespace bench
 {
 
-/// The schemes of networks and of GPUs, which take longer to compile: Summa2D and Summa25D for
-/// SUMMA, the others for gather, multiply, scatter.
+/// The schemes for networks and for GPUs, which take longer to compile: Summa2D and Summa25D stand
+/// for SUMMA, the others for gather, multiply, scatter.
 using FewSchemes =
     cubist::Schemes<cubist::Summa2D, cubist::Summa25D, cubist::Cube3D, cubist::Grid3D>;
 
-/// Of products, MLPs and transformers on GPUs.
+/// The schemes of products, MLPs and transformers on GPUs.
 #ifdef CUBIST_BENCH_QUICK
 using GpuProductSchemes = cubist::Schemes<cubist::Summa25D>;
 using GpuMlpSchemes = GpuProductSchemes;
@@ -32,12 +32,12 @@ using GpuTransformerSchemes = cubist::Schemes<cubist::Megatron1D, cubist::Summa2
 /// The schemes that are measured unless the user names some; Cube3D is a Grid3D.
 inline const std::vector<std::string> usual_schemes{"Summa2D", "Summa25D", "Cube3D"};
 
-/// The ranks on threads, unless the user names a number: 2 along each axis.
+/// The number of ranks on threads, unless the user names one: 2 along each axis.
 template <class S>
 inline constexpr int usual_ranks = 1 << S::Axes::count;
 
-/// The extents that the user lists, else those of the scheme for so many ranks, else, where these
-/// would be a single row, such a row.
+/// The extents that the user lists, else those that the scheme chooses for so many ranks, else, if
+/// it has none but a single row fits, that row.
 /// @throws cubist::MeshError unless they are a mesh of exactly so many ranks
 template <class S>
 [[nodiscard]] typename S::Axes::Array extents_for(const std::vector<int>& mesh, int ranks)

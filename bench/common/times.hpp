@@ -12,7 +12,7 @@
 namespace bench
 {
 
-/// Seconds that f takes.
+/// Runs f, and returns the seconds it took.
 template <class F>
 double seconds(F f)
 {
@@ -21,7 +21,7 @@ double seconds(F f)
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Seconds that this thread has had a processor.
+/// The seconds for which this thread has had a processor.
 inline double processor_seconds()
 {
   std::timespec time{};
@@ -38,7 +38,7 @@ inline double median(std::vector<double> times)
   return (*middle + *std::max_element(times.begin(), middle)) / 2;
 }
 
-/// What repeats came to, in seconds; zeros for none.
+/// A summary of repeated runs, in seconds; zeros if there were none.
 struct Times
 {
   double median = 0;

@@ -22,8 +22,8 @@ namespace bench
 namespace
 {
 
-/// Debian's PyTorch belongs to Debian's Python, which need not be the first one in the path. Empty
-/// if none has it, or has none for GPUs.
+/// The Python that has PyTorch, or has it for GPUs; empty if none has. Debian's PyTorch belongs to
+/// Debian's Python, which need not be the first in the path.
 const std::string& python_with_torch(bool gpu)
 {
   static const std::string found = [&] {
@@ -55,13 +55,13 @@ std::unique_ptr<Torch> Torch::start(const std::string& program, const std::strin
 Torch::Torch(const std::string& command)
     : command_{command}
 {
-  // One socket is the script's standard input and output: unlike a pipe it reports the end of the
-  // script as an error, without a signal.
+  // One of the two sockets is the script's standard input and output. Unlike a pipe, a socket
+  // reports the script's end as an error, without a signal.
   std::array<int, 2> ends{};
   cubist::require<cubist::Error>(
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
-      "got no socket from the system to talk to PyTorch, so it can't be measured; leave it out "
-      "with --torch off");
+      "got no socket from the system to talk to PyTorch, so PyTorch can't be measured; leave it "
+      "out with --torch off");
   socket_ = ends[0];
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -78,7 +78,7 @@ Torch::Torch(const std::string& command)
 
 Torch::~Torch()
 {
-  close(socket_);  // which ends the script
+  close(socket_);  // this ends the script
   if (process_ > 0) waitpid(process_, nullptr, 0);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The step of a network by PyTorch on the CPU or a GPU, for comparison: a program in peers/, in a
-// process of its own that sleeps until it is its turn.
+// A network's step by PyTorch on the CPU or a GPU, for comparison. It is a program in peers/, whose
+// process sleeps until it is its turn.
 
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@
 namespace bench
 {
 
-/// What came of it.
+/// What PyTorch measured.
 struct TorchResult
 {
   Times times = {};
@@ -26,9 +26,9 @@ struct TorchResult
 class Torch
 {
  public:
-  /// On all cores that this process may run on now; null where no Python has PyTorch.
+  /// Starts PyTorch on all cores that this process may run on now; null where no Python has it.
   /// @param program in peers/
-  /// @throws cubist::Error if it is there, but does not work
+  /// @throws cubist::Error if PyTorch is installed, but does not work
   [[nodiscard]] static std::unique_ptr<Torch> start(const std::string& program,
                                                     const std::string& options, bool gpu);
 
@@ -36,8 +36,8 @@ class Torch
   Torch& operator=(const Torch&) = delete;
   ~Torch();
 
-  /// Takes a step.
-  /// @throws cubist::Error if that fails
+  /// Takes a step, and waits for it.
+  /// @throws cubist::Error if the step fails
   void step(bool counts);
   [[nodiscard]] TorchResult result() const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cubist's benchmarks on GPUs, with cuBLAS on one GPU as the baseline. Ranks are threads with a GPU
-// each, or processes under mpiexec and srun.
+// cubist's benchmarks on GPUs, with cuBLAS on one GPU as the baseline. Ranks are threads, or
+// processes under mpiexec and srun, and each has a GPU.
 
 #include <exception>
 #include <iostream>
@@ -26,7 +26,7 @@ int main(int argc, char** argv)
     CLI::App app{"cubist's benchmarks, with a GPU for each rank"};
     app.require_subcommand(1);
     bool share = false;
-    app.add_flag("--share-gpus", share, "several MPI processes on one GPU; slow");
+    app.add_flag("--share-gpus", share, "let several MPI processes share a GPU; slow");
     bench::Action action;
     bench::add_matmul(app, action);
     bench::add_mlp(app, action);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The baseline without cubist: cublasGemmEx on plain buffers with its own handle. To cuBLAS they
-// are column-major, so row-major C = A B is C^T = B^T A^T.
+// The baseline without cubist: cublasGemmEx on plain buffers, with a separate handle. cuBLAS takes
+// the buffers as column-major, so row-major C = A B is C^T = B^T A^T.
 
 #include <cublas_v2.h>
 
@@ -57,7 +57,7 @@ struct Site<cubist::CudaEngine> : DeviceSite<cubist::CudaEngine>
                        cubist::MatrixView<const T> a, cubist::MatrixView<const T> b,
                        cubist::MatrixView<T> c)
   {
-    static thread_local const PlainCublas blas;  // of the rank's device
+    static thread_local const PlainCublas blas;  // on the rank's device
     blas.multiply(op_a, op_b, a, b, c);
   }
 };

@@ -24,11 +24,11 @@ struct DeviceElementwiseOptions
 {
   std::vector<std::string> shapes{"8192x8192", "1048576x64", "64x1048576"};
   std::vector<std::string> scalars{"float", "bfloat16"};
-  int calls = 100;  // a wait ends up to 0.1 ms after the last of them
+  int calls = 100;  // a wait ends up to 0.1 ms after the last call
   std::string json;
 };
 
-/// The task of "ROWSxCOLS".
+/// Parses "ROWSxCOLS".
 DeviceElementwiseTask task_of(const std::string& shape)
 {
   DeviceElementwiseTask task;
@@ -36,7 +36,7 @@ DeviceElementwiseTask task_of(const std::string& shape)
   const int read = std::sscanf(shape.c_str(), "%zux%zu%c", &task.rows, &task.cols, &end);
   cubist::require<cubist::ArgumentError>(
       read == 2 && task.rows > 0 && task.cols > 0, "got the shape ", shape,
-      ", which is not two positive numbers; write it as 8192x8192");
+      ", but a matrix has two positive sizes; write it as 8192x8192");
   return task;
 }
 
@@ -87,15 +87,17 @@ void add_device_elementwise(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<DeviceElementwiseOptions>();
   auto* command = app.add_subcommand(
-      "elementwise", "maps, folds, sums, losses and optimizers beside copies of as many bytes");
+      "elementwise",
+      "measures maps, folds, sums, losses and optimizers beside copies of as many bytes");
   command->add_option("--shapes", options->shapes, "as ROWSxCOLS")
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--scalars", options->scalars)->delimiter(',')->capture_default_str();
-  command->add_option("--repeats", options->calls, "calls of a function in a run")
+  command->add_option("--repeats", options->calls, "the number of calls of a function in a run")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--json", options->json, "a file for the results; - for standard output");
+  command->add_option("--json", options->json,
+                      "write the results to this file; - for standard output");
   command->callback([options, &action] {
     action = [options](const Job& job) { run_device_elementwise(job, *options); };
   });

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What is done to single elements on a GPU, each beside a copy on the device that moves as many
-// bytes. Calls are queued and the device is waited for once, but for `fold`, which returns to the
-// host.
+// Element-wise functions on a GPU, each beside a copy on the device that moves as many bytes. Calls
+// are queued, and the host waits for the device once, except for `fold`, which returns to the host.
 
 #include <cstddef>
 #include <optional>
@@ -25,18 +24,18 @@ struct DeviceElementwiseTask
   std::size_t rows = 0;
   std::size_t cols = 0;
   std::string scalar;
-  int calls = 10;  // of each function in a run
+  int calls = 10;  // calls of each function in a run
 };
 
 struct DevicePass
 {
   std::string function;
-  double bytes = 0;  // that it reads and writes
+  double bytes = 0;  // bytes that it reads and writes
   double seconds = 0;
   double copy_seconds = 0;
 };
 
-/// Nothing in processes but the first.
+/// Measures. Every process calls it; the first one gets the result.
 [[nodiscard]] std::optional<std::vector<DevicePass>>
 elementwise_on(const Job& job, const DeviceElementwiseTask& task);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The figures of a machine whose ranks have a GPU each, measured on all of them at once.
-// Calls are queued and the device is waited for once, as programs do.
+// Measures the figures of a machine in which each rank has a GPU, on all GPUs at once. Calls are
+// queued, and the host waits for the device once, as in programs.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,13 +26,13 @@
 namespace bench
 {
 
-/// Seconds of one of so many calls: the least of five runs, each of the slowest rank.
+/// Seconds of one call, of `calls` in a row: the slowest rank's time in the fastest of five runs.
 template <class Engine, class World, class F>
 double seconds_of_queued(World& world, int calls, F f)
 {
   double least = std::numeric_limits<double>::max();
   constexpr int runs = 5;
-  for (int i = -1; i < runs; ++i)  // the first one warms up
+  for (int i = -1; i < runs; ++i)  // the first run warms up
   {
     world.barrier();
     double time = seconds([&] {
@@ -47,8 +47,9 @@ double seconds_of_queued(World& world, int calls, F f)
   return least;
 }
 
-/// Products C += A B of each shape of a grid.
-/// @param call_seconds of a call that does nothing, which the simulator adds to each product
+/// Measures the rates of products C += A B for each shape of a grid.
+/// @param call_seconds  seconds of a call that does nothing, which the simulator adds to each
+/// product
 template <class T, class Engine, class World>
 cubist::RateTable device_rates(World& world, std::size_t largest, double call_seconds)
 {
@@ -79,8 +80,8 @@ cubist::RateTable device_rates(World& world, std::size_t largest, double call_se
   return table;
 }
 
-/// Latency and bandwidth of an all_gather of these ranks, as rings have them: each rank sends and
-/// receives all blocks but one.
+/// Measures the link's latency and bandwidth by an all_gather of these ranks, taken as a ring: each
+/// rank sends and receives all blocks but one.
 template <class Engine, class World>
 void measure_link(World& world, cubist::Link& link)
 {
@@ -97,7 +98,7 @@ void measure_link(World& world, cubist::Link& link)
       double(blocks - 1) * words * sizeof(double) / std::max(gather(words) - gather(1), 1e-9);
 }
 
-/// Every rank of the world calls it.
+/// Measures the machine. Every rank of the world calls it.
 template <class Engine, class Scalars, class World>
 cubist::Machine measure_device_machine(World& world, const MachineTask& task)
 {
@@ -127,7 +128,7 @@ cubist::Machine measure_device_machine(World& world, const MachineTask& task)
                           device_rates<T, Engine>(world, task.largest, machine.call_seconds));
   });
 
-  // A machine of one GPU has no links to measure: the memory's figures stand for them.
+  // A machine with one GPU has no links to measure, so the memory's figures stand for them.
   cubist::Link inside{.name = "node",
                       .ranks = task.nodes == 1 ? 0 : per_node,
                       .latency = machine.call_seconds,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How an engine is measured on a GPU. The host runs ahead of the device, so the host's time of a
-// scope means nothing: an event in the compute stream at its start and another at its end measure
-// how long that stream computed, or waited, between them.
+// How an engine is measured on a GPU. The host runs ahead of the device, so the host's time in a
+// scope means nothing. One event in the compute stream at the scope's start and another at its end
+// measure how long that stream computed, or waited, between them.
 
 #include <algorithm>
 #include <optional>
@@ -22,8 +22,8 @@
 namespace bench
 {
 
-/// Measures the time of the compute stream from the start to the end of a scope; `read` adds it to
-/// `seconds`, which must outlive it.
+/// Measures the compute stream's time from the start to the end of a scope. `read` adds it to
+/// `seconds`, which must live until then.
 class StreamStopwatch
 {
  public:
@@ -39,14 +39,14 @@ class StreamStopwatch
     if (begin_ != nullptr) all().running.push_back({seconds_, begin_, record()});
   }
 
-  /// Whether stopwatches of this thread measure; two events take as long as a small kernel.
+  /// Whether this thread's stopwatches measure; their two events take as long as a small kernel.
   [[nodiscard]] static bool& runs()
   {
     static thread_local bool on = true;
     return on;
   }
 
-  /// Waits for the device, and adds the times of this thread's stopwatches.
+  /// Waits for the device, and adds up the times of this thread's stopwatches.
   static void read()
   {
     cubist::ComputeStream::synchronize();
@@ -59,7 +59,7 @@ class StreamStopwatch
     }
     reset();
   }
-  /// Discards them.
+  /// Discards the times of this thread's stopwatches.
   static void reset()
   {
     auto& [running, spare] = all();
@@ -74,7 +74,7 @@ class StreamStopwatch
     cudaEvent_t begin;
     cudaEvent_t end;
   };
-  /// Of this thread: a rank has one device. Events are reused.
+  /// The events of one thread, which are reused: a rank has one device.
   struct Events
   {
     std::vector<Running> running = {};
@@ -111,7 +111,7 @@ class StreamStopwatch
   cudaEvent_t begin_;
 };
 
-/// Sets the number of GPUs of a row: one for each rank, or all of the job.
+/// Sets the number of GPUs of a row: one for each rank, but no more than the job has.
 [[nodiscard]] inline std::optional<Row> with_gpus(std::optional<Row> row, const Job& job,
                                                   const Setting& setting)
 {
@@ -119,7 +119,7 @@ class StreamStopwatch
   return row;
 }
 
-/// The site of an engine whose buffer is CudaBuffer.
+/// The site of an engine whose buffers are CudaBuffers.
 template <class E>
 struct DeviceSite : OwnProducts<E>
 {

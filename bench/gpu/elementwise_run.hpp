@@ -28,7 +28,7 @@
 namespace bench
 {
 
-/// Measures functions of matrices of one shape on this rank.
+/// Measures functions on matrices of one shape, on this rank.
 template <class B, class T>
 class DevicePasses
 {
@@ -69,7 +69,7 @@ class DevicePasses
     cubist::Shape shape;
   };
 
-  /// Appends the time of f, which reads and writes so many bytes.
+  /// Appends the time of f, which reads and writes `bytes` bytes.
   template <class F>
   void row(const std::string& function, double bytes, F f)
   {
@@ -82,7 +82,7 @@ class DevicePasses
     const double copy_seconds = seconds_of_queued<Engine>(world_, calls_, copy);
     all_.push_back({function, bytes, seconds_of_queued<Engine>(world_, calls_, f), copy_seconds});
   }
-  /// Of so many matrices.
+  /// Appends the time of f, which reads and writes so many matrices.
   template <class F>
   void row(const std::string& function, int matrices, F f)
   {
@@ -134,7 +134,7 @@ class DevicePasses
     cubist::Parameters<T, typename Layer::Mesh> parameters;
     layer.append_parameters(parameters, "");
     cubist::Adam optimizer{parameters};
-    // The gradient is read, weight, both moments and a master in float are read and written.
+    // It reads the gradient; it reads and writes the weight, both moments and a master in float.
     const std::size_t state = cubist::ShortReal<T> ? 2 * 3 * sizeof(float) : 2 * 2 * sizeof(T);
     row("adam", double(shape_.size()) * double(3 * sizeof(T) + state),
         [&] { optimizer.step(parameters); });
@@ -147,7 +147,7 @@ class DevicePasses
   std::vector<DevicePass> all_;
 };
 
-/// On one rank.
+/// Measures on one rank.
 template <class B, class Scalars>
 std::optional<std::vector<DevicePass>> measure_device_passes(const DeviceElementwiseTask& task)
 {

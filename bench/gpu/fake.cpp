@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The measurements on the fake of CUDA and NCCL, for one scheme and scalar: a test of their
-// synchronization. The measured times mean nothing.
+// The measurements on the fake of CUDA and NCCL, for one scheme and scalar. They test the
+// synchronization; the measured times mean nothing.
 
 #include <fake_engine.hpp>
 #include <gpus.hpp>
@@ -13,7 +13,7 @@
 #include "networks/transformer_run.hpp"
 #include "products/matmul_run.hpp"
 
-// Its ranks are threads.
+// The fake's ranks are threads, which share no GPU.
 void examples::Gpus::share() {}
 
 namespace bench

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The measurements on GPUs that take nvcc long: their sources are compiled once for each scalar,
-// which is CUBIST_BENCH_SCALAR, those of networks also for each scheme, CUBIST_BENCH_SCHEME.
-// measurements.cpp selects one.
+// The measurements on GPUs that nvcc takes long to compile. Their sources are compiled once for
+// each scalar (CUBIST_BENCH_SCALAR), and those of networks also for each scheme
+// (CUBIST_BENCH_SCHEME). measurements.cpp selects one.
 
 #include <optional>
 

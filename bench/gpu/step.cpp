@@ -31,7 +31,7 @@ struct StepOptions : Options
   std::string activation = "gelu_tanh";
 };
 
-/// "16:256,1024,256:float" as a task.
+/// Parses a task, such as "16:256,1024,256:float".
 StepTask parse(const std::string& text)
 {
   StepTask task;
@@ -46,7 +46,7 @@ StepTask parse(const std::string& text)
   }
   cubist::require<cubist::ArgumentError>(
       good && in >> task.scalar && task.layers.size() >= 2, "got the step ", text,
-      ", which is no step; give tokens:features,features…:scalar, as in 16:256,1024,256:float");
+      ", which can't be read; give tokens:features,features…:scalar, as in 16:256,1024,256:float");
   return task;
 }
 
@@ -107,7 +107,7 @@ void run_steps(const Job& job, const StepOptions& options)
     task.activation = options.activation;
     task.ranks = ranks_of(job, options, 1);
     task.repeats = options.repeats;
-    task.warm_up = std::max(options.warm_up, 2);  // the first replays are run and captured
+    task.warm_up = std::max(options.warm_up, 2);  // the first step runs, the second is captured
     task.torch = options.torch == "auto" && task.ranks == 1;
     tasks.push_back(task);
   }
@@ -141,10 +141,10 @@ void add_step(CLI::App& app, Action& action)
   const auto options = std::make_shared<StepOptions>();
   options->repeats = 20;
   options->warm_up = 3;
-  auto& command = *app.add_subcommand("step", "training steps, run and replayed");
-  command.add_option("--steps", options->steps, "tokens:features,features,...:scalar of each")
+  auto& command = *app.add_subcommand("step", "measures training steps, run and replayed");
+  command.add_option("--steps", options->steps, "tokens:features,features,...:scalar of each step")
       ->capture_default_str();
-  command.add_option("--activation", options->activation, "between the layers")
+  command.add_option("--activation", options->activation, "the activation between the layers")
       ->check(CLI::IsMember({"gelu", "gelu_tanh", "relu", "silu", "identity"}))
       ->capture_default_str();
   add_torch_option(command, *options);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A training step of an MLP, run and replayed: forward with its loss, backward, Adam. Beside it
-// PyTorch's step, its CUDA graph and torch.compile.
+// A training step of an MLP, run and replayed: forward with its loss, backward, Adam. It is
+// measured beside PyTorch's step, its CUDA graph and torch.compile.
 
 #include <array>
 #include <cstddef>
@@ -25,22 +25,22 @@ namespace bench
 struct StepTask
 {
   std::size_t tokens = 0;
-  std::vector<std::size_t> layers;  // features: of the input, between the layers, of the output
+  std::vector<std::size_t> layers;  // features of the input, between the layers, and of the output
   std::string scalar;
   std::string activation;
   int ranks = 1;
   int repeats = 20;
   int warm_up = 3;
-  bool torch = false;  // whether to measure PyTorch's, where it is installed
+  bool torch = false;  // whether to measure PyTorch's step, where it is installed
 };
 
 /// Seconds from an idle GPU to an idle GPU, by the clock of rank 0.
 struct StepTimes
 {
-  Times forward, backward, optimizer;  // with the loss in forward
+  Times forward, backward, optimizer;  // forward includes the loss
   Times run;                           // the whole step
   Times replayed;
-  std::array<TorchResult, 3> torch;  // of torch_modes
+  std::array<TorchResult, 3> torch;  // one for each of torch_modes
 };
 
 inline const std::array<std::string, 3> torch_modes{"eager", "graph", "compile"};
@@ -48,7 +48,7 @@ inline const std::array<std::string, 3> torch_modes{"eager", "graph", "compile"}
 /// The options of peers/torch_step.py for the same step.
 [[nodiscard]] std::string torch_options(const StepTask& task, const std::string& mode);
 
-/// Takes steps; every process calls it, the first one gets the times.
+/// Takes steps. Every process calls it; the first one gets the times.
 [[nodiscard]] std::optional<StepTimes> step_on(const Job& job, const StepTask& task);
 
 /// Adds the subcommand, which sets `action`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// BLAS on all cores of this machine, for the one rank that measures it while the others sleep.
+// Lets BLAS use all cores of this machine, on the one rank that measures it while the others sleep.
 
 #include <algorithm>
 #include <chrono>
@@ -17,8 +17,8 @@
 namespace bench
 {
 
-/// Until the end of the scope BLAS has one thread on each core that this process could have, even
-/// where mpiexec or srun bound it to some of them.
+/// Gives BLAS one thread on each core of this machine until the end of the scope, even where
+/// mpiexec or srun bound this process to some of them.
 class AllCores
 {
  public:

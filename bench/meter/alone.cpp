@@ -19,8 +19,8 @@ namespace bench
 namespace
 {
 
-/// Seconds of a slot in one of several calls of f(slot), by the processor's time where a slot is
-/// one thread, so that other programs do not count.
+/// Median seconds of f(slot) while all slots run it at once. Where a slot is one thread they are
+/// seconds of its processor, so that other programs do not count.
 template <class F>
 double seconds_alone(int slots, bool one_thread, F f)
 {

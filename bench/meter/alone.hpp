@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How fast the cores multiply and copy with nothing else to do: what the products and the passes of
-// a step are compared with.
+// How fast the cores multiply and copy with nothing else to do. The products and passes of a step
+// are compared with this.
 
 #include <cstddef>
 #include <map>
@@ -17,21 +17,21 @@
 namespace bench
 {
 
-/// A product as BLAS gets it.
+/// The arguments of one product by BLAS.
 struct BlasCall
 {
   cubist::ProductSize size = {};
   bool transposes_a = false;
   bool transposes_b = false;
   std::size_t scalar_bytes = sizeof(float);
-  bool is_syrk = false;  // whether B is A^T, and one triangle of the product is computed
+  bool is_syrk = false;  // whether B is A^T, and only one triangle is computed
 
   [[nodiscard]] double operations() const
   {
     const auto [m, n, k] = std::tuple{double(size.m), double(size.n), double(size.k)};
     return is_syrk ? m * (m + 1) * k : 2 * m * n * k;
   }
-  /// For a map.
+  /// A key for maps.
   [[nodiscard]] auto key() const
   {
     return std::tuple{size.m, size.n, size.k, transposes_a, transposes_b, scalar_bytes, is_syrk};
@@ -39,13 +39,14 @@ struct BlasCall
   friend bool operator<(const BlasCall& a, const BlasCall& b) { return a.key() < b.key(); }
 };
 
-/// Seconds of calls alone, each measured when it is first asked for. As many threads as there are
-/// slots run the same call at the same time, each on operands of its own: cores share memory and
-/// power, as in a step.
+/// Seconds of calls with nothing else to do, each measured when first asked for. One thread for
+/// each slot runs the same call at the same time, on its own operands, so that cores share memory
+/// and power as in a step.
 class Alone
 {
  public:
-  /// @param slots how many calls run at a time  @param threads of BLAS for each
+  /// @param slots  how many calls run at a time
+  /// @param threads  the threads of BLAS for each call
   explicit Alone(int slots, int threads = 1)
       : slots_{slots},
         threads_{threads},
@@ -53,11 +54,10 @@ class Alone
   {
   }
 
-  /// Seconds of a product, of one slot.
+  /// Seconds of a product in one slot.
   [[nodiscard]] double product(const BlasCall& call);
-  /// Seconds of a copy that reads half of so many bytes and writes the other half, from and to
-  /// memory that caches do not hold: a step has touched more than that since it touched its
-  /// operands.
+  /// Seconds of a copy that reads half of so many bytes and writes the other half. The memory is in
+  /// no cache: a step has touched more than a cache holds since it last touched its operands.
   [[nodiscard]] double copy(std::size_t bytes);
 
  private:
@@ -67,7 +67,7 @@ class Alone
   cubist::BlasThreads blas_;
   std::map<BlasCall, double> products_;
   std::map<std::size_t, double> copies_;
-  std::vector<std::vector<char>> from_;  // of each slot, for copies
+  std::vector<std::vector<char>> from_;  // for each slot, the memory of copies
   std::vector<std::vector<char>> to_;
 };
 

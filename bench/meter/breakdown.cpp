@@ -22,7 +22,7 @@ namespace bench
 namespace
 {
 
-/// An event of the row of computation of a rank, and what is directly inside of it.
+/// An event in a rank's row of computation.
 struct Event
 {
   std::string name = {}, category = {}, operands = {}, function = {};
@@ -31,7 +31,7 @@ struct Event
   double processor = 0;
 };
 
-/// Where a part of the program belongs, or empty.
+/// The group that a part of the program belongs to, or an empty string.
 std::string group_of(const std::string& part)
 {
   for (const char* group : {"attention", "norm", "loss", "embedding", "weights"})
@@ -40,7 +40,7 @@ std::string group_of(const std::string& part)
   return "";
 }
 
-/// A type's name without namespaces and without what tells lambdas apart.
+/// A type's name without namespaces. All lambdas are called "lambda".
 std::string without_namespaces(std::string_view type)
 {
   std::string text;
@@ -67,7 +67,7 @@ StepCall call_of(const Event& e, const std::string& group)
                 .bytes = e.bytes};
   if (e.category == "wait")
   {
-    // One line for all peers and all sizes.
+    // All peers and sizes share one line.
     call.group = "communication";
     const auto digit = call.name.find_first_of("0123456789");
     if (digit != std::string::npos) call.name.erase(call.name.find_last_not_of(' ', digit - 1) + 1);
@@ -83,7 +83,7 @@ StepCall call_of(const Event& e, const std::string& group)
   return call;
 }
 
-/// Adds the events of one rank.
+/// Adds the events of one rank to a profile.
 class RankReader
 {
  public:
@@ -120,7 +120,7 @@ class RankReader
   // Times in a file are rounded.
   static constexpr double rounding = 2e-9;
 
-  /// What an empty event adds to its own time, and to that of the part that it is in.
+  /// Reads how much an empty event adds to its own time, and to that of the part around it.
   void read_costs()
   {
     for (const Event& all : events_)
@@ -151,7 +151,7 @@ class RankReader
       rest -= cost_outside_;
       if (e.category == "part")
         rest -= cost_inside_;
-      else if (!is_nested)  // else it is in the time of the call around it
+      else if (!is_nested)  // a nested event is in the time of the call around it
       {
         auto& times = profile_.calls[call_of(e, group(open))];
         times.seconds.resize(std::max(times.seconds.size(), rank_ + 1));
@@ -182,7 +182,7 @@ class RankReader
   int steps_ = 0;
 };
 
-/// Sizes after a call's name: {64, 256, 64} for "gemm 64x256x64".
+/// The sizes in a call's name: {64, 256, 64} in "gemm 64x256x64".
 std::vector<std::size_t> sizes_of(const std::string& name)
 {
   std::vector<std::size_t> sizes;
@@ -199,7 +199,7 @@ std::vector<std::size_t> sizes_of(const std::string& name)
   return sizes;
 }
 
-/// A product by its name, "gemm 64x256x64" or "syrk 64x64x256", and its operands.
+/// The product that a call names, as "gemm 64x256x64" or "syrk 64x64x256", with its operands.
 BlasCall blas_call(const StepCall& call)
 {
   const auto sizes = sizes_of(call.name);
@@ -217,7 +217,7 @@ BlasCall blas_call(const StepCall& call)
 /// Parts of a step, and their seconds on all cores.
 using Parts = std::vector<std::pair<std::string, double>>;
 
-/// The tables, and the JSON of a breakdown.
+/// Prints the tables of a breakdown, and makes its JSON.
 class Report
 {
  public:
@@ -236,8 +236,8 @@ class Report
       std::printf("\nA step of %.1f ms on %d core%s, %d ranks, %s\n", 1e3 * profile_.seconds,
                   context_.cores, context_.cores == 1 ? "" : "s", profile_.ranks,
                   profile_.has_processor_times
-                      ? "by the time in which each rank had a processor."
-                      : "by the time of each event, as the trace has no time of processors.");
+                      ? "by the time for which each rank had a processor."
+                      : "by the time of each event, as the trace has no times of processors.");
     json_["seconds"] = profile_.seconds;
     json_["cores"] = context_.cores;
     json_["steps"] = profile_.steps;
@@ -250,10 +250,10 @@ class Report
   }
 
  private:
-  /// Milliseconds of each of the cores.
+  /// Milliseconds for each core.
   [[nodiscard]] double ms(double seconds) const { return 1e3 * seconds / slots_; }
 
-  /// The calls of one category that take the most time, and the number of the others.
+  /// Calls f for the calls of one category, those that take the most time first.
   template <class F>
   void rows(const char* category, F f)
   {
@@ -313,7 +313,7 @@ class Report
       std::printf("%-44s %-12s %8d %9.2f\n", "others, together", "", row - most, ms(rest));
   }
 
-  /// Milliseconds of each rank in each group.
+  /// Reports each rank's milliseconds in each group.
   void ranks()
   {
     std::map<std::string, std::vector<double>> groups;
@@ -339,7 +339,7 @@ class Report
     }
   }
 
-  /// The step as shares of the time of all cores.
+  /// Reports each part of the step as a share of the time of all cores.
   void shares()
   {
     const double all = slots_ * profile_.seconds;
@@ -441,7 +441,7 @@ try
     ranks[e.at("pid").get<int>()].push_back(std::move(event));
   }
   cubist::require<cubist::DataError>(!ranks.empty(), "got the trace ", file,
-                                     " without an event, so there is no step; record one with "
+                                     ", which has no events, so there is no step; record one with "
                                      "Traced<B>, outside of any TracePause");
   profile.ranks = static_cast<int>(ranks.size());
   profile.bookkeeping.resize(ranks.size());

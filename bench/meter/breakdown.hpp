@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where the time of a step goes, from a trace that has the time of processors
+// Where the time of a step goes, read from a trace with times of processors
 // (TraceOptions::processor_time).
 //
-// A step that takes T on C cores has C T of their time. Each event of a rank has as much of it as
-// the rank's thread had a processor, so that the shares of all ranks add up, however many share a
-// core. What is left of C T is time in which cores were idle, as ranks waited for one another, or
-// in which they ran other programs: the kernel counts both.
+// A step that takes T seconds on C cores has C T seconds of their time. Each event of a rank gets
+// the part in which the rank's thread had a processor, so the shares of all ranks add up, however
+// many share a core. In the rest of C T cores were idle, because ranks waited for one another, or
+// ran other programs: the kernel counts both.
 //
-// Events belong to the innermost of these parts of the program: attention, norm, loss, embedding,
-// and the update of a parameter. Recording an event takes time itself. A trace has a part in which
-// nothing but events happens; their times are subtracted, and shown apart.
+// An event belongs to the innermost of these parts of the program around it: attention, norm, loss,
+// embedding, and the update of a parameter. Recording an event takes time, too. A trace has a part
+// that only records empty events; their time is subtracted from the others, and shown apart.
 
 #include <compare>
 #include <cstddef>
@@ -26,7 +26,7 @@
 namespace bench
 {
 
-/// The parts of the trace that a breakdown reads: a step, and empty events.
+/// The names of the two parts that a breakdown reads from a trace: a step, and empty events.
 inline constexpr const char* step_part = "step";
 inline constexpr const char* cost_part = "cost of events";
 
@@ -36,17 +36,17 @@ struct StepCall
   std::string group;     // "layers", "attention", "norm", …
   std::string category;  // "product", "pass" or "wait"
   std::string name;      // "gemm 64x256x64" or "map AddAndActivate<GeluTanh> 512x128"
-  std::string operands;  // of a product: whether A and B are stored transposed, as "nt"
+  std::string operands;  // whether a product's A and B are stored transposed, as "nt"
   std::size_t bytes = 0;
 
   friend auto operator<=>(const StepCall&, const StepCall&) = default;
 };
 
-/// What calls of one kind take in a step.
+/// The time that calls of one kind take in a step.
 struct CallTimes
 {
-  double count = 0;             // of all ranks
-  std::vector<double> seconds;  // of the processor, of each rank
+  double count = 0;             // calls of all ranks
+  std::vector<double> seconds;  // processor time of each rank
 
   [[nodiscard]] double sum() const
   {
@@ -61,23 +61,23 @@ struct StepProfile
 {
   int ranks = 0;
   int steps = 0;
-  bool has_processor_times = false;  // else of events as a whole, and waits have none
-  double seconds = 0;                // of a step
+  bool has_processor_times = false;  // else events count as a whole, and waits not at all
+  double seconds = 0;                // seconds of a step
   std::map<StepCall, CallTimes> calls;
-  std::vector<double> bookkeeping;  // of each rank: all that is in no call
-  double measuring = 0;             // of all ranks: what recording the events took
+  std::vector<double> bookkeeping;  // each rank's seconds outside any call
+  double measuring = 0;             // seconds that recording the events took on all ranks
 };
 
-/// Reads a trace. Without a part "step" all of it is one step.
-/// @throws cubist::DataError for a file that is no trace
+/// Reads a trace. If it has no part "step", all of it is one step.
+/// @throws cubist::DataError if the file is no trace
 [[nodiscard]] StepProfile read_profile(const std::string& file);
 
 /// What a breakdown is compared with.
 struct StepContext
 {
   int cores = 1;
-  double blas_seconds = 0;  // of the step's products by BLAS on all cores; 0: not measured
-  CoreTimes machine = {};   // in a step; zeros: not known
+  double blas_seconds = 0;  // the step's products by BLAS on all cores; 0: not measured
+  CoreTimes machine = {};   // what the cores did in a step; zeros: not known
 };
 
 /// Measures products and copies alone, prints tables unless `prints` is false, and returns them.

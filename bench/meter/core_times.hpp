@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the cores of this machine do while a step runs, by the kernel's own count: the check of what
-// the ranks say they did, and the share that other programs take.
+// What this machine's cores do while a step runs, as the kernel counts it. It checks what the ranks
+// say they did, and tells the share that other programs take.
 
 #include <ctime>
 #include <fstream>
@@ -15,8 +15,8 @@ namespace bench
 struct CoreTimes
 {
   double idle = 0;
-  double busy = 0;  // of all programs, and the host's other machines
-  double job = 0;   // of the processes of this job; their threads without a rank included
+  double busy = 0;  // in all programs, and in the host's other virtual machines
+  double job = 0;   // in this job's processes, including threads that are no ranks
 
   CoreTimes& operator+=(const CoreTimes& other)
   {
@@ -31,7 +31,7 @@ struct CoreTimes
   }
 };
 
-/// From /proc/stat, which counts in hundredths of a second; zeros where there is none. `job` is
+/// Reads /proc/stat, which counts in hundredths of a second; zeros where there is none. `job` is
 /// the processor time of this process.
 [[nodiscard]] inline CoreTimes core_times()
 {
@@ -40,7 +40,7 @@ struct CoreTimes
   std::ifstream in{"/proc/stat"};
   std::string name;
   in >> name;
-  // user nice system idle iowait irq softirq steal; those of guests are in user.
+  // user nice system idle iowait irq softirq steal; user includes guests.
   double ticks = 0;
   for (int i = 0; i < 8 && in >> ticks; ++i)
     (i == 3 || i == 4 ? times.idle : times.busy) += ticks / ticks_per_second;

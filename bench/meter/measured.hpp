@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// `Measured<Threads>`: any backend, with a record of what each rank sends and how long it is in
+// `Measured<B>`: any backend B, with a record of what each rank sends and how long it spends in
 // communication and in its engine. Time in communication is time inside `start`, `wait` and `test`:
-// waiting for slower ranks is included, messages that progress without the rank are not. Memory
+// it includes waiting for slower ranks, but not messages that progress without the rank. Memory
 // that is exposed and read in place is not sent; waiting for its window counts.
 //
-// No function of a communicator only waits: a rank that waits for a broadcast copies it when it has
-// arrived. The processor distinguishes the two: while the thread of the rank has one it copies,
-// adds and polls for messages; the rest of the time it waits, for other ranks or for a core.
+// No function of a communicator only waits: a rank that waits for a broadcast copies it once it has
+// arrived. Processor time tells the two apart. While the rank's thread has a processor it copies,
+// adds and polls for messages; the rest of the time it waits for other ranks or for a core.
 //
-// On a GPU the clock is the compute stream's: time in communication is how long that stream waits.
+// On a GPU the clock is that of the compute stream: time in communication is how long the stream
+// waits.
 
 #include <memory>
 #include <utility>
@@ -26,16 +27,16 @@
 namespace bench
 {
 
-/// What one rank sent, and the seconds in which it communicated.
+/// What one rank sent, and the seconds it spent in communication.
 struct Ledger
 {
   cubist::Sent sent = {};
   double seconds = 0;
-  bool tells_waiting = false;  // which costs two system calls for each call of the library
-  double busy = 0;             // if so: the seconds of these in which it had a processor
+  bool tells_waiting = false;  // costs two system calls for each call of the library
+  double busy = 0;             // if so, the part of `seconds` in which it had a processor
 };
 
-/// Adds its own lifetime to a ledger, by the clock of the engine.
+/// Adds its lifetime to a ledger, by the engine's clock.
 template <class E>
 class InCommunication
 {
@@ -58,7 +59,7 @@ class InCommunication
   typename Site<E>::Stopwatch running_;
 };
 
-/// A request, or a window, whose waits are measured.
+/// Wraps a request or a window, and measures its waits.
 template <class E, class W>
 class MeasuredWait
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Any engine, with the time that a rank spends in it written down: in products, and in everything
+// Wraps any engine, and records the time that a rank spends in it: in products, and in everything
 // else that it does to elements.
 
 #include <cubist/engine/decorator.hpp>
@@ -19,7 +19,7 @@ struct EngineTimes
   double gemm = 0;
   double elementwise = 0;
 
-  /// Those of this rank, since it began: a rank is one thread, of this process or of its own.
+  /// The times of this rank since it began. Each rank is one thread.
   [[nodiscard]] static EngineTimes& here()
   {
     static thread_local EngineTimes times;
@@ -38,7 +38,7 @@ class MeasuredEngine : public cubist::EngineDecorator<MeasuredEngine<E>, E>
   }
 };
 
-/// A traced engine is measured as what it traces.
+/// A traced engine is measured as the engine that it traces.
 template <class E>
 struct Site<cubist::TracedEngine<E>> : Site<E>
 {

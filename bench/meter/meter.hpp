@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How the ranks of a `Measured` backend take a time together.
+// Times a function on all ranks of a `Measured` backend together.
 
 #include <array>
 #include <concepts>
@@ -22,21 +22,21 @@
 namespace bench
 {
 
-/// Runs a function on all ranks repeatedly and measures its cost. Every rank makes one and calls it
-/// with the others.
+/// Runs a function on all ranks repeatedly, and measures its cost. Every rank makes a meter, and
+/// calls it together with the others.
 template <class World>
 class Meter
 {
  public:
-  /// With `tells_shares` it also measures the shares of the time, which costs little.
+  /// @param tells_shares  also measure the shares of the time, which costs little
   explicit Meter(World& world, bool tells_shares = false)
       : world_{&world},
         tells_shares_{tells_shares}
   {
   }
 
-  /// Measures from the barrier before f to the one after it: one of so many calls in a row, after
-  /// one that does not count.
+  /// Measures one call of f, of `calls` in a row, from the barrier before them to the one after
+  /// them. A first call does not count.
   template <class F>
   void run(bool counts, F f, int calls = 1)
   {
@@ -44,7 +44,7 @@ class Meter
     world_->barrier();  // no rank occupies a core before all have read the clock
   }
 
-  /// What one run costs, the same on all ranks.
+  /// What one run costs; the same on all ranks.
   [[nodiscard]] Cost cost() const
   {
     auto times = times_;
@@ -118,8 +118,9 @@ class Meter
   std::array<double, 5> spent_{};  // gemm, element-wise, communication, waiting, all
 };
 
-/// Records one call of f on all ranks, after one that fills the caches, if a trace is wanted.
-/// @param pause in force since the launch
+/// Records one call of f on all ranks, after a call that fills the caches, if a trace is wanted.
+/// @param file  for the trace; empty: none is wanted
+/// @param pause  in force since the launch
 template <class World, class F>
 void trace_once(World& world, const std::string& file, std::optional<cubist::TracePause>& pause,
                 F f)
@@ -132,10 +133,10 @@ void trace_once(World& world, const std::string& file, std::optional<cubist::Tra
   pause.emplace();
 }
 
-/// Records calls of f on all ranks for a breakdown: each is a part "step", after a part of empty
-/// events.
-/// @param pause in force since the launch
-/// @returns what the cores did in one of the calls
+/// Records calls of f on all ranks for a breakdown: first a part of empty events, then each call as
+/// a part "step".
+/// @param pause  in force since the launch
+/// @returns what the cores did in one call
 template <class B, class World, class F>
 CoreTimes trace_steps(World& world, int calls, std::optional<cubist::TracePause>& pause, F f)
 {
@@ -162,7 +163,7 @@ CoreTimes trace_steps(World& world, int calls, std::optional<cubist::TracePause>
     pause.emplace();
     all += core_times().since(before);
   }
-  // Each process counts once; ranks that are threads have one.
+  // Each process counts once; ranks that are threads share one.
   constexpr bool one_process = std::same_as<B, cubist::Threads>;
   std::array job{one_process ? all.job / world.size() : all.job};
   cubist::with_staging_buffer(engine, std::span<double>{job},
@@ -170,7 +171,7 @@ CoreTimes trace_steps(World& world, int calls, std::optional<cubist::TracePause>
   return {all.idle / calls, all.busy / calls, job[0] / calls};
 }
 
-/// Rank 0 runs f, with BLAS on all cores or on its GPU, while the others sleep.
+/// Runs f on rank 0, with BLAS on all cores or on its GPU, while the other ranks sleep.
 template <class World, class F>
 void alone(World& world, F f)
 {
@@ -183,7 +184,8 @@ void alone(World& world, F f)
   world.barrier();
 }
 
-/// The same; adds the seconds of one of so many calls to `times`.
+/// Runs f on rank 0 alone, once and then `calls` times, and appends the seconds of one of these to
+/// `times` if it counts.
 template <class World, class F>
 void alone(World& world, std::vector<double>& times, bool counts, F f, int calls = 1)
 {
@@ -199,8 +201,8 @@ void alone(World& world, std::vector<double>& times, bool counts, F f, int calls
   });
 }
 
-/// The number of BLAS threads that each rank has, until the end of the scope; 0 leaves it as it is.
-/// Ranks that are threads share one number, which the first of them sets.
+/// Sets each rank's number of BLAS threads until the end of the scope; 0 leaves it as it is. Ranks
+/// that are threads share one number, which rank 0 sets.
 template <class B>
 class ThreadsPerRank
 {

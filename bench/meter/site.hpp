@@ -2,8 +2,8 @@
 #pragma once
 
 // How an engine is measured: its clock, the part of the machine that one rank alone can use, and
-// its BLAS in the memory of a program without cubist. For the host unless specialised
-// (gpu/device_site.hpp).
+// its BLAS in the memory of a program without cubist. gpu/device_site.hpp specialises this for
+// GPUs.
 
 #include <chrono>
 #include <vector>
@@ -16,7 +16,7 @@
 namespace bench
 {
 
-/// Adds its own lifetime to seconds.
+/// Adds its lifetime to a number of seconds.
 class Stopwatch
 {
  public:
@@ -34,7 +34,7 @@ class Stopwatch
   Clock::time_point start_ = Clock::now();
 };
 
-/// Products that are the engine's own.
+/// Multiplies by the engine's gemm.
 template <class E>
 struct OwnProducts
 {
@@ -52,20 +52,20 @@ template <class E>
 struct Site : OwnProducts<E>
 {
   using Stopwatch = bench::Stopwatch;
-  /// Whether a run is timed again with stopwatches, for they would lengthen it.
+  /// Whether stopwatches would lengthen a run, so that it is timed without them and then repeated.
   static constexpr bool stopwatches_take_time = false;
-  /// What one rank has while the others sleep.
+  /// The part of the machine that one rank has while the others sleep.
   using Whole = AllCores;
-  /// Whether a rank that communicates with a processor differs from one that waits without.
+  /// Whether processor time tells a rank that communicates from one that waits.
   static constexpr bool tells_waiting = true;
 
-  /// Returns when all that this rank has begun is done.
+  /// Waits for everything that this rank has started.
   static void finish() {}
-  /// The seconds are right after the one, and nothing is added that was before the other.
+  /// `read_stopwatches` completes the seconds, and `reset_stopwatches` discards what was not read.
   static void read_stopwatches() {}
   static void reset_stopwatches() {}
 
-  /// Elements as a program without cubist has them.
+  /// The container that a program without cubist would use.
   template <class T>
   using Plain = std::vector<T>;
   template <class T>

@@ -43,9 +43,9 @@ const std::vector<std::pair<std::string, cubist::Activation>> activations{
     {"tanh", cubist::tanh},          {"silu", cubist::silu}, {"gelu", cubist::gelu},
     {"gelu_tanh", cubist::gelu_tanh}};
 
-/// An allocator of memory that begins on a cache line. Whether the vectors of a matrix or of a bias
-/// cross lines takes 6 % of the time of a sigmoid in cache, and 40 % of a ReLU's, so that two
-/// builds of the same loops would differ by what they had allocated before.
+/// Allocates memory that begins on a cache line. In cache, vector loads that cross lines cost a
+/// sigmoid 6 % of its time and a ReLU 40 %, so without this two builds of the same loops would
+/// differ by what they had allocated before.
 template <class T>
 struct OnCacheLine
 {
@@ -64,7 +64,7 @@ struct OnCacheLine
 template <class T>
 using Numbers = std::vector<T, OnCacheLine<T>>;
 
-/// So many matrices, whose elements are numbers from -4 to 4.
+/// Makes `count` matrices with elements from -4 to 4.
 template <class T>
 std::vector<Numbers<T>> matrices(std::size_t count, std::size_t size)
 {
@@ -75,8 +75,8 @@ std::vector<Numbers<T>> matrices(std::size_t count, std::size_t size)
   return all;
 }
 
-/// The plain loops: elements of `read` matrices are added, and the sums written to `written` ones,
-/// of which those that are also read change.
+/// The plain loops, which only add: `add` writes y, and `add_to` also changes matrices that it
+/// reads.
 template <class T>
 [[gnu::noinline]] void add(std::size_t n, T* __restrict y, const T* __restrict x)
 {
@@ -111,7 +111,7 @@ template <class T>
   }
 }
 
-/// Measures functions beside plain loops, prints each, and writes it down.
+/// Measures functions beside plain loops, and puts each into the table and the JSON.
 class Table
 {
  public:
@@ -126,7 +126,8 @@ class Table
                   "plain GB/s", "ratio");
   }
 
-  /// @param passes how many times a matrix is read or written
+  /// Measures f and its plain loop in turns, and adds a row.
+  /// @param passes  how many matrices are read or written
   template <class T, class F, class G>
   void row(const std::string& function, const char* pass, int passes, F f, G plain)
   {
@@ -178,7 +179,8 @@ class Table
   nlohmann::json json_;
 };
 
-/// y = f(z) alone; with the bias, as a layer has it; and backward with the sums for the bias.
+/// Measures each activation: y = f(z) alone, forward with the bias as in a layer, and backward with
+/// the sums for the bias.
 template <class T>
 void measure_activations(const ElementwiseOptions& options, Table& table)
 {
@@ -190,7 +192,7 @@ void measure_activations(const ElementwiseOptions& options, Table& table)
   const MatrixView<T> y{m[1].data(), shape};
   const MatrixView<T> dy{m[2].data(), shape};
   const MatrixView<T> sums{row[1].data(), {1, shape.cols}};
-  // Zeros: z stays in its range, however often they are added.
+  // The bias is zero, so that z stays in its range, however often it is added.
   row[0].assign(shape.cols, T{});
   const auto bias = MatrixView<T>{row[0].data(), {1, shape.cols}}.repeated(shape.rows);
   const std::size_t n = shape.size();
@@ -212,7 +214,7 @@ void measure_activations(const ElementwiseOptions& options, Table& table)
         activation);
 }
 
-/// A step of each optimizer, for the weight of one layer.
+/// Measures a step of each optimizer on one layer's weight.
 template <class T>
 void measure_optimizers(const ElementwiseOptions& options, Table& table)
 {
@@ -275,12 +277,12 @@ void add_elementwise(CLI::App& app, Action& action)
       ->delimiter(',')
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
-  command->add_option("--repeats", options->repeats, "the number of runs that are measured")
+  command->add_option("--repeats", options->repeats, "the number of measured runs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       ->add_option("--warm-up", options->warm_up,
-                   "the number of runs that are not counted, before the others")
+                   "the number of runs before these, which are not counted")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--json", options->json,

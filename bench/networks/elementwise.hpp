@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What is done to single elements, on one core: activations forward and backward, and steps of
-// optimizers, each beside a plain loop that reads and writes as many matrices, and only adds.
+// Element-wise functions on one core: activations forward and backward, and steps of optimizers,
+// each beside a plain loop that reads and writes as many matrices, and only adds.
 
 #include "common/job.hpp"
 

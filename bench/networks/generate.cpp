@@ -27,11 +27,13 @@ struct GenerateSettings : Options
 
 void print_generate_header(const Job& job, int repeats)
 {
-  std::printf("Tokens a second of all sequences, with a cache; PyTorch's on all cores. The weights "
-              "that are read\nfor a token, and a copy by all ranks that reads and writes as many "
-              "bytes.\n%s, %s; medians of %d\n%-9s %-24s %-7s %-8s %9s %9s %6s %9s %9s %6s\n",
-              job.backend(), job.blas().c_str(), repeats, "scheme", "mesh", "scalar", "weights",
-              "cubist", "PyTorch", "ratio", "GB/s", "copy GB/s", "ratio");
+  std::printf(
+      "Tokens a second in all sequences together, with a cache; PyTorch's on all cores. GB/s "
+      "at which\nthe weights for a token are read, and of a copy by all ranks that reads and "
+      "writes as many bytes.\n%s, %s; medians of %d\n%-9s %-24s %-7s %-8s %9s %9s %6s %9s "
+      "%9s %6s\n",
+      job.backend(), job.blas().c_str(), repeats, "scheme", "mesh", "scalar", "weights", "cubist",
+      "PyTorch", "ratio", "GB/s", "copy GB/s", "ratio");
 }
 
 void print_generate_row(const GenerateTask& task, const GenerateRow& row)
@@ -124,7 +126,7 @@ void add_generate(CLI::App& app, Action& action)
   options->scalars = {"float"};
   auto* command = app.add_subcommand(
       "generate",
-      "measures the tokens that a GPT generates, beside PyTorch's and the bandwidth of a copy");
+      "measures how fast a GPT generates tokens, beside PyTorch and the bandwidth of a copy");
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
   const auto add = [&](const char* name, std::size_t& value) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The measurement behind generate.hpp, for any backend. The model is the one of
-// transformer_run.hpp, so that both are compiled once.
+// The measurement behind generate.hpp, for any backend. It uses the model of transformer_run.hpp,
+// so that the model is compiled once for both.
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,8 @@
 namespace bench
 {
 
-/// The bytes of the weights that a token needs: of the positions it reads one row.
+/// The bytes of the weights that a token reads, without the table of positions: of that it reads
+/// one row.
 template <class Parameters>
 double bytes_for_a_token(const Parameters& parameters)
 {
@@ -105,7 +106,7 @@ std::optional<GenerateRow> measure_tokens(const GenerateTask& task)
   return row;
 }
 
-/// The measurement for the scheme and the scalar of the task.
+/// Measures with the scheme and the scalar of the task.
 template <class B>
 std::optional<GenerateRow> measure_generate(const GenerateTask& task)
 {

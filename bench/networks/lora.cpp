@@ -45,13 +45,13 @@ struct LoraBenchOptions : Options
 struct LoraValues
 {
   std::string mesh;
-  std::vector<double> full, lora, ratios;  // seconds of a step, and their ratios in each round
-  std::size_t full_elements = 0;           // of gradients and moments, on all ranks
+  std::vector<double> full, lora, ratios;  // seconds of a step, and their ratio, in each round
+  std::size_t full_elements = 0;           // elements of gradients and moments on all ranks
   std::size_t lora_elements = 0;
-  double bound = 0;  // elements of A and B over those of all parameters
+  double bound = 0;  // elements of A and B, divided by those of all parameters
 };
 
-/// The elements of gradients and moments that a rank has.
+/// The number of elements of gradients and moments on this rank.
 template <class Model, class O>
 std::size_t elements_of(Model& model, O& optimizer)
 {
@@ -59,7 +59,7 @@ std::size_t elements_of(Model& model, O& optimizer)
   std::size_t sum = 0;
   for (const auto& p : parameters) sum += p.gradient.padded.size();
   for (const auto& m : cubist::state_of(optimizer).matrices) sum += m.matrix.padded.size();
-  if constexpr (requires { optimizer.reducer(); })  // a rank has parts of gradients, too
+  if constexpr (requires { optimizer.reducer(); })  // a rank also has parts of gradients
     for (std::size_t i = 0; i < parameters.size(); ++i)
     {
       const auto& part = optimizer.parameters()[i].gradient.padded;
@@ -68,6 +68,7 @@ std::size_t elements_of(Model& model, O& optimizer)
   return sum;
 }
 
+/// Measures steps of both models, in turns.
 /// @tparam O  the optimizer
 template <class S, template <class, class> class O>
 LoraValues measure(const LoraBenchOptions& options, int ranks)
@@ -149,7 +150,7 @@ void run_lora(const Job& job, const LoraBenchOptions& options)
     std::printf(
         "Steps with AdamW in float on %d threads, %zu blocks of width %zu, %zu x %zu tokens, "
         "LoRA of rank %zu beside all layers; medians of %d rounds in ms.\nstate: elements "
-        "of gradients and moments on all ranks%s. A and B: their elements over those of all "
+        "of gradients and moments on all ranks%s. A and B: their share of the elements of all "
         "parameters.\n%-12s %-12s %9s %9s %7s %12s %12s %7s %7s\n",
         ranks, options.layers, options.width, options.sequences, options.length, options.rank,
         options.repeats, options.sharded ? ", sharded among replicas" : "", "scheme", "mesh",
@@ -216,8 +217,9 @@ void add_lora(CLI::App& app, Action& action)
   size("--heads", options->heads, "the heads of attention");
   size("--vocabulary", options->vocabulary, "the number of tokens");
   size("--rank", options->rank, "the rank of LoRA's matrices");
-  command->add_flag("--sharded", options->sharded, "replicas share the state of the optimizer");
-  command->add_option("--repeats", options->repeats, "rounds of a step each")
+  command->add_flag("--sharded", options->sharded, "shard the optimizer's state among replicas");
+  command
+      ->add_option("--repeats", options->repeats, "the number of rounds, each with a step of both")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--json", options->json,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A step of a transformer with LoRA beside a step of the same one that trains all its weights, in
-// turns, and the gradients and moments of both.
+// Measures, in turns, a step of a transformer with LoRA and a step of the same transformer that
+// trains all weights, and counts the gradients and moments of both.
 
 #include "common/job.hpp"
 

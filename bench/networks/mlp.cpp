@@ -34,13 +34,13 @@ void print_mlp_header(const Job& job, int repeats)
   if (job.gpus > 0)
     std::printf(
         "Shares of a step, in %% of a rank's time by its compute stream's clock: gemm; element-wise\n"
-        "work; waiting for communication. PyTorch: its speed by cuBLAS's, on one GPU.\n");
+        "work; waiting for communication. PyTorch: its speed relative to cuBLAS's, on one GPU.\n");
   else
     std::printf(
-        "Shares of a step, in %% of a rank's time: gemm; element-wise work; communication, of a rank\n"
-        "that has a processor (copies, sums, looking for messages); waiting, in communication without\n"
-        "one, for others or for a core; what is missing to 100 is none of these. PyTorch: its speed by\n"
-        "BLAS's, on all cores.\n");
+        "Shares of a step, in %% of a rank's time: gemm; element-wise work; communication while the\n"
+        "rank has a processor (copies, sums, polling for messages); waiting in communication without\n"
+        "one, for other ranks or for a core. Anything else is missing from 100. PyTorch: its speed\n"
+        "relative to BLAS's, on all cores.\n");
   print_header(job, repeats, "tokens: layers");
   std::printf(" %3s %7s %5s %5s %5s %5s %8s\n", "dX", "overlap", "gemm", "elem.", "comm.", "wait",
               "PyTorch");
@@ -77,7 +77,8 @@ void run_mlp(const Job& job, const MlpOptions& options)
 {
   cubist::require<cubist::ShapeError>(
       options.layers.size() >= 2, "got --layers with ", options.layers.size(),
-      " size, which makes no layer; give those of the input, between the layers and of the output");
+      " size, which makes no layer; give the sizes of the input, between the layers, and of the "
+      "output");
   std::vector<MlpTask> tasks;
   for (auto setting : settings_of(job, options))
     for (const bool overlap : overlaps(job, options))
@@ -124,7 +125,8 @@ void add_mlp(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<MlpOptions>();
   auto* command = app.add_subcommand(
-      "mlp", "measures forward and backward of a network beside its products by BLAS on all cores");
+      "mlp",
+      "measures forward and backward of a network beside the same products by BLAS on all cores");
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
   add_trace_option(*command, *options);
@@ -144,9 +146,8 @@ void add_mlp(CLI::App& app, Action& action)
       ->check(CLI::IsMember({"none", "sgd", "adam"}))
       ->capture_default_str();
   command
-      ->add_option(
-          "--recompute", options->recompute,
-          "the layers of a segment, whose activations backward computes again; 0 keeps all")
+      ->add_option("--recompute", options->recompute,
+                   "the layers of a segment whose activations backward recomputes; 0 keeps all")
       ->capture_default_str();
   command
       ->add_option("--input-gradient", options->input_gradient,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Steps of a network, beside the products that are in them by BLAS on all cores.
+// Steps of an MLP, beside the same products by BLAS on all cores.
 
 #include <cstddef>
 #include <optional>
@@ -24,15 +24,15 @@ struct MlpTask
 {
   Setting on;
   std::size_t tokens = 0;
-  std::vector<std::size_t> layers;  // features: of the input, between the layers, of the output
+  std::vector<std::size_t> layers;  // features of the input, between the layers, and of the output
   std::string activation;
   std::string optimizer;
   std::size_t recompute = 0;    // layers of a segment whose activations are recomputed
   bool input_gradient = false;  // whether backward computes dX in the first layer, too
-  bool torch = false;           // whether to measure PyTorch's, where it is installed
-  bool gpu = false;             // on a GPU
+  bool torch = false;           // whether to measure PyTorch's step, too, where it is installed
+  bool gpu = false;             // whether the ranks have GPUs
 
-  /// Whether layer i runs forward again in backward.
+  /// Whether backward runs forward again for layer i.
   [[nodiscard]] bool runs_twice(std::size_t i) const
   {
     return recompute > 0 && i / recompute < (layers.size() - 2) / recompute;
@@ -49,7 +49,7 @@ struct MlpTask
 /// The options of peers/torch_mlp.py for the same step.
 [[nodiscard]] std::string torch_options(const MlpTask& task);
 
-/// Takes steps; every process calls it, the first one gets the row.
+/// Takes steps. Every process calls it; the first one gets the row.
 [[nodiscard]] std::optional<Row> mlp_on(const Job& job, const MlpTask& task);
 [[nodiscard]] std::optional<Row> mlp_on_mpi(const MlpTask& task);
 

@@ -33,7 +33,7 @@ inline cubist::Activation activation_of(const std::string& name)
   return cubist::identity;
 }
 
-/// A function that updates the parameters after each step.
+/// Returns a function that updates the parameters after each step.
 template <class Parameters>
 std::function<void()> optimizer_of(const std::string& name, const Parameters& parameters)
 {
@@ -46,7 +46,7 @@ std::function<void()> optimizer_of(const std::string& name, const Parameters& pa
   return [] {};
 }
 
-/// Numbers in [-1, 1).
+/// Random numbers in [-1, 1).
 template <class T>
 struct Random
 {
@@ -136,7 +136,7 @@ std::optional<Row> measure_mlp(const MlpTask& task)
   return row;
 }
 
-/// The measurement for the scheme and the scalar of the task.
+/// Measures with the scheme and the scalar of the task.
 template <class B>
 std::optional<Row> measure_named_mlp(const MlpTask& task)
 {

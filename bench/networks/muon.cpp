@@ -28,11 +28,12 @@ void run_muon(const Job& job, const MuonBenchOptions& options)
 {
   cubist::require<cubist::ShapeError>(
       options.layers.size() >= 2, "got --layers with ", options.layers.size(),
-      " size, which makes no layer; give those of the input, between the layers and of the output");
+      " size, which makes no layer; give the sizes of the input, between the layers, and of the "
+      "output");
   const bool table = job.first && options.json != "-";
   if (table)
   {
-    std::printf("PyTorch: its speed by BLAS's, on all cores.\n");
+    std::printf("PyTorch: its speed relative to BLAS's, on all cores.\n");
     print_header(job, options.repeats, "way: layers");
     std::printf(" %8s\n", "PyTorch");
   }
@@ -66,7 +67,7 @@ void add_muon(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<MuonBenchOptions>();
   auto* command = app.add_subcommand(
-      "muon", "measures a step of Muon beside its products by BLAS on all cores, in float");
+      "muon", "measures a step of Muon beside the same products by BLAS on all cores, in float");
   options->schemes = {"Summa2D"};
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);

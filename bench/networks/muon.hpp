@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A step of Muon, without the network, beside its products by BLAS on all cores, those of a matrix
-// with its transpose by syrk.
+// A step of Muon, without the network, beside the same products by BLAS on all cores. BLAS uses
+// syrk for the product of a matrix with its transpose.
 
 #include <cstddef>
 #include <optional>
@@ -23,12 +23,12 @@ namespace bench
 struct MuonTask
 {
   Setting on;
-  std::vector<std::size_t> layers;  // features: of the input, between the layers, of the output
+  std::vector<std::size_t> layers;  // features of the input, between the layers, and of the output
   std::string way;
-  bool torch = false;  // whether to measure PyTorch's formula, where it is installed
+  bool torch = false;  // whether to measure PyTorch's formula, too, where it is installed
 };
 
-/// Takes steps; every process calls it, the first one gets the row.
+/// Takes steps. Every process calls it; the first one gets the row.
 [[nodiscard]] std::optional<Row> muon_on(const Job& job, const MuonTask& task);
 [[nodiscard]] std::optional<Row> muon_on_mpi(const MuonTask& task);
 

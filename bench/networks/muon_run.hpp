@@ -22,7 +22,7 @@
 namespace bench
 {
 
-/// The products of Newton-Schulz for one matrix, in the memory of one rank.
+/// Newton-Schulz's products for one matrix, in the memory of one rank.
 template <class T>
 class NewtonSchulzProducts
 {
@@ -134,7 +134,7 @@ std::optional<Row> measure_muon(const MuonTask& task)
   return row;
 }
 
-/// The measurement for the scheme of the task, in float.
+/// Measures with the scheme of the task, in float.
 template <class B>
 std::optional<Row> measure_named_muon(const MuonTask& task)
 {

@@ -112,7 +112,7 @@ void measure(const SavesOptions& options, int ranks, const std::filesystem::path
       std::vector<double> during, others;
       v[0] = together(copy);
       v[1] = together([&] { checkpoints.save_in_background(++saved, state); });
-      // A step counts if the file has no name at its end.
+      // A step counts if the file still has no name when the step ends.
       for (bool written = false; !written;)
       {
         const double time = together(step);
@@ -133,7 +133,7 @@ void measure(const SavesOptions& options, int ranks, const std::filesystem::path
       checkpoints.wait();
       v[7] = run(at_once) / run([] {});
       v[8] = together([&] { checkpoints.load(saved, state); });
-      // For comparison, each rank reads its share of the file by one call.
+      // For comparison, each rank reads its share of the file in one call.
       const cubist::File file{checkpoints.file(saved).string(), cubist::File::Mode::read};
       const std::uint64_t share = file.bytes() / static_cast<std::uint64_t>(ranks);
       std::vector<std::byte> bytes(share);
@@ -184,9 +184,10 @@ void run_saves(const Job& job, const SavesOptions& options)
   row["seconds"] = v[3];
   if (options.json != "-")
     std::printf("A state of %.1f MiB on %d threads; medians of %d rounds, in ms, and ratios.\n"
-                "copy: a plain copy of the state; stall: save_in_background, and to a copy; step, "
-                "and steps during a write to others;\nsave: at once; %zu steps and a save to as "
-                "many without: in the background, at once; load, and reading its bytes to it.\n"
+                "copy: a plain copy of the state. stall: save_in_background, and its ratio to a "
+                "copy. step, and the ratio of steps during a write to others.\nsave: at once. "
+                "background, at once: %zu steps with such a save to as many without. load, and "
+                "reading its bytes to load.\n"
                 "%8s %8s %7s %8s %7s %8s %10s %8s %8s %7s\n"
                 "%8.1f %8.1f %7.3f %8.1f %7.3f %8.1f %10.4f %8.4f %8.1f %7.3f\n",
                 static_cast<double>(bytes) / (1 << 20), ranks, options.repeats, options.steps,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What checkpoints cost a training run: saved at once, in the background, and loaded.
+// What checkpoints cost a training run: saving at once, saving in the background, and loading.
 
 #include "common/job.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The products of a training step and nothing else, in the memory of one rank: for each Y = X W
-// also dX = dY W^T and dW = X^T dY, unless there is no backward.
+// The products of a training step and nothing else, in the memory of one rank: Y = X W and, if
+// there is a backward pass, dX = dY W^T and dW = X^T dY.
 
 #include <cstddef>
 #include <vector>
@@ -21,11 +21,11 @@ struct StepProduct
 {
   cubist::ProductSize size;
   bool input_gradient = true;
-  std::size_t count = 1;  // as often, on the same operands
-  bool backward = true;   // else only Y
+  std::size_t count = 1;  // how often, on the same operands
+  bool backward = true;   // if false, only Y
 };
 
-/// 10^9 operations, forward and backward where there is one.
+/// The operations of forward and, if there is one, backward, in units of 10^9.
 [[nodiscard]] inline double giga_operations(const StepProduct& p)
 {
   const int products = !p.backward ? 1 : p.input_gradient ? 3 : 2;

@@ -37,7 +37,7 @@ struct TracingOptions : Options
   int steps = 20;
 };
 
-/// Calls measure(world, step) on every rank: forward and backward of a network.
+/// Calls measure(world, step) on every rank; `step` is forward and backward of a network.
 template <class B, class F>
 void with_steps(const TracingOptions& options, int ranks, F measure)
 {
@@ -65,7 +65,7 @@ void with_steps(const TracingOptions& options, int ranks, F measure)
   });
 }
 
-/// Seconds of f on all ranks.
+/// Runs f on all ranks, and returns the seconds until the last has finished.
 template <class World, class F>
 double seconds_together(World& world, F f)
 {
@@ -76,17 +76,17 @@ double seconds_together(World& world, F f)
   });
 }
 
-/// Median seconds of a step on a backend that knows no traces; on one that records nothing; and on
-/// one that records.
+/// Median seconds of a step: on a backend without traces, on one whose trace is off, and on one
+/// that records.
 struct Costs
 {
   double plain = 0;
   double off = 0;
   double on = 0;
-  std::size_t events = 0;  // that rank 0 records in a step
+  std::size_t events = 0;  // events that rank 0 records in a step
 };
 
-/// One launch of each backend; steps that are recorded and not take turns.
+/// Launches each backend once. Recorded and unrecorded steps take turns.
 Costs measure_round(const TracingOptions& options, int ranks)
 {
   using Traced = cubist::Traced<cubist::Threads>;
@@ -161,7 +161,7 @@ void run_tracing(const Job& job, const TracingOptions& options)
   if (options.json != "-")
     std::printf(
         "Milliseconds of a step on %d threads: without traces; with traces that are off; with "
-        "traces.\nRatios: off by without, on by off; medians of %d rounds.\n"
+        "traces.\nRatios: off to without, on to off; medians of %d rounds.\n"
         "%9s %9s %9s %7s %7s %7s\n%9.3f %9.3f %9.3f %7.4f %7.4f %7zu\n",
         ranks, options.repeats, "without", "off", "on", "off", "on", "events", 1e3 * of(0),
         1e3 * of(1), 1e3 * of(2), of(3), of(4), events);

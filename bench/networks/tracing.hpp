@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a trace costs: steps of a network that are recorded and not, in turns, on threads.
+// What a trace costs: recorded and unrecorded steps of a network, in turns, on threads.
 
 #include "common/job.hpp"
 

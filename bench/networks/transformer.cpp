@@ -62,8 +62,8 @@ void print_transformer_header(const Job& job, int repeats)
 {
   std::printf(
       "Shares of a step, in %% of a rank's time: gemm; element-wise work; communication; waiting.\n"
-      "BLAS: the products of a step alone. PyTorch: its speed by BLAS's, on %s. The formula of\n"
-      "words leaves out the embedding.\n",
+      "BLAS: the products of a step alone. PyTorch: its speed relative to BLAS's, on %s. The\n"
+      "formula for elements sent leaves out the embedding.\n",
       job.gpus > 0 ? "one GPU" : "all cores");
   print_header(job, repeats, "tokens");
   std::printf(" %7s %5s %5s %5s %5s %8s\n", "overlap", "gemm", "elem.", "comm.", "wait", "PyTorch");
@@ -111,8 +111,8 @@ void run_transformer(const Job& job, const TransformerOptions& options)
   }
   cubist::require<cubist::ArgumentError>(
       !options.task.breakdown || job.gpus == 0,
-      "got --breakdown for ranks with GPUs, whose work is queued, so that the host's time says "
-      "nothing of it; profile them with nsys, or measure ranks on processors");
+      "got --breakdown for ranks with GPUs, but their work is queued, so the host's time says "
+      "nothing about it; profile them with nsys, or measure ranks on processors");
   const auto settings = settings_of(job, options);
   require_one_trace(options, settings.size() * overlaps(job, options).size());
   const bool table = job.first && options.json != "-";
@@ -162,14 +162,15 @@ void add_transformer(CLI::App& app, Action& action)
   const auto options = std::make_shared<TransformerOptions>();
   options->scalars = {"float"};
   auto* command = app.add_subcommand(
-      "transformer", "measures a training step of a GPT beside its products by BLAS on all cores");
+      "transformer",
+      "measures a training step of a GPT beside the same products by BLAS on all cores");
   add_scheme_options(*command, *options);
   add_mesh_options(*command, *options);
   add_trace_option(*command, *options);
   command
       ->add_option_function<std::string>(
           "--model", [options](const std::string& name) { options->task.take_model(name); },
-          "the sizes of GPT-2 small on 4 x 512 tokens, or of a block of Llama 3.2 1B; other "
+          "take the sizes of GPT-2 small on 4 x 512 tokens, or of a block of Llama 3.2 1B; other "
           "options override them")
       ->check(CLI::IsMember({"gpt2", "llama-block"}))
       ->trigger_on_parse();
@@ -182,8 +183,7 @@ void add_transformer(CLI::App& app, Action& action)
   command
       ->add_option(
           "--breakdown-of", options->breakdown_of,
-          "print this breakdown from a file that --breakdown --trace wrote, without measuring "
-          "anything")
+          "measure nothing, but print the breakdown of a file that --breakdown --trace wrote")
       ->check(CLI::ExistingFile);
   const auto add = [&](const char* name, std::size_t& value) {
     command->add_option(name, value)->check(CLI::PositiveNumber)->capture_default_str();

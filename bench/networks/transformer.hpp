@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Training steps of a GPT, beside the products that are in them by BLAS on all cores, and beside
-// PyTorch's.
+// Training steps of a GPT, beside the same products by BLAS on all cores, and beside PyTorch's
+// steps.
 
 #include <cstddef>
 #include <optional>
@@ -33,15 +33,15 @@ struct TransformerTask
   std::size_t heads = 8;
   std::size_t vocabulary = 256;
   std::size_t key_value_heads = 0;  // 0: as many as heads
-  std::size_t feed_forward = 0;     // 0: 4 width
-  bool llama = false;               // Llama's kind: RMSNorm, SwiGLU, rotated positions, no bias
+  std::size_t feed_forward = 0;     // 0: four times the width
+  bool llama = false;               // a block like Llama's: RMSNorm, SwiGLU, RoPE, no bias
   bool forward = false;             // only forward and loss
   std::string optimizer = "adamw";
-  bool torch = false;      // whether to measure PyTorch's, where it is installed
-  bool gpu = false;        // on a GPU
-  bool breakdown = false;  // whether the trace is one of steps for a breakdown
+  bool torch = false;      // whether to measure PyTorch's step, too, where it is installed
+  bool gpu = false;        // whether the ranks have GPUs
+  bool breakdown = false;  // whether to trace steps for a breakdown
 
-  /// The model.
+  /// The configuration of the model.
   [[nodiscard]] cubist::TransformerConfig config() const
   {
     cubist::TransformerConfig c{.vocabulary = vocabulary,
@@ -58,8 +58,8 @@ struct TransformerTask
     return c;
   }
 
-  /// Of linear layers, of logits, and of attention, of which a token needs half: the keys before
-  /// it.
+  /// The products of linear layers, logits, and attention. Attention counts half, as a token only
+  /// needs the keys before it.
   [[nodiscard]] std::vector<StepProduct> step_products() const
   {
     const auto c = config().completed();
@@ -77,7 +77,7 @@ struct TransformerTask
     return all;
   }
 
-  /// A model that people train, by its name on the command line.
+  /// Takes the sizes of a well-known model, by its name on the command line.
   void take_model(const std::string& name)
   {
     if (name == "gpt2")  // GPT-2 small
@@ -93,7 +93,7 @@ struct TransformerTask
 /// The options of peers/torch_transformer.py for the same step.
 [[nodiscard]] std::string torch_options(const TransformerTask& task);
 
-/// Takes steps; every process calls it, the first one gets the row.
+/// Takes steps. Every process calls it; the first one gets the row.
 [[nodiscard]] std::optional<Row> transformer_on(const Job& job, const TransformerTask& task);
 [[nodiscard]] std::optional<Row> transformer_on_mpi(const TransformerTask& task);
 

@@ -27,7 +27,7 @@ using TransformerSchemes =
     cubist::Schemes<cubist::Megatron1D, cubist::Megatron1DSequence, cubist::Summa2D,
                     cubist::Summa25D, cubist::Cube3D, cubist::Grid3D>;
 
-/// The words of a step by collectives, of a rank, without those of the embedding.
+/// Elements that one rank sends in a step by collectives, on average, without the embedding.
 template <class S>
 double formula_words(const typename S::Axes::Array& extents, const TransformerTask& task)
 {
@@ -53,7 +53,7 @@ std::optional<Row> measure_steps(const TransformerTask& task)
         mesh, task.config(), {.seed = 42, .method = task.on.method, .inference = task.forward}};
     const auto parameters = model.parameters();
     std::optional<cubist::AdamW<T, cubist::AxisMesh<typename S::Axes, Backend>>> optimizer;
-    // PyTorch's decays all parameters, too.
+    // PyTorch's AdamW decays all parameters, too.
     if (task.optimizer == "adamw" && !task.forward)
       optimizer.emplace(parameters, cubist::AdamOptions{.decay_biases_and_norms = true});
     std::vector<int> ids;
@@ -106,7 +106,7 @@ std::optional<Row> measure_steps(const TransformerTask& task)
   return row;
 }
 
-/// The measurement for the scheme and the scalar of the task.
+/// Measures with the scheme and the scalar of the task.
 template <class B>
 std::optional<Row> measure_transformer(const TransformerTask& task)
 {

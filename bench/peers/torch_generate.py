@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `cubist_bench generate` measures, by PyTorch on the CPU: a GPT continues a prompt by its most likely
-tokens, with a cache of keys and values. Prints one line of JSON, with the seconds of a token, the prompt and
-the first token aside; or, with --in-turns, one that it is ready, and one for each line that it reads.
+"""Does by PyTorch on the CPU what `cubist_bench generate` measures: a GPT continues a prompt by its most likely
+tokens, with a cache of keys and values. Prints one line of JSON with the seconds of a token, without the prompt
+and the first token. With --in-turns, prints one line when it is ready, and one for each line that it reads.
 
     bench/peers/torch_generate.py --layers 12 --width 768 --heads 12 --vocabulary 50257
 
-Ends with 3 where there is no PyTorch (Debian: python3-torch).
+Exits with 3 if there is no PyTorch (Debian: python3-torch).
 """
 
 import argparse
@@ -29,7 +29,7 @@ def arguments():
     parser.add_argument("--vocabulary", type=int, default=50257)
     parser.add_argument("--scalar", default="float", choices=["float", "double", "bfloat16", "half"])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
-                        help="all cores that this process may run on, if left out")
+                        help="by default all cores that this process may run on")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=1)
     parser.add_argument("--in-turns", action="store_true")
@@ -92,7 +92,7 @@ def gpt(torch, requested):
 
 def main():
     requested = arguments()
-    # Read when the libraries under PyTorch load.
+    # The libraries under PyTorch read these when they load.
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
         os.environ[library + "_NUM_THREADS"] = str(requested.threads)
     try:

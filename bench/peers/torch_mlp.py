@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The step that `cubist_bench mlp` measures, by PyTorch on the CPU or a GPU: forward and backward of an
-MLP, with the gradients of its weights and biases, and of its input on request. Prints one line of JSON, with seconds; or, with
---in-turns, one that it is ready, and one for each line that it reads.
+"""Does by PyTorch on the CPU or a GPU the step that `cubist_bench mlp` measures: forward and backward of an
+MLP, with the gradients of its weights and biases, and of its input on request. Prints one line of JSON with
+seconds. With --in-turns, prints one line when it is ready, and one for each line that it reads.
 
     bench/peers/torch_mlp.py --tokens 4096 --layers 1024,4096,1024 --scalar float
 
-Ends with 3 where there is no PyTorch (Debian: python3-torch).
+Exits with 3 if there is no PyTorch (Debian: python3-torch).
 """
 
 import argparse
@@ -21,14 +21,14 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=4096)
-    parser.add_argument("--layers", default="1024,4096,1024", help="features: input, between layers, output")
+    parser.add_argument("--layers", default="1024,4096,1024", help="features of the input, between the layers, and of the output")
     parser.add_argument("--activation", default="gelu", choices=["gelu", "gelu_tanh", "relu", "silu", "identity"])
     parser.add_argument("--optimizer", default="none", choices=["none", "sgd", "adam"])
-    parser.add_argument("--input-gradient", action="store_true", help="the gradient of the input, too")
+    parser.add_argument("--input-gradient", action="store_true", help="also compute the gradient of the input")
     parser.add_argument("--scalar", default="float", choices=["float", "double", "bfloat16", "half"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
-                        help="all cores that this process may run on, if left out")
+                        help="by default all cores that this process may run on")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=1)
     parser.add_argument("--in-turns", action="store_true")
@@ -46,7 +46,7 @@ def network(torch, layers, activation):
 
 def main():
     requested = arguments()
-    # Read when the libraries under PyTorch load.
+    # The libraries under PyTorch read these when they load.
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
         os.environ[library + "_NUM_THREADS"] = str(requested.threads)
     try:
@@ -64,7 +64,7 @@ def main():
     torch.set_num_threads(requested.threads)
     torch.set_default_dtype({"float": torch.float32, "double": torch.float64,
                              "bfloat16": torch.bfloat16, "half": torch.float16}[requested.scalar])
-    torch.backends.cuda.matmul.allow_tf32 = False  # as cuBLAS and cubist
+    torch.backends.cuda.matmul.allow_tf32 = False  # like cuBLAS and cubist
     torch.manual_seed(42)
     layers = [int(size) for size in requested.layers.split(",")]
     mlp = network(torch, layers, requested.activation).to(requested.device)
@@ -76,7 +76,7 @@ def main():
                  "adam": lambda: torch.optim.Adam(mlp.parameters(), lr=1e-3)}[requested.optimizer]()
 
     def step():
-        # Without old gradients the new ones are stored, not added.
+        # Without old gradients, new ones are stored rather than added.
         x.grad = None
         mlp.zero_grad(set_to_none=True)
         mlp(x).backward(dy)

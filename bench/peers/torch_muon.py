@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The step that `cubist_bench muon` measures, by PyTorch's formula on the CPU, in float: momentum by Nesterov, five steps of
-Newton-Schulz for each matrix, and the update. Reads lines, takes a step for each, and prints its seconds.
+"""Does by PyTorch's formula on the CPU, in float, the step that `cubist_bench muon` measures: Nesterov momentum, five
+steps of Newton-Schulz for each matrix, and the update. For each line that it reads, takes a step and prints its seconds.
 
     echo | bench/peers/torch_muon.py --layers 1024,1024,1024
 
-Ends with 3 where there is no PyTorch (Debian: python3-torch).
+Exits with 3 if there is no PyTorch (Debian: python3-torch).
 """
 
 import argparse
@@ -17,9 +17,9 @@ import time
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", default="1024,1024", help="features: input, between layers, output")
+    parser.add_argument("--layers", default="1024,1024", help="features of the input, between the layers, and of the output")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--in-turns", action="store_true", help="as always")
+    parser.add_argument("--in-turns", action="store_true", help="ignored: it always takes turns")
     requested, _ = parser.parse_known_args()
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
         os.environ[library + "_NUM_THREADS"] = str(requested.threads)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The step that `cubist_bench_gpu step` measures, by PyTorch on a GPU: forward and squared error of an MLP, backward
-without the gradient of the input, and fused Adam, with float masters of weights of 16 bits. Prints one line of JSON, with
-seconds from an idle GPU to an idle GPU; or, with --in-turns, one that it is ready, and one for each line that it reads.
+"""Does by PyTorch on a GPU the step that `cubist_bench_gpu step` measures: forward and squared error of an MLP, backward
+without the gradient of the input, and fused Adam, with float masters of 16-bit weights. Prints one line of JSON with the
+seconds from an idle GPU to an idle GPU. With --in-turns, prints one line when it is ready, and one for each line that it
+reads.
 
     bench/peers/torch_step.py --tokens 16 --layers 256,1024,256 --mode graph
 
-Ends with 3 where there is no PyTorch for a GPU.
+Exits with 3 if there is no PyTorch for a GPU.
 """
 
 import argparse
@@ -22,7 +23,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=16)
-    parser.add_argument("--layers", default="256,1024,256", help="features: input, between layers, output")
+    parser.add_argument("--layers", default="256,1024,256", help="features of the input, between the layers, and of the output")
     parser.add_argument("--activation", default="gelu_tanh", choices=["gelu", "gelu_tanh", "relu", "silu", "identity"])
     parser.add_argument("--scalar", default="float", choices=["float", "double", "bfloat16", "half"])
     parser.add_argument("--mode", default="eager", choices=["eager", "graph", "compile"])
@@ -34,7 +35,7 @@ def arguments():
 
 
 def make_step(torch, requested):
-    """A function that takes a step."""
+    """Returns a function that takes a step."""
     on_gpu = requested.device == "cuda"
     layers = [int(size) for size in requested.layers.split(",")]
     mlp = network(torch, layers, requested.activation).to(requested.device)
@@ -92,7 +93,7 @@ def main():
         sys.exit(3)
     torch.set_default_dtype({"float": torch.float32, "double": torch.float64,
                              "bfloat16": torch.bfloat16, "half": torch.float16}[requested.scalar])
-    torch.backends.cuda.matmul.allow_tf32 = False  # as cuBLAS and cubist
+    torch.backends.cuda.matmul.allow_tf32 = False  # like cuBLAS and cubist
     torch.manual_seed(42)
     step = make_step(torch, requested)
 

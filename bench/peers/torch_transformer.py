@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The step that `cubist_bench transformer` measures, by PyTorch on the CPU or a GPU: forward, loss, backward
-and AdamW of a GPT. Attention is PyTorch's fused one where it has it. On a GPU the model is compiled by
-torch.compile, and the optimizer fused. Prints one line of JSON, with seconds; or, with --in-turns, one
-that it is ready, and one for each line that it reads.
+"""Does by PyTorch on the CPU or a GPU the step that `cubist_bench transformer` measures: forward, loss, backward
+and AdamW of a GPT. Attention is PyTorch's fused one where it has one. On a GPU torch.compile compiles the model,
+and the optimizer is fused. Prints one line of JSON with seconds. With --in-turns, prints one line when it is
+ready, and one for each line that it reads.
 
     bench/peers/torch_transformer.py --sequences 8 --length 256 --layers 4 --width 512 --heads 8
 
-Ends with 3 where there is no PyTorch (Debian: python3-torch).
+Exits with 3 if there is no PyTorch (Debian: python3-torch).
 """
 
 import argparse
@@ -31,7 +31,7 @@ def arguments():
     parser.add_argument("--scalar", default="float", choices=["float", "double", "bfloat16", "half"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
-                        help="all cores that this process may run on, if left out")
+                        help="by default all cores that this process may run on")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=1)
     parser.add_argument("--in-turns", action="store_true")
@@ -94,7 +94,7 @@ def gpt(torch, requested):
 
 def main():
     requested = arguments()
-    # Read when the libraries under PyTorch load.
+    # The libraries under PyTorch read these when they load.
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
         os.environ[library + "_NUM_THREADS"] = str(requested.threads)
     try:
@@ -112,7 +112,7 @@ def main():
     torch.set_num_threads(requested.threads)
     torch.set_default_dtype({"float": torch.float32, "double": torch.float64,
                              "bfloat16": torch.bfloat16, "half": torch.float16}[requested.scalar])
-    torch.backends.cuda.matmul.allow_tf32 = False  # as cuBLAS and cubist
+    torch.backends.cuda.matmul.allow_tf32 = False  # like cuBLAS and cubist
     torch.manual_seed(42)
     model = gpt(torch, requested).to(requested.device)
     ids = torch.randint(0, requested.vocabulary, (requested.sequences, requested.length), device=requested.device)
@@ -122,7 +122,7 @@ def main():
     loss_of = torch.compile(model) if on_gpu and hasattr(torch, "compile") else model
 
     def step():
-        # Without old gradients the new ones are stored, not added.
+        # Without old gradients, new ones are stored rather than added.
         model.zero_grad(set_to_none=True)
         loss_of(ids).backward()
         if optimizer:

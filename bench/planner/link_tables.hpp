@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The latency and the bandwidth of a link from tables that others' benchmarks print: nccl-tests,
+// Reads the latency and the bandwidth of a link from tables that other benchmarks print: nccl-tests
 // and the OSU micro-benchmarks.
 //
-//   nccl-tests    latency: the time of the smallest message, divided by the messages of the
-//   collective
-//                 that follow each other; bandwidth: the largest bus bandwidth of a row
-//   osu_latency   latency: that of the smallest message
-//   osu_bw, osu_bibw   bandwidth: the largest; of osu_bibw half of it, which is that of a direction
+//   nccl-tests         latency: the time of the smallest message, divided by the number of messages
+//                      that follow each other in the collective; bandwidth: the largest bus
+//                      bandwidth of a row
+//   osu_latency        latency: that of the smallest message
+//   osu_bw, osu_bibw   bandwidth: the largest; for osu_bibw half of it, which is one direction
 //
-// A file may have several tables, as a log of several runs has.
+// A file may have several tables, like a log of several runs.
 
 #include <algorithm>
 #include <bit>
@@ -27,12 +27,12 @@
 namespace bench
 {
 
-/// What tables say about a link; 0 for what they do not say.
+/// What tables say about a link; 0 where they say nothing.
 struct LinkTable
 {
   double latency = 0;    // seconds
   double bandwidth = 0;  // bytes a second
-  int ranks = 0;         // that took part, if the table tells
+  int ranks = 0;         // ranks that took part
 };
 
 namespace detail
@@ -46,7 +46,7 @@ namespace detail
   return words;
 }
 
-/// The number in a word; negative if it is none.
+/// The number in a word; negative if the word is no number.
 [[nodiscard]] inline double number_in(const std::string& word)
 {
   std::size_t end = 0;
@@ -61,7 +61,7 @@ namespace detail
   }
 }
 
-/// Keeps the smallest latency, and the largest bandwidth, of several tables.
+/// Keeps the smallest latency and the largest bandwidth of several tables.
 inline void take(LinkTable& link, double latency, double bandwidth)
 {
   if (latency > 0) link.latency = link.latency == 0 ? latency : std::min(link.latency, latency);
@@ -70,10 +70,9 @@ inline void take(LinkTable& link, double latency, double bandwidth)
 
 }  // namespace detail
 
-/// Reads tables of nccl-tests. Rows are "size count type redop root time algbw busbw #wrong …", of
-/// which some collectives leave out the operation or the root.
-/// @param messages that follow each other in the collective of so many ranks
-/// @throws cubist::DataError without a row
+/// Reads tables of nccl-tests. Rows are "size count type redop root time algbw busbw #wrong …";
+/// some collectives leave out the operation or the root.
+/// @throws cubist::DataError if there is no row
 [[nodiscard]] inline LinkTable read_nccl_tests(std::istream& in, const std::string& name)
 {
   LinkTable link;
@@ -88,7 +87,7 @@ inline void take(LinkTable& link, double latency, double bandwidth)
     if (line.find("sendrecv") != std::string::npos) sends = true;
     if (words[0] == "#")
     {
-      // "#  Rank  3 Group  0 Pid …"; the column of the first time is that below "time".
+      // "#  Rank  3 Group  0 Pid …"; the first time is in the column below "time".
       if (words.size() > 2 && words[1] == "Rank")
         link.ranks = std::max(link.ranks, static_cast<int>(detail::number_in(words[2])) + 1);
       const auto column = std::find(words.begin(), words.end(), "time");
@@ -107,8 +106,8 @@ inline void take(LinkTable& link, double latency, double bandwidth)
   cubist::require<cubist::DataError>(
       smallest > 0, "got ", name,
       " without a row of nccl-tests, so the link stays unknown; give what all_reduce_perf or "
-      "sendrecv_perf prints, with the line that names its columns");
-  // Small messages go up and down a tree.
+      "sendrecv_perf prints, including the line that names its columns");
+  // A collective sends small messages up and down a tree.
   const int others = std::max(1, link.ranks - 1);
   const int rounds =
       sends ? 1 : 2 * static_cast<int>(std::bit_width(static_cast<unsigned>(others)));
@@ -117,7 +116,7 @@ inline void take(LinkTable& link, double latency, double bandwidth)
 }
 
 /// Reads tables of osu_latency, osu_bw and osu_bibw. Rows are "size value".
-/// @throws cubist::DataError without a row
+/// @throws cubist::DataError if there is no row
 [[nodiscard]] inline LinkTable read_osu(std::istream& in, const std::string& name)
 {
   LinkTable link;
@@ -149,25 +148,26 @@ inline void take(LinkTable& link, double latency, double bandwidth)
   cubist::require<cubist::DataError>(
       link.latency > 0 || link.bandwidth > 0, "got ", name,
       " without a row of the OSU micro-benchmarks, so the link stays unknown; give what "
-      "osu_latency, osu_bw or osu_bibw prints, with the line that names it");
+      "osu_latency, osu_bw or osu_bibw prints, including the line that names it");
   return link;
 }
 
-/// Sets the figures of a link that are known.
+/// Sets those figures of a link that the tables have.
 inline void set_link(cubist::Link& link, const LinkTable& table)
 {
   if (table.latency > 0) link.latency = table.latency;
   if (table.bandwidth > 0) link.bandwidth = table.bandwidth;
 }
 
-/// @throws cubist::DataError for a file that cannot be read, and what `read` throws
+/// Reads the tables in a file.
+/// @throws cubist::DataError if the file cannot be read; what `read` throws
 template <class Read>
 [[nodiscard]] LinkTable read_link_table(const std::string& file, Read read)
 {
   std::ifstream in{file};
   cubist::require<cubist::DataError>(in.good(), "cannot read ", file,
-                                     ", so the link stays unknown; give the file to which the "
-                                     "benchmark printed its table");
+                                     ", so the link stays unknown; give the file that has the "
+                                     "benchmark's output");
   return read(in, file);
 }
 

@@ -31,7 +31,7 @@ namespace
 
 struct MachineOptions : Options
 {
-  std::size_t largest = 0;  // left out: as large as it takes to be fast
+  std::size_t largest = 0;  // 0: large enough for the full speed
   std::string name = "measured";
   std::string nccl_tests;
   std::string osu;
@@ -48,7 +48,7 @@ void print_machine(const cubist::Machine& machine, const MachineOptions& options
     write_json(json, options.json);
 }
 
-/// A machine with the links that others' benchmarks have measured.
+/// Prints a machine with a link that other benchmarks have measured.
 void read_machine_of_tables(const MachineOptions& options)
 {
   cubist::Machine machine;
@@ -102,20 +102,21 @@ void add_machine(CLI::App& app, Action& action)
   command->add_option("--name", options->name, "the name of the machine")->capture_default_str();
   command
       ->add_option("--largest", options->largest,
-                   "the size of the largest measured products; by default 2048, or 8192 on GPUs")
+                   "the size of the largest products; by default 2048, or 8192 on GPUs")
       ->check(CLI::Range(32, 32768));
   auto* nccl_tests = command->add_option(
       "--nccl-tests", options->nccl_tests,
-      "read a link from what nccl-tests printed to this file, and measure nothing");
+      "read a link from this file, which nccl-tests printed, and measure nothing");
   auto* osu = command->add_option(
       "--osu", options->osu,
-      "read a link from what osu_latency, osu_bw and osu_bibw printed to this file, and measure "
+      "read a link from this file, which osu_latency, osu_bw and osu_bibw printed, and measure "
       "nothing");
-  command->add_option("--machine", options->machine,
-                      "the other figures of a machine whose link is read: a file, or the name of "
-                      "one in machines/");
+  command->add_option(
+      "--machine", options->machine,
+      "where to take the machine's other figures from if a link is read: a file, or "
+      "the name of one in machines/");
   command->add_flag("--inside", options->inside,
-                    "the link that is read is the one inside a node, not that between nodes");
+                    "read the link inside a node, not that between nodes");
   command->callback([options, &action, nccl_tests, osu] {
     const bool reads = nccl_tests->count() + osu->count() > 0;
     cubist::require<cubist::ArgumentError>(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The figures of a machine, measured on all ranks at once: how fast they multiply, pack, copy and
-// send, and how long messages occupy the cores.
+// Measures a machine on all ranks at once: how fast they multiply, pack, copy and send, and how
+// long messages occupy the cores.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,7 @@
 namespace bench
 {
 
-/// Seconds from the start of f on the first rank to its end on the last, the same on every rank.
+/// Seconds from the start of f on the first rank to its end on the last; the same on every rank.
 template <class World, class F>
 double seconds_of_all(World& world, F f)
 {
@@ -36,8 +36,8 @@ double seconds_of_all(World& world, F f)
   return time;
 }
 
-/// The median of so many of them after a first one; the first alone, if it takes longer than
-/// `enough`.
+/// The median seconds of `repeats` runs after a first one. If the first takes longer than `enough`,
+/// no other follows, and its seconds are returned.
 template <class World, class F>
 double median_seconds(World& world, int repeats, F f,
                       double enough = std::numeric_limits<double>::max())
@@ -49,8 +49,8 @@ double median_seconds(World& world, int repeats, F f,
   return median(times);
 }
 
-/// The least seconds of f in so many runs, of the slowest rank. All ranks run it at once; what
-/// disturbs some of the runs does not count.
+/// The seconds of f on the slowest rank, where each rank counts its fastest run, so that what
+/// disturbs some runs does not count. All ranks run f at once.
 template <class World, class F>
 double least_seconds(World& world, int repeats, F f)
 {
@@ -61,7 +61,7 @@ double least_seconds(World& world, int repeats, F f)
   return least;
 }
 
-/// Products of one engine, with all ranks at once.
+/// Times products of one engine, on all ranks at once.
 template <class T, class World, class Engine>
 class Gemms
 {
@@ -94,7 +94,7 @@ class Gemms
   std::vector<T> a_, b_, c_;
 };
 
-/// Products of each shape of a grid.
+/// Measures the rate of products for each shape of a grid.
 template <class T, class B, class World>
 cubist::RateTable measure_rates(World& world, std::size_t largest)
 {
@@ -119,7 +119,7 @@ cubist::RateTable measure_rates(World& world, std::size_t largest)
   return table;
 }
 
-/// How long it takes to pack the elements of A and B, and to multiply, in seconds.
+/// Seconds to pack an element of A, to pack an element of B, and for one multiply-add.
 struct Packing
 {
   double a;
@@ -129,8 +129,8 @@ struct Packing
   [[nodiscard]] double unit() const { return (a + b) / 2; }
 };
 
-/// Solves t(m, n, k) = product m n k + (a m + b n) k + m n (a + b) / 4, the model of GemmRates, for
-/// a cube, a product of few columns and one of few rows.
+/// Solves the model of GemmRates, t(m, n, k) = product m n k + (a m + b n) k + m n (a + b) / 4, for
+/// a cube, a product with few columns and one with few rows.
 template <class Seconds>
 Packing measure_packing(Seconds seconds)
 {
@@ -141,7 +141,7 @@ Packing measure_packing(Seconds seconds)
   const double t_cube = seconds(cubist::ProductSize{size(cube), size(cube), size(cube)});
   const double t_rows = seconds(cubist::ProductSize{size(many), size(few), size(cube)});
   const double t_cols = seconds(cubist::ProductSize{size(few), size(many), size(cube)});
-  // t_rows + t_cols has as many operations as the cube.
+  // The last two products together have as many operations as the cube.
   static_assert(2 * many * few == cube * cube);
   const double sum = std::max((t_rows + t_cols - t_cube) /
                                   ((many + few) * cube + many * few / 2 - 1.25 * cube * cube),
@@ -153,9 +153,9 @@ Packing measure_packing(Seconds seconds)
   return {(sum + difference) / 2, (sum - difference) / 2, product};
 }
 
-/// The rates of one core in direct products.
-/// @param share of a core that each rank has
-/// @param t_copy seconds to copy a byte, with that share
+/// Measures the rates of one core in direct products.
+/// @param share  of a core that each rank has
+/// @param t_copy  seconds to copy a byte, with that share
 template <class World, class Engine>
 cubist::GemmRates measure_gemm_rates(World& world, const Engine& engine, double share,
                                      double t_copy)
@@ -189,9 +189,9 @@ cubist::GemmRates measure_gemm_rates(World& world, const Engine& engine, double 
   return rates;
 }
 
-/// Measures the time of messages between the ranks of a node, alone and between products, where a
-/// rank that waits may lose more time than the messages take: the slower of both.
-/// @param share of a core that each rank has
+/// Measures the time of messages between the ranks of a node, both alone and between products,
+/// where a rank that waits may lose more time than the messages take. The slower of the two counts.
+/// @param share  of a core that each rank has
 template <class World, class Engine>
 void measure_inside(World& world, Gemms<double, World, Engine>& gemms, double share,
                     cubist::Link& link)
@@ -221,8 +221,8 @@ void measure_inside(World& world, Gemms<double, World, Engine>& gemms, double sh
                    std::max(send_seconds(many) * share - messages * link.latency, 1e-9);
 }
 
-/// Seconds of an exchange of pieces among all ranks, alone, and of a core for each byte and for
-/// each message of it.
+/// Times an exchange of pieces among all ranks: the exchange alone, and the core time that its
+/// bytes and messages take.
 template <class B, class World>
 class Exchange
 {
@@ -235,14 +235,13 @@ class Exchange
   {
   }
 
-  /// Of one call.
+  /// Seconds of one call.
   [[nodiscard]] double seconds()
   {
     return median_seconds(world_, 5, [&] { run([] {}); }) / calls_;
   }
 
-  /// Seconds of the machine's cores in which products do not proceed, of one call. All cores
-  /// multiply meanwhile.
+  /// Seconds of core time that one call takes away from products, while all cores multiply.
   [[nodiscard]] double core_seconds(double cores)
   {
     const typename B::Engine engine;
@@ -262,7 +261,7 @@ class Exchange
     return std::max(0.0, median(losses)) * cores / calls_;
   }
 
-  /// Bytes that one call sends, of all ranks.
+  /// The bytes that all ranks send in one call.
   [[nodiscard]] double bytes() const
   {
     return double(piece_.size() * sizeof(double)) * world_.size() * (world_.size() - 1);
@@ -298,16 +297,16 @@ void measure_across(World& world, const MachineTask& task, cubist::Machine& mach
   const double seconds = large.seconds() - peers * link.latency;
   // The ranks of a node share its link.
   link.bandwidth = machine.ranks_per_node() * peers * many * sizeof(double) / seconds;
-  // Where a machine has cores that do not multiply, these send.
+  // Where a machine has cores that do not multiply, those cores send.
   if (world.size() / task.machines < static_cast<int>(machine.cores)) return;
   const double cores = machine.cores * task.machines;
-  // Each byte leaves a node, and enters one.
+  // Each byte leaves one node and enters another.
   link.core_seconds_per_byte = large.core_seconds(cores) / (2 * large.bytes());
   Exchange<B, World> small{world, 1, 64};
   link.core_seconds_per_message = small.core_seconds(cores) / (2 * world.size() * peers);
 }
 
-/// Every rank of the world calls it.
+/// Measures the machine. Every rank of the world calls it.
 template <class B, class World>
 cubist::Machine measure_machine(World& world, const MachineTask& task)
 {
@@ -321,7 +320,7 @@ cubist::Machine measure_machine(World& world, const MachineTask& task)
   const double share = machine.share(ranks);
 
   const typename B::Engine engine;
-  // 8 MB do not fit in a cache.
+  // 8 MB do not fit in the cache.
   constexpr cubist::Shape large{1024, 1024};
   constexpr double bytes = sizeof(double) * static_cast<double>(large.size());
   std::vector<double> from(large.size(), 1.0), to(large.size());
@@ -333,7 +332,7 @@ cubist::Machine measure_machine(World& world, const MachineTask& task)
 
   constexpr cubist::ProductSize size{512, 512, 512};
   Gemms<double, World, typename B::Engine> gemms{world, engine, size.m * size.k};
-  // Ranks that take turns on a core disturb each other's measurements of a grid of shapes.
+  // If ranks took turns on a core, they would disturb each other's measurements of many shapes.
   if (task.largest > 0 && share == 1)
     machine.rates = {{"float", measure_rates<float, B>(world, task.largest)},
                      {"double", measure_rates<double, B>(world, task.largest)}};

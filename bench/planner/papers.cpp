@@ -41,7 +41,7 @@ struct PapersOptions : Options
   int most_gpus = 128;
 };
 
-/// Seconds of a sequence.
+/// Seconds for one sequence.
 struct PerSequence
 {
   double forward = 0;
@@ -66,7 +66,7 @@ std::string mesh_text(const std::vector<int>& mesh)
   return s;
 }
 
-/// The machine with a link for each GPU, of its part of the bandwidth of its node's.
+/// The machine, but with a link for each GPU, which has its part of its node's bandwidth.
 cubist::Machine with_own_links(cubist::Machine machine)
 {
   const double gpus = machine.ranks_per_node();
@@ -79,7 +79,7 @@ cubist::Machine with_own_links(cubist::Machine machine)
   return machine;
 }
 
-/// The machines of the files that have been read.
+/// Reads machines from files, each once.
 class Machines
 {
  public:
@@ -112,13 +112,13 @@ class Machines
   std::map<std::string, cubist::Machine> machines_;
 };
 
-/// How one row runs: as cubist would, and as the authors' code does.
+/// The times of one row: as cubist would run it, as the authors' code does, and as published.
 struct RowTimes
 {
   PerSequence ours;
   PerSequence theirs;
   PerSequence published;
-  std::string machine;  // its file's name
+  std::string machine;  // the name of its file
 };
 
 RowTimes simulate_row(const Paper& paper, const PaperRow& row, const PapersOptions& options,
@@ -190,7 +190,7 @@ void print_rows(const Paper& paper, const std::vector<RowTimes>& all)
   }
 }
 
-/// The times of all rows by that of the last one.
+/// Prints the ratio of each row's times to those of the last row.
 void print_ratios(const Paper& paper, const std::vector<RowTimes>& all, nlohmann::json& json)
 {
   std::printf("%-22s %-9s %18s %18s %18s\n", "ratio", "", "as cubist runs", "as they ran",
@@ -221,7 +221,7 @@ void print_ratios(const Paper& paper, const std::vector<RowTimes>& all, nlohmann
 void run_papers(const Job& job, const PapersOptions& options)
 {
   cubist::require<cubist::ArgumentError>(!job.mpi, "got ", job.processes,
-                                         " processes of MPI, but one simulates all ranks; start "
+                                         " MPI processes, but one simulates all ranks; start "
                                          "cubist_bench papers without mpiexec");
   if (options.published) return run_published(options.models, options.most_gpus, options.json);
   Machines machines{options};
@@ -246,7 +246,7 @@ void add_papers(CLI::App& app, Action& action)
   const auto options = std::make_shared<PapersOptions>();
   auto* command = app.add_subcommand(
       "papers", "simulates the tables of the papers on 2D, 2.5D and 3D parallelism");
-  command->add_option("--papers", options->papers, "tables")
+  command->add_option("--papers", options->papers, "the tables to simulate")
       ->delimiter(',')
       ->check(CLI::IsMember(options->papers))
       ->capture_default_str();
@@ -259,20 +259,20 @@ void add_papers(CLI::App& app, Action& action)
       "folder");
   command
       ->add_option("--layers", options->layers,
-                   "the number of layers that are simulated; times are scaled to the papers' 24")
+                   "the number of simulated layers; times are scaled to the papers' 24")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_flag("--own-links", options->own_links,
-                    "each GPU has a link of its own, with its part of the node's bandwidth");
+                    "give each GPU its own link, with its part of the node's bandwidth");
   auto* published = command->add_flag(
       "--published", options->published,
-      "predict, instead, steps of transformers that others have published, beside their times");
+      "instead predict transformer steps whose times others have published, beside those times");
   command->add_option("--models", options->models, "the models of these steps")
       ->delimiter(',')
       ->check(CLI::IsMember(options->models))
       ->needs(published)
       ->capture_default_str();
-  command->add_option("--most-gpus", options->most_gpus, "leave out steps on more GPUs")
+  command->add_option("--most-gpus", options->most_gpus, "leave out steps on more GPUs than this")
       ->check(CLI::PositiveNumber)
       ->needs(published)
       ->capture_default_str();

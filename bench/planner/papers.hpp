@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The papers on 2D, 2.5D and 3D tensor parallelism, simulated: blocks of a transformer, forward and
-// backward, on their schemes, shapes and machines, beside their tables (papers_tables.hpp).
+// Simulates the papers on 2D, 2.5D and 3D tensor parallelism: blocks of a transformer, forward and
+// backward, on the papers' schemes, shapes and machines, beside their tables (papers_tables.hpp).
 
 #include <cstddef>
 #include <string>
@@ -30,21 +30,21 @@ struct PaperRun
   std::size_t width = 0;
   std::size_t heads = 0;
   std::size_t layers = 24;
-  bool overlap = true;     // of communication and computation
-  bool recompute = false;  // backward computes the blocks' outputs again
-  int tile = 1;            // nodes hold tiles of so many rows and columns of a plane of the mesh
+  bool overlap = true;     // whether communication overlaps with computation
+  bool recompute = false;  // whether backward recomputes the blocks' outputs
+  int tile = 1;            // a node holds this many rows and columns of a plane of the mesh
 };
 
-/// Of all blocks.
+/// The times of all blocks together.
 struct PaperTimes
 {
   double forward = 0;  // seconds
   double backward = 0;
-  double words = 0;     // that the rank with most sends in both
-  double products = 0;  // seconds of rank 0 in both
+  double words = 0;     // elements that the busiest rank sends, forward and backward
+  double products = 0;  // seconds of rank 0, forward and backward, as in the next two
   double passes = 0;
   double waits = 0;
-  double memory = 0;  // bytes of the rank that needs most
+  double memory = 0;  // bytes of the rank that needs the most
 };
 
 [[nodiscard]] PaperTimes simulate_paper_run(const PaperRun& run, const cubist::Machine& machine);

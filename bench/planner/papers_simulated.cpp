@@ -29,8 +29,8 @@ using cubist::Simulated;
 using PaperSchemes =
     cubist::Schemes<cubist::Megatron1D, cubist::Summa2D, cubist::Summa25D, cubist::Cube3D>;
 
-/// The place in a mesh of the k-th rank, where each tile^2 consecutive ranks are a tile of a plane
-/// of `cols` columns.
+/// The place of the k-th rank in a mesh, where tile^2 consecutive ranks make up a tile of a plane
+/// with `cols` columns.
 int place_in_tiles(int k, int tile, int cols)
 {
   const int inside = k % (tile * tile);
@@ -54,17 +54,17 @@ auto make_block(const cubist::Mesh<S, Simulated>& mesh, const PaperRun& run)
       Down{mesh, 4 * d, d, LinearOptions{}}};
 }
 
-/// The blocks on one rank, with what a forward keeps for its backward.
+/// The blocks on one rank, with what each keeps from forward for backward.
 template <class Block>
 struct Blocks
 {
   using X = typename Block::Input;
 
   std::vector<Block> blocks = {};
-  std::vector<typename Block::Kept> kept;  // one a block
+  std::vector<typename Block::Kept> kept;  // one for each block
   cubist::GradientBuckets<float, typename Block::Mesh> gradients;
 
-  /// A step; `middle` is called between forward and backward.
+  /// Runs a step; calls `middle` between forward and backward.
   template <class Middle>
   void run(const X& input, const X& dy, const PaperRun& run, Middle middle)
   {
@@ -91,7 +91,7 @@ PaperTimes simulate_on(const PaperRun& run)
   using X = typename Block::Input;
   const auto extents = cubist::extents_from_list<S>(run.mesh);
   const int ranks = S::Axes::ranks(extents);
-  constexpr int steps = 2;  // the first one allocates
+  constexpr int steps = 2;  // the first step allocates
   PaperTimes times;
   double begin = 0;
   cubist::launch<Simulated>({.ranks = ranks}, [&](auto& world) {

@@ -10,7 +10,7 @@ namespace bench
 namespace
 {
 
-/// Seconds of a sequence, from those of a step.
+/// Makes a row from the seconds of a step.
 PaperRow of_steps(std::string scheme, std::vector<int> mesh, std::size_t sequences, double forward,
                   double backward, double step, std::string machine, int tile = 1)
 {
@@ -21,7 +21,7 @@ PaperRow of_steps(std::string scheme, std::vector<int> mesh, std::size_t sequenc
           std::move(machine), tile};
 }
 
-/// Tesseract's, seconds of a sequence.
+/// Makes a row of Tesseract's tables, which give the seconds of a sequence.
 PaperRow on_meluxina(std::string scheme, std::vector<int> mesh, std::size_t sequences,
                      double forward, double backward)
 {
@@ -42,7 +42,8 @@ std::vector<Paper> all_papers()
   const auto optimus = [](const std::string& machine) {
     return of_steps("Summa2D", {8, 8}, 384, 99.419, 304.707, 1.052, machine, 2);
   };
-  // The table has 125.037 s for backward, which is not what its step, the paper's result, leaves.
+  // The table gives 125.037 s for backward, but that does not fit the step's time, which is the
+  // paper's result. So backward is what forward leaves of the step.
   const PaperRow cube =
       of_steps("Cube3D", {4, 4, 4}, 384, 79.349, 0.672 * 384 - 79.349, 0.672, longhorn);
   return {{"optimus",

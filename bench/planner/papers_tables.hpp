@@ -2,7 +2,7 @@
 #pragma once
 
 // The tables of the papers on 2D, 2.5D and 3D tensor parallelism: shapes, and times of training
-// steps of 24 layers on sequences of 512 tokens.
+// steps with 24 layers on sequences of 512 tokens.
 //
 // Sources: Xu et al. (Optimus), arXiv 2104.05343, and its code, github.com/xuqifan897/Optimus; Wang
 // et al. (Tesseract), arXiv 2105.14500, strong scaling; Bian et al. (3D), arXiv 2105.14450,
@@ -17,7 +17,7 @@ namespace bench
 
 inline constexpr std::size_t layers_of_papers = 24;
 
-/// A row of a paper's table; seconds are those of a sequence.
+/// A row of a paper's table. Times are seconds for one sequence.
 struct PaperRow
 {
   std::string scheme;
@@ -25,12 +25,12 @@ struct PaperRow
   std::size_t sequences;
   double forward;
   double backward;
-  double step;  // as printed, or their sum
+  double step;  // as printed, or the sum of forward and backward
   std::string machine;
   int tile = 1;
 };
 
-/// A table, whose rows are compared with the last one.
+/// A table. Its rows are compared with the last one.
 struct Paper
 {
   std::string name;

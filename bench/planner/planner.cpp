@@ -36,7 +36,7 @@ struct PlannerOptions : Options
   std::string machine;
 };
 
-/// Square, flat, tall and skinny in each dimension, and uneven ones.
+/// Products that are square, or flat, tall or skinny in each dimension, or of uneven size.
 const std::vector<std::string> twenty_shapes{
     "768x768x768",  "512x512x512",  "1536x1536x256", "1536x256x1536", "256x1536x1536",
     "3072x384x384", "384x3072x384", "384x384x3072",  "8192x192x192",  "192x8192x192",
@@ -55,8 +55,8 @@ void print_machine(const Job& job, const PlannerTask& task, const cubist::Machin
 {
   const auto& link = task.nodes > 1 ? m.across() : m.inside();
   std::printf("\n%s, %d ranks on %d node%s: a core multiplies %.1f GFLOP/s, touches %.1f GB/s; "
-              "a message takes %.1f us, %.2f GB/s, "
-              "%.0f %% of it hidden\n\n",
+              "a message takes %.1f us, then %.2f GB/s, "
+              "of which %.0f %% is hidden\n\n",
               job.backend(), task.ranks, task.nodes, task.nodes == 1 ? "" : "s",
               m.rates_of(sizeof(double)).largest() / 1e9, m.memory_bandwidth / 1e9,
               link.latency * 1e6, link.bandwidth / 1e9,
@@ -180,7 +180,7 @@ void add_planner(CLI::App& app, Action& action)
   add_run_options(*command, *options);
   command
       ->add_option("--ranks", options->ranks_list,
-                   "the numbers of ranks, on threads; under MPI all processes run")
+                   "the numbers of ranks on threads; under MPI all processes are ranks")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -198,7 +198,7 @@ void add_planner(CLI::App& app, Action& action)
       ->capture_default_str();
   command
       ->add_option("--sample-seconds", options->sample_seconds,
-                   "the least time of each of these runs")
+                   "the shortest time for each of these runs")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--forward", options->forward, "measure forward only");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The planner's choice beside every other mesh of every scheme, measured.
+// Measures the planner's choice beside every other mesh of every scheme.
 
 #include <cstddef>
 #include <optional>
@@ -28,14 +28,14 @@ struct PlannerTask
   std::vector<cubist::ProductSize> sizes;
   int repeats = 3;              // runs of every mesh
   int final_repeats = 9;        // runs of the planner's choice and of the fastest others, in turns
-  double sample_seconds = 0.1;  // that one of the latter takes at least
-  bool training = true;         // forward and backward, or forward alone
-  bool all_ranks = false;       // only meshes that leave none idle
+  double sample_seconds = 0.1;  // shortest time for each of these
+  bool training = true;         // forward and backward; if false, forward alone
+  bool all_ranks = false;       // only meshes that leave no rank idle
   bool data_parallel = false;   // also meshes with a data axis
   cubist::Method method = cubist::Method::automatic;
-  std::optional<cubist::Machine> machine;  // else it is measured
+  std::optional<cubist::Machine> machine;  // measured if left out
   int nodes = 1;
-  int machines = 1;  // of which each may run several nodes
+  int machines = 1;  // each may run several nodes
   bool overlap = true;
 };
 
@@ -62,7 +62,7 @@ struct PlannerResult
   std::vector<PlannerRow> rows;
 };
 
-/// Every process calls it, the first one gets the result.
+/// Measures. Every process calls it; the first one gets the result.
 [[nodiscard]] std::optional<PlannerResult> planner_on_threads(const PlannerTask& task);
 [[nodiscard]] std::optional<PlannerResult> planner_on_mpi(const PlannerTask& task);
 

@@ -20,7 +20,7 @@
 namespace bench
 {
 
-/// Multiplies by a plan; null on a rank that the plan leaves idle.
+/// Makes the product that a plan describes; null on a rank that the plan leaves idle.
 template <class B, class World>
 std::unique_ptr<Product<B, double>> make_planned(World& world, const cubist::Plan& plan,
                                                  cubist::ProductSize size, bool training)
@@ -61,15 +61,15 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
   {
     if (task.all_ranks && plan.idle > 0) continue;
     const auto product = make_planned<B>(world, plan, size, task.training);
-    // A mesh that takes twice as long as another need not be measured exactly.
+    // A mesh that takes twice as long as another needs no exact measurement.
     const double time = median_seconds(
         world, task.repeats, [&] { step(product.get(), task.training); }, 2 * least);
     row.all.push_back({plan, time});
     least = std::min(least, time);
   }
 
-  // The fastest of so many measurements is fast by chance, too: the fastest ones run again, in
-  // turns, and the winner runs against the choice once more; only that counts.
+  // The fastest of so many measurements is partly so by chance. So the fastest meshes run again in
+  // turns, and the winner then runs against the planner's choice; only that last run counts.
   std::vector<std::size_t> near(row.all.size());
   std::iota(near.begin(), near.end(), std::size_t{0});
   std::sort(near.begin() + 1, near.end(),
@@ -79,7 +79,7 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
     std::vector<std::unique_ptr<Product<B, double>>> products;
     for (const std::size_t i : candidates)
       products.push_back(make_planned<B>(world, row.all[i].plan, size, task.training));
-    // Ranks that share a core take turns of some milliseconds, so many steps are timed at once.
+    // Ranks that share a core take turns of some milliseconds, so many steps are timed together.
     const int steps = 1 + static_cast<int>(task.sample_seconds / least);
     std::vector<std::vector<double>> times(candidates.size());
     for (const auto& product : products) step(product.get(), task.training);

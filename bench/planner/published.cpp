@@ -24,7 +24,7 @@ namespace bench
 namespace
 {
 
-constexpr std::size_t published_length = 2048;  // tokens of a sequence
+constexpr std::size_t published_length = 2048;  // tokens of one sequence
 
 struct PublishedModel
 {
@@ -44,11 +44,11 @@ struct PublishedRow
   const char* machine;
   const char* model;
   int gpus;
-  std::size_t micro_batch;   // sequences of a GPU
-  std::size_t accumulated;   // micro-batches of a step
-  double tokens_per_second;  // of a GPU
-  bool recomputes;           // each block in backward
-  bool sums_in_float;        // gradients: mixed precision DEFAULT, not PURE
+  std::size_t micro_batch;   // sequences on one GPU
+  std::size_t accumulated;   // micro-batches in a step
+  double tokens_per_second;  // on one GPU
+  bool recomputes;           // whether backward recomputes each block
+  bool sums_in_float;        // gradients; true for mixed precision DEFAULT, false for PURE
 };
 
 constexpr std::array published_rows{PublishedRow{"dgx_h100", "70b", 64, 8, 4, 1039, true, true},
@@ -105,11 +105,11 @@ constexpr std::array published_rows{PublishedRow{"dgx_h100", "70b", 64, 8, 4, 10
 }
 
 constexpr std::size_t published_scalar_bytes = 2;
-// Bytes that their program reads and writes, and cubist's plan does not count.
-constexpr double loss_bytes = 36 - 8;        // of a logit, of which softmax and loss are in float
-constexpr double optimizer_bytes = 80 + 12;  // of an element of a parameter: AdamW, clipping
+// Bytes that their program reads and writes, and that cubist's plan does not count.
+constexpr double loss_bytes = 36 - 8;        // for a logit: softmax and loss are in float
+constexpr double optimizer_bytes = 80 + 12;  // for an element of a parameter: AdamW, clipping
 
-/// Seconds of products and passes of one GPU for a micro-batch, without the optimizer.
+/// Seconds of one GPU's products and passes for a micro-batch, without the optimizer.
 [[nodiscard]] double compute_seconds(const PublishedRow& row, const cubist::Machine& machine,
                                      bool training)
 {
@@ -128,8 +128,8 @@ constexpr double optimizer_bytes = 80 + 12;  // of an element of a parameter: Ad
   return plan.time.products + plan.time.passes - updates;
 }
 
-/// Seconds in which all GPUs gather the parameters of which each has a part, or reduce and scatter
-/// their gradients.
+/// Seconds in which all GPUs gather parameters that are sharded among them, or reduce and scatter
+/// the gradients.
 [[nodiscard]] double exchange_seconds(double elements, const PublishedRow& row,
                                       const cubist::Machine& machine, std::size_t bytes)
 {
@@ -140,7 +140,7 @@ constexpr double optimizer_bytes = 80 + 12;  // of an element of a parameter: Ad
                          row.gpus, machine, bytes);
 }
 
-/// Seconds of a step as their program runs it (published.hpp).
+/// Predicts the seconds of a step as their program runs it (published.hpp).
 [[nodiscard]] double predicted_seconds(const PublishedRow& row, const cubist::Machine& machine)
 {
   const auto config = config_of(row.model);
@@ -168,7 +168,7 @@ constexpr double optimizer_bytes = 80 + 12;  // of an element of a parameter: Ad
          all / row.gpus * optimizer_bytes / bandwidth;
 }
 
-/// What the planner would choose for the whole step.
+/// The planner's first choice for the whole step.
 [[nodiscard]] cubist::Plan first_choice(const PublishedRow& row, const cubist::Machine& machine)
 {
   const std::size_t sequences =

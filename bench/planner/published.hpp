@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Steps that others have measured and published, beside their prediction and the planner's first
-// choice for the same model, GPUs and sequences. Nothing is fitted: the machines' figures are
+// Predicts steps that others have measured and published, and shows the planner's first choice for
+// the same model, GPUs and sequences beside them. Nothing is fitted: the machines' figures are
 // measured on one GPU, or published (docs/papers.md).
 //
-// The prediction is for their program, by the parts of a plan:
+// The prediction is for their program, and is made of a plan's parts:
 //
-//   compute      products and passes of one GPU that has all layers and its sequences
-//   parameters   are sharded (FSDP): in forward each block is gathered while the one before
-//                computes, and takes the longer of both. In backward it is gathered again, beside
-//                which nothing computes (Composer's default, BACKWARD_POST), and its gradients are
-//                reduced and scattered while the next one computes
-//   gradients    are concatenated (4 bytes of an element), cast to float if they are summed in
-//   float
-//                (6), and divided before the sum (8; 4 in 16 bits), of all parameters on each GPU
-//   loss         in float: autocast casts the logits. Read and written are 14 bytes of a logit in
-//                forward and 22 in backward; a plan counts 8
-//   step         once for all micro-batches: clipping, and AdamW in ten passes over float
+//   compute      products and passes of one GPU, which has all layers and its sequences
+//   parameters   are sharded (FSDP). In forward each block is gathered while the one before
+//                computes, and the longer of the two counts. In backward it is gathered again while
+//                nothing computes (Composer's default, BACKWARD_POST), and its gradients are
+//                reduced and scattered while the next block computes
+//   gradients    of all parameters on each GPU are concatenated (4 bytes an element), cast to float
+//                if they are summed in float (6), and divided before the sum (8; 4 in 16 bits)
+//   loss         is in float, as autocast casts the logits. It reads and writes 14 bytes for each
+//                logit in forward and 22 in backward; a plan counts 8
+//   step         runs once for all micro-batches: clipping, and AdamW in ten passes over float
 //
 // Source: MosaicML, llm-foundry, scripts/train/benchmarking/README.md, tables "H100 80GB BF16" and
-// "A100 40GB with 1600 Gbps node-node interconnect": models of the MPT family in sequences of 2048.
-// Their sizes, optimizer and clipping are those of scripts/train/yamls/pretrain; the optimizer is
-// that of composer/optim/decoupled_weight_decay.py; gradients are those of PyTorch 2.0's
+// "A100 40GB with 1600 Gbps node-node interconnect", with models of the MPT family on sequences of
+// 2048 tokens. Sizes, optimizer and clipping are from scripts/train/yamls/pretrain. The optimizer
+// is composer/optim/decoupled_weight_decay.py. Gradients are as in PyTorch 2.0's
 // torch/distributed/fsdp/_runtime_utils.py and algorithms/_comm_hooks/default_hooks.py.
 
 #include <string>
@@ -31,12 +30,13 @@
 namespace bench
 {
 
-/// The names of the models of all rows.
+/// The names of all published models.
 [[nodiscard]] std::vector<std::string> published_model_names();
 
-/// @param models  whose rows are predicted
-/// @param most_gpus  of a row
-/// @param json  a file for the rows; empty: none
+/// Predicts the published steps of some models, and prints them.
+/// @param models  the models to predict
+/// @param most_gpus  leaves out rows with more GPUs
+/// @param json  file for the rows; empty: none
 /// @throws cubist::ArgumentError if there is no such row
 void run_published(const std::vector<std::string>& models, int most_gpus, const std::string& json);
 

@@ -41,14 +41,14 @@ struct SchemeOnMesh
   int ranks;
 };
 
-/// The sizes of which one is so much longer than another that the mesh decides.
+/// Whether one size is so much longer than another that the mesh decides the speed.
 bool is_skinny(cubist::ProductSize s)
 {
   const auto [least, most] = std::minmax({s.m, s.n, s.k});
   return most >= 16 * least;
 }
 
-/// The default mesh of the scheme; for a skinny product every mesh of all ranks.
+/// The scheme's default mesh, as an empty one, or every mesh of all ranks.
 std::vector<std::vector<int>> meshes_of(const std::string& scheme, int ranks, bool every)
 {
   if (!fits(scheme, {}, ranks)) return {};
@@ -62,7 +62,7 @@ std::vector<std::vector<int>> meshes_of(const std::string& scheme, int ranks, bo
   return meshes;
 }
 
-/// The choice of the planner on one node.
+/// The planner's choice on one node.
 SchemeOnMesh choose_by_planner(cubist::ProductSize size, const CeilingOptions& options,
                                const std::string& scalar, int ranks)
 {
@@ -178,7 +178,7 @@ void add_ceiling(CLI::App& app, Action& action)
       ->capture_default_str();
   command->add_flag(
       "--planned", options->planned,
-      "measure only the planner's choice for each shape; under mpiexec beside ScaLAPACK");
+      "measure only the planner's choice for each shape, under mpiexec beside ScaLAPACK");
   command->callback(
       [options, &action] { action = [options](const Job& job) { run_ceiling(job, *options); }; });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The speed of every scheme relative to BLAS on all cores, for six shapes.
+// Measures the speed of every scheme relative to BLAS on all cores, for six shapes.
 
 #include "common/job.hpp"
 

@@ -43,7 +43,7 @@ struct GramOptions : Options
   std::vector<std::string> shapes{"1024x1024", "1024x4096", "2048x2048"};
 };
 
-/// X (n, k), and the product with its transpose, on one rank.
+/// The product of X (n, k) with its transpose, on one rank.
 template <class T>
 class LocalGram
 {
@@ -74,7 +74,7 @@ class LocalGram
   MatrixView<T> out_;
 };
 
-/// What each way took, in turns: on one core, on all cores, and on the ranks.
+/// The times of each way, which take turns: on one core, on all cores, and on the ranks.
 struct GramTimes
 {
   std::vector<double> core_gemm, core_syrk, cores_gemm, ranks_gemm, ranks_gram;
@@ -194,13 +194,13 @@ void add_gram(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<GramOptions>();
   auto* command = app.add_subcommand(
-      "gram", "measures X X^T by half of the operations beside gemm, on one core and on threads");
-  command->add_option("--repeats", options->repeats, "the number of runs that are measured")
+      "gram", "measures X X^T with half the operations beside gemm, on one core and on threads");
+  command->add_option("--repeats", options->repeats, "the number of measured runs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       ->add_option("--warm-up", options->warm_up,
-                   "the number of runs that are not counted, before the others")
+                   "the number of runs before these, which are not counted")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--json", options->json,
@@ -208,7 +208,7 @@ void add_gram(CLI::App& app, Action& action)
   command->add_option("--ranks", options->ranks, "the number of threads")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--scalars", options->scalars, "float, double or both")
+  command->add_option("--scalars", options->scalars, "the types of the elements")
       ->delimiter(',')
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();

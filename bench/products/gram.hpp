@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// X X^T by half of the operations, beside gemm: one core by syrk and mirror, and ranks as threads
-// by DistGram, on the best grid.
+// Measures X X^T with half the operations beside gemm: one core uses syrk and mirror, and ranks on
+// threads use DistGram on the best grid.
 
 #include "common/job.hpp"
 

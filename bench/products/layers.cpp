@@ -34,7 +34,7 @@ struct LayersOptions : Options
   std::vector<int> trace_ranks;
 };
 
-/// Each shape on all meshes of all ranks, or on the user's; every n-th of these.
+/// Each shape on all meshes of all ranks, or on the user's mesh; of these points every n-th.
 std::vector<LayerPoint> points_of(const LayersOptions& options, int ranks,
                                   const std::vector<bool>& overlaps)
 {
@@ -124,7 +124,7 @@ void add_layers(CLI::App& app, Action& action)
   add_ranks_option(*command, *options);
   command
       ->add_option("--mesh", options->mesh,
-                   "the extents of the only mesh; by default every mesh of the ranks")
+                   "the extents of one mesh; by default all meshes of the ranks")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   command->add_option("--schemes", options->schemes, "the schemes; by default all")
@@ -133,11 +133,12 @@ void add_layers(CLI::App& app, Action& action)
   command->add_option("--shapes", options->shapes, "the products, as MxNxK")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--every", options->every, "n-th point only")->check(CLI::PositiveNumber);
-  command->add_option("--first", options->first, "the number of the first measured point");
+  command->add_option("--every", options->every, "measure only every n-th point")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--first", options->first, "the index of the first measured point");
   command
       ->add_option("--sample-seconds", options->sample_seconds,
-                   "the least time of a run, which has one step or several")
+                   "the shortest time for a run, which has one step or several")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   auto* simulated =

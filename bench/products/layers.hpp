@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The products of a layer, forward and backward, on every mesh of every scheme: measured, or
-// predicted by the simulator for a machine that a file describes.
+// The products of a layer, forward and backward, on every mesh of every scheme. They are measured,
+// or the simulator predicts them for a machine that a file describes.
 
 #include <cstddef>
 #include <optional>
@@ -36,15 +36,15 @@ struct LayersTask
   int ranks = 1;
   std::vector<LayerPoint> points;
   int repeats = 3;
-  double sample_seconds = 0.3;        // that a run takes at least, of one step or several
-  std::string trace = {};             // a file for a trace of one more step; simulated only
-  std::vector<int> trace_ranks = {};  // that it shows; empty: the first ones
+  double sample_seconds = 0.3;        // shortest time for a run, which has one step or several
+  std::string trace = {};             // file for a trace of one more step; only if simulated
+  std::vector<int> trace_ranks = {};  // ranks that the trace shows; empty: the first ones
 };
 
-/// Seconds of each point; every process calls it, the first one gets the result.
+/// Measures the seconds of each point. Every process calls it; the first one gets the result.
 [[nodiscard]] std::optional<std::vector<double>> layers_on_threads(const LayersTask& task);
 [[nodiscard]] std::optional<std::vector<double>> layers_on_mpi(const LayersTask& task);
-/// Simulated seconds of each point.
+/// Simulates the seconds of each point.
 [[nodiscard]] std::vector<double> simulate_layers(const LayersTask& task,
                                                   const cubist::Machine& machine);
 

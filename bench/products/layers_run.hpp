@@ -14,7 +14,7 @@
 namespace bench
 {
 
-/// Steps of a layer one after the other, without a barrier between them.
+/// Runs steps of a layer in a row, without a barrier between them.
 template <class P>
 void run_steps(P& product, int steps)
 {
@@ -35,7 +35,7 @@ auto make_layer(World& world, const LayerPoint& point)
                                          .backward = true});
 }
 
-/// Seconds of a step in each run: of as many steps as take `sample_seconds`.
+/// The median seconds of a step. A run has as many steps as take `sample_seconds`.
 template <class B>
 std::optional<double> measure_layer(const LayersTask& task, const LayerPoint& point)
 {

@@ -29,10 +29,10 @@ struct MatmulOptions : Options
   double bandwidth = 0;  // Gbit/s
 };
 
-/// What a link of `gigabits` a second allows, if each rank had one: in seconds.
+/// The shortest seconds that the network allows if each rank has a link of `gigabits` a second.
 struct Bound
 {
-  double wire;  // the words of the busiest rank
+  double wire;  // to send the elements of the busiest rank
   double compute;
 
   Bound(const MatmulTask& task, const Row& row, double gigabits)
@@ -53,8 +53,8 @@ std::vector<cubist::ProductSize> sizes_of(const MatmulOptions& options)
   return sizes;
 }
 
-/// Everything that is to be measured.
-/// @throws cubist::Error for options that do not fit each other
+/// All products to measure.
+/// @throws cubist::Error for options that contradict each other
 std::vector<MatmulTask> tasks_of(const Job& job, const MatmulOptions& options)
 {
   std::vector<MatmulTask> tasks;

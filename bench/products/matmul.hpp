@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Products of one size: a scheme beside BLAS on all cores and, under MPI, beside ScaLAPACK.
+// Measures products of one size: a scheme beside BLAS on all cores and, under MPI, ScaLAPACK.
 
 #include <optional>
 #include <string>
@@ -25,24 +25,25 @@ struct MatmulTask
 {
   Setting on;
   cubist::ProductSize size;
-  bool scalapack = true;  // where there is one
-  bool local = false;     // also what ranks could do if all their operands were their own
-  bool apart = false;     // also that, and as many words sent, neither waiting for the other
+  bool scalapack = true;  // also ScaLAPACK, where there is one
+  bool local = false;     // also ranks that multiply as much without any communication
+  bool apart = false;     // also that while they send as many elements, neither awaiting the other
 };
 
-/// Multiplies; every process calls it, the first one gets the row.
+/// Multiplies. Every process calls it; the first one gets the row.
 /// @throws cubist::Error if the results are wrong
 [[nodiscard]] std::optional<Row> matmul_on(const Job& job, const MatmulTask& task);
 [[nodiscard]] std::optional<Row> matmul_on_mpi(const MatmulTask& task);
 
-/// "2048x1024x512": m, n and k; and back.
+/// The sizes m, n and k as text: "2048x1024x512".
 [[nodiscard]] std::string to_string(cubist::ProductSize size);
+/// Parses sizes such as "2048x1024x512".
 /// @throws cubist::ShapeError for anything else
 [[nodiscard]] cubist::ProductSize parse_shape(const std::string& text);
 
 [[nodiscard]] nlohmann::json to_json(const Job& job, const MatmulTask& task, const Row& row);
 
-/// The ScaLAPACK column of a table.
+/// Prints a table's ScaLAPACK column.
 void print_scalapack(const Row& row);
 
 /// Adds the subcommand, which sets `action`.

@@ -4,8 +4,8 @@
 // The measurement behind matmul.hpp, for any backend and any peer.
 //
 // A peer is another library that multiplies the same matrices on the same ranks, in one or several
-// variants: `count()`, `block(i)`, `multiply(i)`, and `equals(i, world, Y)`, which every rank
-// calls.
+// variants. It has `count()`, `block(i)`, `multiply(i)`, and `equals(i, world, Y)`, which every
+// rank calls.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@
 namespace bench
 {
 
-/// For a backend without another library for distributed products.
+/// The peer of a backend that has no other library for distributed products.
 template <class T>
 struct NoPeer
 {
@@ -60,8 +60,8 @@ std::optional<Row> measure_matmul_on(const MatmulTask& task)
     const auto W = plain(product->gather_w());
     auto Y = plain(std::vector<T>(first ? m * n : 0));
 
-    // Without other ranks: a product as large as a rank's share of the rows of Y, and as many words
-    // as the scheme sends.
+    // Without other ranks: a product as large as a rank's share of the rows of Y, and a message of
+    // as many elements as the scheme sends.
     const bool local = task.local || task.apart;
     const auto block = product->block();
     const std::size_t replicas = block.size() * static_cast<std::size_t>(world.size()) / (m * n);
@@ -82,7 +82,7 @@ std::optional<Row> measure_matmul_on(const MatmulTask& task)
         task.apart && ranks > 1 ? static_cast<std::size_t>(formula_words) / (ranks - 1) : 0;
     const auto sent = ones(task.apart, words);
     auto received = ones(task.apart, words * ranks);
-    // The whole product in memory of the engine, for BLAS on all cores.
+    // The whole product in the engine's memory, for BLAS on all cores.
     const auto all_x = ones(task.local && first, m * k);
     const auto all_w = ones(task.local && first, k * n);
     Buffer all_y(task.local && first ? m * n : 0);
@@ -105,8 +105,8 @@ std::optional<Row> measure_matmul_on(const MatmulTask& task)
                              MatrixView<const T>{own_w.data(), {k, own.cols}}, T{},
                              MatrixView<T>{own_y.data(), own});
     };
-    // Short products are called several times in a row, because a core that has slept between the
-    // measurements is slow at first.
+    // Short products run several times in a row, because a core that has slept between measurements
+    // is slow at first.
     std::vector<double> once;
     alone(world, once, true, [&] { multiply_whole(X, W, Y); });
     std::array calls{first ? std::clamp(static_cast<int>(0.05 / once[0]), 1, 100) : 0};
@@ -148,7 +148,7 @@ std::optional<Row> measure_matmul_on(const MatmulTask& task)
       cubist::require<cubist::Error>(
           peer.equals(v, world, expected), "ScaLAPACK with blocks of ", peer.block(v),
           " and BLAS disagree, so their times mean nothing; one of the two is broken, or "
-          "ScaLAPACK is of another MPI than cubist");
+          "ScaLAPACK was built for another MPI than cubist");
 
     Row result{.scheme = product->scheme(), .mesh = product->mesh(), .method = product->method()};
     result.giga_operations = giga_operations(task.size);
@@ -171,7 +171,7 @@ std::optional<Row> measure_matmul_on(const MatmulTask& task)
   return row;
 }
 
-/// The measurement for the scheme and the scalar of the task.
+/// Measures with the scheme and the scalar of the task.
 template <class B, template <class> class Peer, class List = Scalars,
           class SchemeList = cubist::Catalogue>
 std::optional<Row> measure_matmul(const MatmulTask& task)
@@ -180,7 +180,7 @@ std::optional<Row> measure_matmul(const MatmulTask& task)
                     [&]<class T>() { return measure_matmul_on<B, T, Peer<T>, SchemeList>(task); });
 }
 
-/// The same for one scheme and scalar.
+/// Measures with one scheme and scalar, which the task must name.
 template <class B, class S, class T, class Peer>
 std::optional<Row> measure_matmul(const MatmulTask& task)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The products of a layer on any scheme of the catalogue, behind virtual functions: what measures
-// them is compiled once for all schemes.
+// The products of a layer on any scheme of the catalogue, behind virtual functions, so that the
+// code that measures them is compiled once for all schemes.
 
 #include <cstddef>
 #include <memory>
@@ -44,22 +44,22 @@ class Product
   virtual void forward() = 0;
   virtual void backward() = 0;
 
-  /// On rank 0 the global matrix, row by row.
+  /// Gathers the global matrix on rank 0, row by row.
   [[nodiscard]] virtual std::vector<T> gather_x() const = 0;
   [[nodiscard]] virtual std::vector<T> gather_w() const = 0;
   [[nodiscard]] virtual std::vector<T> gather_y() const = 0;
 
-  /// The padded block of Y.
+  /// The shape of the padded block of Y.
   [[nodiscard]] virtual cubist::Shape block() const = 0;
   [[nodiscard]] virtual cubist::Method method() const = 0;
   [[nodiscard]] virtual std::string scheme() const = 0;
   [[nodiscard]] virtual std::string mesh() const = 0;
-  /// That a rank sends in forward by collectives.
+  /// Elements that one rank sends by collectives in forward.
   [[nodiscard]] virtual double formula_words() const = 0;
   [[nodiscard]] virtual const typename B::Engine& engine() const = 0;
 };
 
-/// The elements of X and W: small integers, whose products are exact in any order of summation.
+/// The elements of X and W: small integers, so that products are exact in any order of summation.
 template <class T>
 struct XAt
 {
@@ -137,7 +137,7 @@ class SchemeProduct final : public Product<B, T>
   std::unique_ptr<typename Matmul::Weight> dw_;
 };
 
-/// Every rank of `world` calls it; null on a rank that the mesh leaves idle.
+/// Makes a product; null on a rank that the mesh leaves idle. Every rank of `world` calls it.
 /// @throws cubist::ArgumentError for a scheme that the list does not have
 template <class B, class T, class List = cubist::Catalogue>
 [[nodiscard]] std::unique_ptr<Product<B, T>> make_product(const typename B::Communicator& world,

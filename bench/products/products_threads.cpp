@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The measurements of products on threads. One source for both, so that the products of each scheme
-// are compiled once.
+// The measurements of products on threads. They share one source, so that the products of each
+// scheme are compiled once.
 
 #include <cubist/backend/threads.hpp>
 

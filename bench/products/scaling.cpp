@@ -32,11 +32,11 @@ struct ScalingOptions : Options
   std::string mode = "strong";
   std::string grow = "m";
   std::string shape = "4096x4096x4096";
-  std::vector<int> counts;  // of ranks; empty: 1, 2, 4, … up to all, or to 8 threads
+  std::vector<int> counts;  // numbers of ranks; empty: 1, 2, 4, … up to all, or to 8 threads
   std::string extents = "usual";
   int threads_per_rank = 0;
   std::string scalapack = "auto";
-  std::string simulated;  // a file
+  std::string simulated;  // file of the machine to simulate; empty: measure
 };
 
 std::vector<int> counts_of(const Job& job, const ScalingOptions& options)
@@ -49,12 +49,11 @@ std::vector<int> counts_of(const Job& job, const ScalingOptions& options)
   std::sort(counts.begin(), counts.end());
   cubist::require<cubist::ArgumentError>(
       !job.mpi || counts.back() <= most, "got --rank-counts up to ", counts.back(),
-      ", but MPI has ", most,
-      " processes, each of which is one rank; start more, or ask for fewer");
+      ", but MPI has ", most, " processes, and each is one rank; start more, or ask for fewer");
   return counts;
 }
 
-/// The product that `ranks` ranks get, where one rank gets `one`.
+/// The product for `ranks` ranks, where one rank computes `one`.
 cubist::ProductSize grown(const ScalingOptions& options, cubist::ProductSize one, int ranks)
 {
   if (options.mode == "strong") return one;
@@ -65,7 +64,7 @@ cubist::ProductSize grown(const ScalingOptions& options, cubist::ProductSize one
   return {times(one.m), times(one.n), times(one.k)};
 }
 
-/// As many parts along each axis of the scheme; empty where so many ranks have no such mesh.
+/// Extents that are equal along all axes of the scheme; empty if so many ranks have no such mesh.
 std::vector<int> equal_extents(const std::string& scheme, int ranks)
 {
   return cubist::with_scheme(scheme, [&]<class S>() -> std::vector<int> {
@@ -78,7 +77,7 @@ std::vector<int> equal_extents(const std::string& scheme, int ranks)
 
 using MachineToSimulate = std::optional<cubist::Machine>;
 
-/// The threads that each of so many ranks can have; 0: as many as it likes.
+/// The number of threads that each of so many ranks can have; 0: BLAS decides.
 int threads_for(const Job& job, const MachineToSimulate& machine, int ranks)
 {
   if (machine) return machine->threads(ranks);
@@ -86,7 +85,7 @@ int threads_for(const Job& job, const MachineToSimulate& machine, int ranks)
   return job.mpi ? 0 : std::max(1, cores / ranks);
 }
 
-/// The tasks of one scheme and scalar, for more and more ranks.
+/// The tasks of one scheme and scalar, on more and more ranks.
 std::vector<MatmulTask> tasks_of(const Job& job, const MachineToSimulate& machine,
                                  const ScalingOptions& options, const std::string& scheme,
                                  const std::string& scalar, bool overlap)
@@ -139,7 +138,7 @@ class Scaling
   }
 
  private:
-  /// Speeds are compared with the first task's, which counts as perfect.
+  /// Runs the tasks. Speeds are compared with that of the first, which counts as perfect.
   void run(const std::vector<MatmulTask>& tasks)
   {
     double per_rank = 0;
@@ -187,7 +186,7 @@ void run_scaling(Job job, const ScalingOptions& options)
   if (!options.simulated.empty())
   {
     cubist::require<cubist::ArgumentError>(
-        !job.mpi, "got --simulated under mpiexec, each of whose ", job.processes,
+        !job.mpi, "got --simulated under mpiexec, but each of the ", job.processes,
         " processes would simulate all ranks; start cubist_bench alone");
     machine = cubist::read_machine(cubist::find_machine(options.simulated));
     job.simulated = machine->name;
@@ -206,7 +205,7 @@ void add_scaling(CLI::App& app, Action& action)
   add_scheme_options(*command, *options);
   command
       ->add_option("--mode", options->mode,
-                   "strong: the product is constant; weak: the work of each rank is")
+                   "strong: the product stays the same; weak: the work of each rank does")
       ->check(CLI::IsMember({"strong", "weak"}))
       ->capture_default_str();
   command

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The same product on more and more ranks: strong scaling keeps its size, weak scaling keeps the
-// work of each rank. Measured, or predicted by the simulator for a machine that a file describes.
+// One product on more and more ranks. Strong scaling keeps its size, weak scaling keeps the work of
+// each rank. It is measured, or the simulator predicts it for a machine that a file describes.
 
 #include <cubist/machine/machine.hpp>
 
@@ -17,8 +17,8 @@ class App;
 namespace bench
 {
 
-/// The row of a product in simulated time, one run of it. Each rank has the setting's threads; BLAS
-/// is the rate of the whole product by the machine's table, on all cores that the ranks have.
+/// Simulates one run of a product. Each rank has the setting's threads. BLAS's time follows from
+/// the machine's table for the whole product, on all cores that the ranks have.
 [[nodiscard]] Row simulate_matmul(const MatmulTask& task, const cubist::Machine& machine);
 
 /// Adds the subcommand, which sets `action`.

@@ -25,12 +25,13 @@ using cubist::Simulated;
 struct Simulation
 {
   Row row = {};
-  std::vector<cubist::SimulatedRankReport> before = {};  // of each rank, when it begins
+  std::vector<cubist::SimulatedRankReport> before =
+      {};  // each rank's report when the product begins
   double begin = 0;
   double end = 0;
 };
 
-/// Only forward is compiled.
+/// Simulates the product; only forward is compiled.
 template <class S, class T>
 void run(const MatmulTask& task, Simulation& simulation)
 {
@@ -60,7 +61,7 @@ void run(const MatmulTask& task, Simulation& simulation)
   });
 }
 
-/// What the run cost.
+/// The cost of the simulated run.
 Cost cost_of(const Simulation& simulation)
 {
   Cost cost{.total = Times{{simulation.end - simulation.begin}}};
@@ -90,7 +91,7 @@ Row simulate_matmul(const MatmulTask& task, const cubist::Machine& machine)
   const int threads = std::max(1, task.on.threads_per_rank);
   Simulated::options.overlap = task.on.overlap;
   Simulated::machine = machine;
-  // Ranks have no more cores where they are few.
+  // Ranks get no more cores than threads, even if they are few.
   Simulated::machine.cores = std::min<double>(machine.cores, threads * on_a_node);
   Simulation simulation;
   std::size_t scalar_bytes = 0;

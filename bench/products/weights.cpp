@@ -44,7 +44,7 @@ struct WeightsOptions : Options
   std::size_t n = 4096;
 };
 
-/// A product that is measured, and the bytes of the weight that it reads.
+/// A product to measure, and the bytes of the weight that it reads.
 struct Product
 {
   std::string weights;
@@ -53,7 +53,7 @@ struct Product
   std::function<void(std::size_t rows)> run;
 };
 
-/// X, Y and weights of 1/64 everywhere, so that each element of Y is k / 64.
+/// The products. Elements of X are 1 and those of weights 1/64, so that those of Y are k / 64.
 class Products
 {
  public:
@@ -76,14 +76,15 @@ class Products
   }
   [[nodiscard]] const std::vector<Product>& all() const { return all_; }
 
-  /// @throws cubist::NumericError unless the last product was right
+  /// Checks the result of the last product.
+  /// @throws cubist::NumericError if it is wrong
   void check(std::size_t rows, const std::string& weights) const
   {
     const float wanted = static_cast<float>(k_) / 64;
     for (std::size_t i = 0; i < rows * n_; ++i)
       cubist::require<cubist::NumericError>(
           std::abs(y_[i] - wanted) <= 0.01F * wanted, "got ", y_[i], " from weights in ", weights,
-          " where ", wanted, " is right, so the measurement means nothing; report this");
+          ", but ", wanted, " is right, so the measurement means nothing; report this");
   }
 
  private:
@@ -93,7 +94,7 @@ class Products
   }
   [[nodiscard]] MatrixView<float> y(std::size_t rows) { return {y_.data(), Shape{rows, n_}}; }
 
-  /// A product of matrices of one type.
+  /// Adds a product of matrices of one type.
   template <class T>
   void add(const std::string& weights, Op op)
   {
@@ -111,7 +112,7 @@ class Products
            std::copy_n(ys->begin(), rows * n_, y_.begin());
          }});
   }
-  /// A product of floats and a stored weight.
+  /// Adds a product of floats and a stored weight.
   void add(cubist::StoredWeights type)
   {
     const auto w = std::make_shared<cubist::StoredWeight>(type, cubist::Range{0, k_, k_}, k_, n_);
@@ -193,16 +194,16 @@ void add_weights(CLI::App& app, Action& action)
   const auto options = std::make_shared<WeightsOptions>();
   options->repeats = 15;
   auto* command = app.add_subcommand(
-      "weights", "measures products of a few rows by how weights are stored, on one core");
+      "weights", "measures products with a few rows on one core, for each storage of the weight");
   add_run_options(*command, *options);
-  command->add_option("--rows", options->rows, "rows of X, one after another")
+  command->add_option("--rows", options->rows, "the numbers of rows of X, one after another")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--k", options->k, "rows of W")
+  command->add_option("--k", options->k, "the rows of W")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--n", options->n, "columns of W")
+  command->add_option("--n", options->n, "the columns of W")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Products of a few rows and a large weight, as for the next token of a text, by how the weight is
-// stored: on one core, beside a copy that reads and writes as many bytes.
+// Measures products of a few rows and a large weight, as for the next token of a text, for each way
+// to store the weight. They run on one core, beside a copy that reads and writes as many bytes.
 
 #include "common/job.hpp"
 

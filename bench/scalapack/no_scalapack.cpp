@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In place of scalapack.cpp where ScaLAPACK was not found.
+// Replaces scalapack.cpp where ScaLAPACK was not found.
 
 #include "scalapack/scalapack.hpp"
 

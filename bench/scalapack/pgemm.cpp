@@ -35,7 +35,7 @@ struct PgemmOptions
   std::string machine;
 };
 
-/// The routines that are measured, each with the operation of B.
+/// The routines to measure, each with the operation on B.
 std::vector<std::pair<std::string, std::string>> calls_of(const PgemmOptions& options)
 {
   std::vector<std::pair<std::string, std::string>> calls;
@@ -64,7 +64,7 @@ void run_pgemm(const Job& job, const PgemmOptions& options)
 {
   cubist::require<cubist::ArgumentError>(
       job.mpi,
-      "got a benchmark of pgemm on threads, but ScaLAPACK's matrices are on MPI's processes; start "
+      "got a benchmark of pgemm on threads, but ScaLAPACK's matrices are on MPI processes; start "
       "it with mpiexec");
   const bool table = job.first && options.run.json != "-";
   const int ranks = ranks_of(job, options.run, job.processes);
@@ -73,8 +73,8 @@ void run_pgemm(const Job& job, const PgemmOptions& options)
   auto result = describe(job, "pgemm");
   if (table)
     std::printf(
-        "%d processes, %s; ratios to BLAS on all cores, and the part of a call that the "
-        "longest conversion or copy takes, medians of %d\n%-7s %-16s %-6s %-7s %5s %10s %7s "
+        "%d processes, %s; ratios to BLAS on all cores, and the share of a call that the "
+        "longest conversion or copy takes; medians of %d\n%-7s %-16s %-6s %-7s %5s %10s %7s "
         "%7s %7s %10s\n",
         ranks, job.blas().c_str(), options.run.repeats, "routine", "m x n x k", "A, B", "scalar",
         "block", "GFLOP/s", "cubist", "ScaLAP.", "COSMA", "conversion");
@@ -132,7 +132,7 @@ void add_pgemm(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<PgemmOptions>();
   auto* command = app.add_subcommand(
-      "pgemm", "measures products of block-cyclic matrices under mpiexec beside ScaLAPACK's");
+      "pgemm", "measures products of block-cyclic matrices beside ScaLAPACK's, under mpiexec");
   command->add_option("--shapes", options->shapes, "the products, as MxNxK")
       ->delimiter(',')
       ->capture_default_str();
@@ -149,8 +149,8 @@ void add_pgemm(CLI::App& app, Action& action)
   command
       ->add_option(
           "--routines", options->routines,
-          "pgemm and products with the lower triangle: symm, trmm and trsm of A (M, M) and "
-          "B (M, N), syrk of A (M, K)")
+          "pgemm, or a product with the lower triangle: symm, trmm or trsm of A (M, M) and "
+          "B (M, N), or syrk of A (M, K)")
       ->delimiter(',')
       ->check(CLI::IsMember({"gemm", "symm", "trmm", "trsm", "syrk"}))
       ->capture_default_str();
@@ -158,12 +158,12 @@ void add_pgemm(CLI::App& app, Action& action)
       ->delimiter(',')
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
-  command->add_option("--repeats", options->run.repeats, "the number of runs that are measured")
+  command->add_option("--repeats", options->run.repeats, "the number of measured runs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       ->add_option("--warm-up", options->run.warm_up,
-                   "the number of runs that are not counted, before the others")
+                   "the number of runs before these, which are not counted")
       ->capture_default_str();
   command->add_option("--json", options->run.json,
                       "write the results to this file; - for standard output");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// cubist::pgemm of block-cyclic matrices, beside ScaLAPACK's p?gemm, COSMA's where its library is
-// named, and BLAS on all cores; and the products with one triangle beside ScaLAPACK's.
+// Measures cubist::pgemm on block-cyclic matrices beside ScaLAPACK's p?gemm, COSMA's if its library
+// is named, and BLAS on all cores; and products with one triangle beside ScaLAPACK's.
 
 #include <cstddef>
 #include <optional>
@@ -25,7 +25,7 @@ namespace bench
 
 struct PgemmTask
 {
-  std::string routine = "gemm";  // or symm, trmm, trsm, syrk, with the lower triangle
+  std::string routine = "gemm";  // or symm, trmm, trsm or syrk, with the lower triangle
   cubist::ProductSize size;
   std::size_t block = 64;
   std::string scalar;
@@ -33,29 +33,29 @@ struct PgemmTask
   int ranks = 1;
   int repeats = 5;
   int warm_up = 1;
-  std::string cosma;  // libcosma_pxgemm.so, or empty
+  std::string cosma;  // path of libcosma_pxgemm.so, or empty
   cubist::Machine machine = {};
 };
 
-/// Seconds.
+/// The times of one product, in seconds.
 struct PgemmRow
 {
   Times ours = {};
-  double conversion = 0;  // that one rank converts, or copies, of a call; the longest of all ranks
-  double product = 0;     // the same of what it multiplies
+  double conversion = 0;  // time that a rank converts or copies in one call; the longest counts
+  double product = 0;     // time that a rank multiplies in one call; the longest counts
   std::string chosen = {};
   Times scalapack = {};
   Times cosma = {};
   Times blas = {};
 };
 
-/// The operations of a routine, as a fraction of those of gemm.
+/// The number of operations of a routine as a fraction of gemm's.
 [[nodiscard]] inline double fraction_of_gemm(const std::string& routine)
 {
   return routine == "gemm" || routine == "symm" ? 1 : 0.5;
 }
 
-/// Multiplies; every process calls it, the first one gets the row.
+/// Multiplies. Every process calls it; the first one gets the row.
 /// @throws cubist::Error if the results are wrong
 [[nodiscard]] std::optional<PgemmRow> pgemm_on_mpi(const PgemmTask& task);
 

@@ -26,21 +26,21 @@ namespace bench
 namespace
 {
 
-/// p?gemm of COSMA, whose symbols do not replace ScaLAPACK's here.
+/// Loads COSMA's p?gemm, without letting its symbols replace ScaLAPACK's.
 template <class T>
 void* cosma_routine(const std::string& library)
 {
   if (library.empty()) return nullptr;
   void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   cubist::require<cubist::Error>(loaded != nullptr, "got ", library,
-                                 ", which does not load: ", dlerror(),
+                                 ", but it does not load: ", dlerror(),
                                  "; name COSMA's libcosma_pxgemm.so");
   void* const routine = dlsym(loaded, std::is_same_v<T, float> ? "cosma_psgemm_" : "cosma_pdgemm_");
   if (routine != nullptr) return routine;
   return dlsym(loaded, std::is_same_v<T, float> ? "psgemm_" : "pdgemm_");
 }
 
-/// A matrix that is its own inverse, so that a solution may be solved for again.
+/// The elements of a matrix that is its own inverse, so that trsm can solve for its result again.
 template <class T>
 T minus_one_at(std::size_t i, std::size_t j)
 {

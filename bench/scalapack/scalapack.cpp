@@ -73,8 +73,8 @@ Descriptor describe(const BlacsGrid& grid, std::size_t rows, std::size_t cols, s
   Descriptor descriptor{};
   descinit_(descriptor.data(), &m, &n, &b, &b, &first, &first, &context, &ld, &info);
   cubist::require<cubist::Error>(info == 0, "ScaLAPACK got a matrix of ", m, " x ", n,
-                                 " in blocks of ", b, ", and found its argument ", -info,
-                                 " wrong; use sizes that it can cut, or --scalapack off");
+                                 " in blocks of ", b, ", but rejects argument ", -info,
+                                 "; use sizes that it can cut, or --scalapack off");
   return descriptor;
 }
 

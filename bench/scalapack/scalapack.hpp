@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// ScaLAPACK's pdgemm and psgemm as a peer of matmul_run.hpp, on a grid of the same MPI processes
-// that is as square as their number allows, with blocks of 64, 128 and 256.
+// ScaLAPACK's pdgemm and psgemm as a peer for matmul_run.hpp. They run on the same MPI processes,
+// on a grid as square as their number allows, with blocks of 64, 128 and 256.
 //
-// Matrices are in square blocks, distributed block-cyclically along rows and columns of the grid
-// and column-major in each process.
+// Matrices are cut into square blocks, which are distributed block-cyclically along rows and
+// columns of the grid. Each process stores its part column-major.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,7 +22,7 @@
 namespace bench
 {
 
-/// The factors r <= c of `ranks` that are closest to each other.
+/// The two factors of `ranks` that are closest to each other: rows <= cols.
 struct NearSquare
 {
   int rows = 1;
@@ -35,7 +35,7 @@ struct NearSquare
   }
 };
 
-/// The processes in rows and columns. All of MPI's processes make it, `ranks` of them take part.
+/// A grid of processes. All MPI processes make one, and `ranks` of them take part.
 class BlacsGrid
 {
  public:
@@ -47,7 +47,7 @@ class BlacsGrid
   [[nodiscard]] int context() const { return context_; }
   [[nodiscard]] std::size_t rows() const { return static_cast<std::size_t>(shape_.rows); }
   [[nodiscard]] std::size_t cols() const { return static_cast<std::size_t>(shape_.cols); }
-  /// This process's; -1 if it takes no part.
+  /// The rank of this process; -1 if it takes no part.
   [[nodiscard]] int rank() const { return rank_; }
 
  private:
@@ -81,7 +81,7 @@ void for_each_local(const cubist::BlockCyclic& layout, int rank, F f)
   for_each(cols, [&](std::size_t j) { for_each(rows, [&](std::size_t i) { f(i, j); }); });
 }
 
-/// The array of this process.
+/// Makes this process's array.
 template <class T, class F>
 [[nodiscard]] std::vector<T> local_array(const BlacsGrid& grid, cubist::Shape shape,
                                          std::size_t block, F at)
@@ -95,16 +95,16 @@ template <class T, class F>
   return local;
 }
 
-/// C = A B by p?gemm, or C = A B^T.
-/// @param routine p?gemm of another library, which takes ScaLAPACK's arguments; null: ScaLAPACK's
+/// Computes C = A B or C = A B^T by p?gemm.
+/// @param routine  another library's p?gemm, with ScaLAPACK's arguments; null: ScaLAPACK's
 template <class T>
 void scalapack_multiply(const BlacsGrid& grid, cubist::ProductSize size, std::size_t block,
                         const std::vector<T>& a, const std::vector<T>& b, std::vector<T>& c,
                         bool transposed_b = false, void* routine = nullptr);
 
-/// A product with one triangle by ScaLAPACK: "symm" C = A B, "trmm" and "trsm" C = A C and A^-1 C,
-/// with the lower triangle of A on the left; "syrk" the lower triangle of C = A A^T.
-/// @param size m and n of B and C; of syrk m and k
+/// Computes a product with one triangle by ScaLAPACK, with the lower triangle of A on the left:
+/// "symm" C = A B, "trmm" C = A C, "trsm" C = A^-1 C; or "syrk", the lower triangle of C = A A^T.
+/// @param size  m and n of B and C; for syrk m and k
 template <class T>
 void scalapack_triangle(const BlacsGrid& grid, const std::string& routine, cubist::ProductSize size,
                         std::size_t block, const std::vector<T>& a, const std::vector<T>& b,
@@ -138,7 +138,7 @@ class Scalapack
     scalapack_multiply(*grid_, size_, block, x, w, y);
   }
 
-  /// Whether the blocks of all ranks are those of rank 0's global Y.
+  /// Whether the blocks of all ranks equal those of rank 0's global Y.
   template <class World>
   bool equals(std::size_t v, World& world, const std::vector<T>& Y)
   {

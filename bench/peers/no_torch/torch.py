@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In place of PyTorch, for the test of what the benchmark says where there is none."""
+"""Stands in for PyTorch in the test of what the benchmark says where PyTorch is missing."""
 
 raise ImportError("a fake for a machine without PyTorch")
