@@ -1,10 +1,10 @@
-# Functions of the scripts in this folder; sourced, not run.
+# Functions that the scripts in this folder share; to be sourced, not run.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf '\n== %s\n' "$*"; }
 
-# Not libopenblas-dev, which may install any build of OpenBLAS; this one also provides LAPACK.
+# OpenBLAS's pthread build, not libopenblas-dev, which may install any build. It also provides LAPACK.
 packages=(
   g++ cmake ninja-build
   libopenblas-pthread-dev libxtensor-dev libxtensor-blas-dev librandom123-dev
@@ -16,10 +16,10 @@ test_packages=(clang lld)  # compile and link the tests in half the time of g++ 
 sanitizer_packages=(libclang-rt-dev)
 format_packages=(clang-format)
 docs_packages=(doxygen doxygen-awesome-css mkdocs mkdocs-material)
-# Without them the tests on several hosts, of charts, and of NumPy files are skipped.
+# Without these, tests on several hosts, of charts, and of NumPy files are skipped.
 optional_packages=(iproute2 python3-matplotlib python3-numpy)
 
-# install_missing PACKAGE...: installs by apt where it exists; elsewhere prints the names of the packages, and CMake
+# install_missing PACKAGE...: installs packages with apt where there is apt. Elsewhere it prints their names, and CMake
 # checks what is installed.
 install_missing() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
@@ -55,12 +55,12 @@ install_missing() {
 use_ccache() {
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
-    export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS-pch_defines,time_macros}"  # else it stores nothing beside precompiled headers
+    export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS-pch_defines,time_macros}"  # else ccache stores nothing that uses precompiled headers
   fi
 }
 
-# An OpenBLAS older than the processor runs its oldest kernels, at a fifth of the speed. If the processor has the
-# instructions of the SkylakeX kernels, this selects those; a variable that is already set is kept.
+# choose_openblas_kernels: an OpenBLAS older than the processor runs its oldest kernels, at a fifth of the speed. If the
+# processor has the instructions for the SkylakeX kernels, this selects them, unless OPENBLAS_CORETYPE is already set.
 choose_openblas_kernels() {
   [[ -z "${OPENBLAS_CORETYPE:-}" ]] || return 0
   local flag
@@ -78,7 +78,7 @@ choose_openblas_kernels() {
   esac
 }
 
-# configure PRESET
+# configure PRESET: runs CMake for a preset, with ccache if it is installed, and with g++ if clang++ is missing.
 configure() {
   local options=()
   if [[ $1 == quick || $1 == programs ]] && ! command -v clang++ >/dev/null; then
