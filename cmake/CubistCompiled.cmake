@@ -1,31 +1,32 @@
-# cubist::compiled, and cubist::compiled_mpi where there is MPI: libraries of the functions that are not templates, and of the
-# instances that headers list (CubistInstances.cmake), for every scheme of the catalogue. A program that links one has a macro
-# whose value is the version of the library.
+# cubist::compiled, and cubist::compiled_mpi where there is MPI: libraries that contain the functions that are not templates, and
+# the instances that headers list (CubistInstances.cmake), for every scheme of the catalogue. A program that links one gets a
+# macro whose value is the library's version.
 
-# The names of the schemes are read where they are written.
+# The header of the catalogue is the one place that names the schemes.
 set(catalogue "${PROJECT_SOURCE_DIR}/include/cubist/scheme/catalogue.hpp")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${catalogue}")
 file(READ "${catalogue}" text)
 if(NOT text MATCHES "using Catalogue = Schemes<([^>]*)>")
-  message(FATAL_ERROR "${catalogue} has no line `using Catalogue = Schemes<`, so the compiled library has no schemes")
+  message(FATAL_ERROR "${catalogue} has no line `using Catalogue = Schemes<`, so the compiled library would have no schemes; "
+    "write it so")
 endif()
 string(REGEX MATCHALL "[A-Za-z0-9_]+" CUBIST_SCHEMES "${CMAKE_MATCH_1}")
 foreach(scheme IN LISTS CUBIST_LIBRARY_SCHEMES)
   string(REGEX REPLACE "^DataParallel<(.*)>$" "\\1" one_mesh "${scheme}")
   if(NOT one_mesh IN_LIST CUBIST_SCHEMES)
-    message(FATAL_ERROR "CUBIST_LIBRARY_SCHEMES has \"${scheme}\", which is none of the catalogue, so the compiled library can't "
+    message(FATAL_ERROR "CUBIST_LIBRARY_SCHEMES has \"${scheme}\", which the catalogue lacks, so the compiled library can't "
       "have it; use ${CUBIST_SCHEMES}, or DataParallel<...> of one of these")
   endif()
 endforeach()
-# With a data axis the library has the schemes of which most others are meshes, on the backends that train: Summa2D is Summa25D
-# of depth 1, and Grid2D and Cube3D are meshes of Grid3D.
+# With a data axis the library only has the most general schemes, on the backends that train: Summa2D is Summa25D of depth 1, and
+# Grid2D and Cube3D are meshes of Grid3D.
 set(CUBIST_DATA_SCHEMES "DataParallel<Megatron1D>" "DataParallel<Summa25D>" "DataParallel<Grid3D>")
 if(CUBIST_LIBRARY_SCHEMES)
   set(CUBIST_SCHEMES ${CUBIST_LIBRARY_SCHEMES})
   set(CUBIST_DATA_SCHEMES)
 endif()
-# Schemes with the same axes are compiled together, because much depends on the axes alone: CUBIST_MESHES has a name for
-# each set of axes, CUBIST_SCHEMES_ON_<name> its schemes, and CUBIST_AXES_OF_<name> the axes, which are those of a scheme's header.
+# Schemes with the same axes are compiled together, because much depends on the axes alone. CUBIST_MESHES has a name for each set
+# of axes, CUBIST_SCHEMES_ON_<name> has its schemes, and CUBIST_AXES_OF_<name> has the axes, as a scheme's header writes them.
 set(CUBIST_MESHES)
 set(CUBIST_DATA_MESHES) # those of CUBIST_DATA_SCHEMES
 set(seen)
@@ -76,7 +77,7 @@ foreach(list IN ITEMS SCHEMES DATA_SCHEMES MESHES DATA_MESHES)
 endforeach()
 set(CUBIST_COMPILED_DIR "${PROJECT_BINARY_DIR}/compiled")
 file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/include/cubist/core/compiled_schemes.hpp" @ONLY CONTENT
-"// What the compiled library has: schemes, and names of their meshes with the axes. DATA is on the backends that train.
+"// What the compiled library contains: schemes, and names of their meshes with the axes. DATA is on the backends that train.
 #pragma once
 #define CUBIST_COMPILED_AXES(X)@axes@
 #define CUBIST_COMPILED_MESHES(X, ...) @MESHES@
@@ -86,7 +87,8 @@ file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/include/cubist/core/compiled_schem
 ")
 math(EXPR CUBIST_LIBRARY_VERSION "${PROJECT_VERSION_MAJOR} * 10000 + ${PROJECT_VERSION_MINOR} * 100 + ${PROJECT_VERSION_PATCH}")
 
-# The glue between loops and products is optimized little, which takes a third less time; they have sources of their own.
+# The glue between loops and products is optimized little, so that it compiles in a third less time. Loops and products have
+# their own sources.
 set(CUBIST_GLUE_OPTIONS $<$<AND:$<CONFIG:Release,RelWithDebInfo>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:-O1>)
 
 # cubist_compiled_source(<variable> <name> MACRO <macro> BACKEND <backend> [LAUNCH] KINDS <kind>... [OF <scheme>...])
@@ -114,7 +116,7 @@ endfunction()
 
 # cubist_compiled_library(<target> MACRO <macro> BACKENDS <backend>... LINK <target> [SOURCES <source>...])
 #
-# A source for each backend, with what is the same for all schemes, and one for each backend and set of axes.
+# Adds a library. It has one source for each backend, with what all schemes share, and one for each backend and set of axes.
 function(cubist_compiled_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "MACRO;LINK" "BACKENDS;SOURCES")
   set(sources ${arg_SOURCES})
@@ -143,7 +145,7 @@ function(cubist_compiled_library target)
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${exported} POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  # By default g++ begins to collect garbage at 128 MB. At 1 GB it takes 7 % less time, and a quarter more memory.
+  # By default g++ begins to collect garbage at 128 MB. If it begins at 1 GB it takes 7 % less time, and a quarter more memory.
   target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-heapsize=1000000>")
   target_link_libraries(${target} PUBLIC ${arg_LINK})
   target_compile_definitions(${target} INTERFACE ${arg_MACRO}=${CUBIST_LIBRARY_VERSION})

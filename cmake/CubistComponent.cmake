@@ -1,12 +1,12 @@
 # cubist_component(<name> TARGET <target> HEADERS <file>... LINK <library>...)
 #
-# One component: a header-only library, known as cubist::<target> (cubist::cubist for the core)
-# here and after installation, in an export set of its own (cubist-<name>), so that a consumer of
+# Adds a component: a header-only library that is called cubist::<target> (cubist::cubist for the
+# core) here and after installation. It has its own export set (cubist-<name>), so that a consumer of
 # one component needs only that component's dependencies.
 include(GNUInstallDirs)
 include(CubistHeaderChecks)
 
-# cubist_headers(<variable> <folder or header>...): the headers in these folders of include/cubist, and below them.
+# cubist_headers(<variable> <folder or header>...): lists the headers in these folders of include/cubist, and below them.
 function(cubist_headers variable)
   set(found)
   foreach(name IN LISTS ARGN)
@@ -31,7 +31,7 @@ function(cubist_component name)
 
   target_compile_features(${arg_TARGET} INTERFACE cxx_std_20)
   target_link_libraries(${arg_TARGET} INTERFACE ${arg_LINK})
-  # Not a FILE_SET: CMake 3.25 writes "${_IMPORT_PREFIX}/" in front of a CMAKE_INSTALL_INCLUDEDIR that is absolute.
+  # A FILE_SET does not work: CMake 3.25 writes "${_IMPORT_PREFIX}/" in front of an absolute CMAKE_INSTALL_INCLUDEDIR.
   set(include "${CMAKE_CURRENT_SOURCE_DIR}/include")
   target_include_directories(${arg_TARGET} INTERFACE
     "$<BUILD_INTERFACE:${include}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
@@ -55,7 +55,7 @@ function(cubist_component name)
   endif()
 endfunction()
 
-# cubist_use_compiled(<target>): a program of this project is linked to the compiled library, where that is built.
+# cubist_use_compiled(<target>): links a program of this project to the compiled library, if that is built.
 function(cubist_use_compiled target)
   foreach(library IN ITEMS compiled compiled_mpi)
     if(TARGET cubist::${library})

@@ -1,13 +1,13 @@
 # cubist_check_headers(<target> <header>...): compiles every header of a component alone, and all of them together, with
 # warnings, as the target <target>_headers.
 #
-# Most of the time goes to what headers include. So headers that include one of these, directly or not, are compiled after
-# it, precompiled: this hides no missing include, since the header would have it anyway, and it is checked alone itself.
-# The first one that a header includes counts.
+# Most of the time goes to what headers include. So the headers below are precompiled, and a header that includes one of them,
+# directly or not, is compiled with it. This hides no missing include, since the header includes it anyway, and the precompiled
+# header itself is checked alone. If a header includes several of them, the first in the list counts.
 set(CUBIST_PRECOMPILED cubist/mesh/mesh.hpp cubist/comm/mpi/transport/context.hpp cubist/comm/nccl/call.hpp
   cubist/engine/engine.hpp cubist/core/scalar.hpp cubist/core/error.hpp)
 
-# cubist_includes(<header>): sets includes_<header> to all that it includes, directly or not.
+# cubist_includes(<header>): sets includes_<header> to all headers that it includes, directly or not.
 function(cubist_includes header)
   if(DEFINED includes_${header})
     return()

@@ -5,7 +5,7 @@ configure_package_config_file(
   INSTALL_DESTINATION "${CUBIST_CMAKE_DIR}"
   NO_SET_AND_CHECK_MACRO)
 
-# Before 1.0 a minor version may break; headers do not depend on the processor.
+# Before 1.0 a minor version may break programs. Headers do not depend on the processor.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/cubistConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion
   ARCH_INDEPENDENT)
@@ -19,8 +19,8 @@ install(
   DESTINATION "${CUBIST_CMAKE_DIR}"
   COMPONENT core)
 
-# Of the planner and the simulator; programs find them by their names, around the headers that they were compiled with
-# (cubist/machine/find_machine.hpp). Where headers and data have other prefixes, a header says where the machines are.
+# The planner's and the simulator's machines. Programs find them by name, near the headers that they were compiled with
+# (cubist/machine/find_machine.hpp). If headers and data have different prefixes, a header says where the machines are.
 install(DIRECTORY "${CMAKE_CURRENT_LIST_DIR}/../machines" DESTINATION "${CMAKE_INSTALL_DATADIR}/cubist" COMPONENT core)
 cmake_path(GET CMAKE_INSTALL_FULL_DATADIR FILENAME share)
 cmake_path(GET CMAKE_INSTALL_FULL_DATADIR PARENT_PATH prefix)
@@ -52,7 +52,7 @@ if(TARGET cubist_nccl)
     COMPONENT nccl)
 endif()
 
-# Where it is built for programs of this project alone, it is installed only if its component is named.
+# If the library is built only for programs of this project, it is installed only if its component is named.
 if(TARGET cubist_pblas)
   set(CUBIST_PBLAS_INSTALL COMPONENT pblas)
   if(NOT CUBIST_BUILD_PBLAS)

@@ -1,7 +1,7 @@
-# The instances of function templates that the compiled library has, and that tests precompile. Headers list them in macros
-# at their ends, which they give to CUBIST_FOR_BACKENDS, CUBIST_FOR_SCHEMES, … (include/cubist/core/instances.hpp).
+# Collects the instances of function templates that the compiled library contains, and that tests precompile. Headers list
+# them at their ends, in macros that they pass to CUBIST_FOR_BACKENDS, CUBIST_FOR_SCHEMES, … (include/cubist/core/instances.hpp).
 
-# For each of these: CUBIST_INSTANCES_<kind>, its macros, and CUBIST_INSTANCE_HEADERS_<kind>, lines that include their headers.
+# Each kind has CUBIST_INSTANCES_<kind>, its macros, and CUBIST_INSTANCE_HEADERS_<kind>, lines that include their headers.
 set(CUBIST_INSTANCE_KINDS BACKENDS MESHES MESH_SCALARS TRAINED_MESHES SCHEMES TRAINED_SCHEMES)
 file(GLOB_RECURSE headers RELATIVE "${PROJECT_SOURCE_DIR}/include" CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/cubist/*.hpp")
 foreach(header IN LISTS headers)
@@ -16,8 +16,8 @@ foreach(header IN LISTS headers)
   endforeach()
 endforeach()
 
-# cubist_instances(<variable> KINDS <kind>... BACKEND <backend> [OF <scheme>...]): the C++ that instantiates them. The
-# schemes have the same axes. Its lines are in namespace cubist, those of <variable>_headers before it.
+# cubist_instances(<variable> KINDS <kind>... BACKEND <backend> [OF <scheme>...]): writes the C++ that instantiates them, for
+# schemes that have the same axes. Its lines belong in namespace cubist, and those of <variable>_headers before it.
 function(cubist_instances variable)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "BACKEND" "KINDS;OF")
   set(headers)

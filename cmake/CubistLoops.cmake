@@ -1,5 +1,5 @@
-# CUBIST_LOOPS_SOURCES: the sources of the loops over elements that include/cubist/compiled/loops.hpp lists, which are the same
-# for all backends. The compiled library has them, and the tests link them, optimized.
+# Sets CUBIST_LOOPS_SOURCES to the sources of the loops over elements that include/cubist/compiled/loops.hpp lists, which all
+# backends share. The compiled library contains them, and tests link them, optimized.
 set(CUBIST_LOOPS_SOURCES)
 foreach(scalar IN ITEMS float double)
   set(instances "CUBIST_LOOPS(template, ${scalar})")
@@ -21,9 +21,9 @@ namespace cubist::CUBIST_ABI::detail
   list(APPEND CUBIST_LOOPS_SOURCES "${PROJECT_BINARY_DIR}/compiled/loops_${scalar}.cpp")
 endforeach()
 
-# Without optimization the loops over elements take most of the time of a test that trains, so tests and examples that are
-# compiled quickly link them optimized, for one instruction set. The tests of core and engine compile the loops for all sets,
-# as the compiler changes them for users.
+# Without optimization, loops over elements take most of the time of a test that trains. So tests and examples that are compiled
+# quickly link optimized loops, for one instruction set. The tests of core and engine compile the loops for all instruction sets,
+# just as users' compilers do.
 if(CUBIST_QUICK_TESTS)
   add_library(cubist_quick_loops OBJECT EXCLUDE_FROM_ALL ${CUBIST_LOOPS_SOURCES})
   target_compile_options(cubist_quick_loops PRIVATE -O2 -U__OPTIMIZE__ INTERFACE "SHELL:-include cubist/compiled/loops.hpp")
@@ -31,8 +31,8 @@ if(CUBIST_QUICK_TESTS)
   target_link_libraries(cubist_quick_loops PRIVATE cubist::cubist)
 endif()
 
-# cubist_use_loops(<target>): a program of this project links the optimized loops, where programs are compiled quickly and
-# there is no compiled library, which has them.
+# cubist_use_loops(<target>): links a program of this project to the optimized loops, if programs are compiled quickly and there
+# is no compiled library, which would have them.
 function(cubist_use_loops target)
   if(TARGET cubist_quick_loops AND NOT TARGET cubist_compiled)
     get_target_property(linked ${target} LINK_LIBRARIES)

@@ -1,5 +1,5 @@
-# CUDA's run time and NCCL: sets CUBIST_NCCL_FOUND, and defines CUDA::cudart and Nccl::nccl if so.
-# NCCL ships no CMake package; it lies beside CUDA, or where NCCL_LIBRARY and NCCL_INCLUDE_DIR say.
+# Finds CUDA's run time and NCCL: sets CUBIST_NCCL_FOUND, and defines CUDA::cudart and Nccl::nccl if it found both.
+# NCCL ships no CMake package; it is beside CUDA, or where NCCL_LIBRARY and NCCL_INCLUDE_DIR say.
 find_package(CUDAToolkit QUIET)
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})

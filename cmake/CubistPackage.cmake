@@ -1,11 +1,11 @@
-# `cpack --config build/install/CPackConfig.cmake`: a Debian package of each component, for the release of Debian or Ubuntu
-# that it is made on. packaging/debian/check installs them in a bare system.
+# `cpack --config build/install/CPackConfig.cmake` makes a Debian package of each component, for the release of Debian or Ubuntu
+# that it runs on. packaging/debian/check installs the packages in a bare system.
 #   libcubist-dev       the core
 #   libcubist-mpi-dev   cubist::mpi, for the MPI that Boost.MPI was built for
-#   libcubist-nccl-dev  cubist::nccl; CUDA and NCCL, which Debian itself does not have, are NVIDIA's packages
-#   libcubist-compiled-dev, libcubist-compiled-mpi-dev  the compiled libraries, of a build with CUBIST_BUILD_LIBRARY
-#   cubist-plan         the planner, of a build with CUBIST_BUILD_PLANNER
-#   libcubist-pblas     routines in place of ScaLAPACK's, of a build with CUBIST_BUILD_PBLAS; programs need no headers
+#   libcubist-nccl-dev  cubist::nccl; CUDA and NCCL, which Debian itself lacks, come from NVIDIA's packages
+#   libcubist-compiled-dev, libcubist-compiled-mpi-dev  the compiled libraries, if built with CUBIST_BUILD_LIBRARY
+#   cubist-plan         the planner, if built with CUBIST_BUILD_PLANNER
+#   libcubist-pblas     routines that replace ScaLAPACK's, if built with CUBIST_BUILD_PBLAS; programs need no headers
 set(CPACK_PACKAGE_NAME cubist)
 set(CPACK_PACKAGE_VENDOR "The cubist authors")
 set(CPACK_PACKAGE_CONTACT "The cubist authors")
@@ -30,7 +30,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
-# Not libopenblas-dev, which any build of OpenBLAS provides, the one that is wrong under threads as well.
+# The dependency is not libopenblas-dev: any build of OpenBLAS provides that, even the one that is wrong under threads.
 set(CPACK_DEBIAN_CORE_PACKAGE_NAME libcubist-dev)
 set(CPACK_DEBIAN_CORE_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_CORE_PACKAGE_DEPENDS
@@ -47,7 +47,7 @@ set(CPACK_COMPONENT_MPI_DESCRIPTION "The backend Mpi: ranks are MPI processes.")
 set(CPACK_DEBIAN_NCCL_PACKAGE_NAME libcubist-nccl-dev)
 set(CPACK_DEBIAN_NCCL_PACKAGE_DEPENDS "libcubist-dev (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_NCCL_PACKAGE_SUGGESTS "cuda-toolkit-13-0, libnccl-dev")
-set(CPACK_COMPONENT_NCCL_DESCRIPTION "The backend Nccl: ranks have a GPU each, and communicate by NCCL.")
+set(CPACK_COMPONENT_NCCL_DESCRIPTION "The backend Nccl: each rank has a GPU, and ranks communicate by NCCL.")
 
 set(CPACK_DEBIAN_COMPILED_PACKAGE_NAME libcubist-compiled-dev)
 set(CPACK_DEBIAN_COMPILED_PACKAGE_DEPENDS "libcubist-dev (= ${PROJECT_VERSION})")
@@ -58,7 +58,8 @@ set(CPACK_DEBIAN_COMPILED_MPI_PACKAGE_DEPENDS
   "libcubist-compiled-dev (= ${PROJECT_VERSION}), libcubist-mpi-dev (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_COMPILED_MPI_DESCRIPTION "The compiled library for the backend Mpi.")
 
-# libcubist-dev has the machines. Other dependencies are the libraries that it was linked to, under the names of this release.
+# libcubist-dev contains the machines. The other dependencies are the libraries that the planner was linked to, under this
+# release's names.
 set(CPACK_DEBIAN_PLANNER_PACKAGE_NAME cubist-plan)
 set(CPACK_DEBIAN_PLANNER_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_PLANNER_PACKAGE_DEPENDS "libcubist-dev (= ${PROJECT_VERSION})")
@@ -66,14 +67,14 @@ set(CPACK_DEBIAN_PLANNER_PACKAGE_SHLIBDEPS ON)
 set(CPACK_COMPONENT_PLANNER_DESCRIPTION
   "Plans a network on many ranks: schemes and meshes by their predicted time and memory.")
 
-# So are its dependencies.
+# The dependencies are the libraries that it was linked to, under this release's names.
 set(CPACK_DEBIAN_PBLAS_PACKAGE_NAME libcubist-pblas)
 set(CPACK_DEBIAN_PBLAS_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PBLAS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PBLAS_PACKAGE_RECOMMENDS openmpi-bin)
 set(CPACK_DEBIAN_PBLAS_PACKAGE_SUGGESTS libscalapack-openmpi-dev)
 set(CPACK_COMPONENT_PBLAS_DESCRIPTION
-  "Products and sums of ScaLAPACK's matrices by cubist.\nPrograms that call pdgemm link this library before ScaLAPACK, or have it preloaded.")
+  "Products and sums of ScaLAPACK's matrices by cubist.\nPrograms that call pdgemm link this library before ScaLAPACK, or preload it.")
 
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   string(TOUPPER ${component} upper)

@@ -1,9 +1,8 @@
 # cubist_pkgconfig(<component> [EXCLUDE_FROM_ALL] NAME <name> DESCRIPTION <text> [REQUIRES <name>...] [DEFINITIONS <macro>...]
 #   INCLUDES <folder>... LIBRARIES <library>...)
 #
-# <name>.pc of a component, for builds without CMake. Of the folders and libraries that were found those are written which
-# compilers do not search anyway. The prefix is where the file lies, so what is installed may be moved, but for folders that
-# were configured with absolute paths.
+# Writes <name>.pc for a component, for builds without CMake. It leaves out folders that compilers search anyway. The prefix
+# follows from the file's place, so an installation may be moved, except for folders that were configured with absolute paths.
 function(cubist_pkgconfig component)
   cmake_parse_arguments(PARSE_ARGV 1 arg "EXCLUDE_FROM_ALL" "NAME;DESCRIPTION" "REQUIRES;DEFINITIONS;INCLUDES;LIBRARIES")
 
@@ -66,7 +65,7 @@ Libs: @libs@
   install(FILES "${PROJECT_BINARY_DIR}/${arg_NAME}.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig" COMPONENT ${component} ${exclude})
 endfunction()
 
-# cubist_target_includes(<variable> <target>...): the include directories of those targets that exist.
+# cubist_target_includes(<variable> <target>...): lists the include directories of those targets that exist.
 function(cubist_target_includes variable)
   set(all)
   foreach(target IN LISTS ARGN)
@@ -111,7 +110,7 @@ if(TARGET cubist_nccl)
     list(APPEND libraries "${library}")
   endforeach()
   cubist_pkgconfig(nccl NAME cubist-nccl
-    DESCRIPTION "cubist with ranks that have a GPU each"
+    DESCRIPTION "cubist with a GPU for each rank"
     REQUIRES cubist
     INCLUDES ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS}
     LIBRARIES ${libraries})

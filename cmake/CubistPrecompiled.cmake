@@ -1,13 +1,13 @@
-# Headers that are compiled once for all targets that use them. Not with g++, which wants the same definitions in all of these.
+# Precompiles headers once for all targets that use them. This is for clang++ only: g++ wants the same definitions in all targets.
 #
-# What the headers define and instantiate would be translated to machine code in every target again. With CODE this is done
-# once, too, in an object that the targets link. It is optimized where they are not: this takes a minute, and halves the time
-# that the tests of networks run. The object calls what some programs do not have, such as Catch2; lld leaves functions
-# out that nobody calls before it looks for what they call.
+# Every target would still generate code for what the headers define and instantiate. With CODE this is done once, too, in an
+# object that the targets link. The object is optimized even if the targets are not: this takes a minute, and halves the time
+# that the tests of networks run. The object calls functions that some programs lack, such as Catch2's, but lld drops unused
+# functions before it looks for what they call.
 
 include(CubistInstances)
 
-# The instances that several programs with networks have.
+# Instances that several programs with networks share.
 cubist_instances(backend KINDS BACKENDS BACKEND Threads)
 cubist_instances(summa2d KINDS MESHES MESH_SCALARS SCHEMES BACKEND Threads OF Summa2D)
 cubist_instances(summa25d KINDS MESHES MESH_SCALARS SCHEMES BACKEND Threads OF Summa25D)
@@ -23,8 +23,8 @@ CUBIST_LAUNCH_INSTANCE_OF_Threads(template)
 }
 ")
 
-# cubist_precompile(<precompiled> [CODE] [NETWORKS] HEADERS <header>... LINK <target>...): with NETWORKS also what programs
-# with networks have in common, whose loops over elements are the optimized ones (CubistLoops.cmake).
+# cubist_precompile(<precompiled> [CODE] [NETWORKS] HEADERS <header>... LINK <target>...): precompiles headers. With NETWORKS it
+# adds what programs with networks have in common, and these link the optimized loops over elements (CubistLoops.cmake).
 function(cubist_precompile precompiled)
   cmake_parse_arguments(PARSE_ARGV 1 arg "CODE;NETWORKS" "" "HEADERS;LINK")
   if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
@@ -54,7 +54,7 @@ function(cubist_precompile precompiled)
   endif()
 endfunction()
 
-# cubist_use_precompiled(<target> <precompiled>)
+# cubist_use_precompiled(<target> <precompiled>): lets a target use the precompiled headers.
 function(cubist_use_precompiled target precompiled)
   if(TARGET ${precompiled})
     target_precompile_headers(${target} REUSE_FROM ${precompiled})

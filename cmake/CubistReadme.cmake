@@ -1,5 +1,5 @@
-# cubist_page_program(<variable> <page> <language> <file>): a file of examples/, which users copy, without the line with its
-# licence. The page must show it.
+# cubist_page_program(<variable> <page> <language> <file>): reads a file of examples/, which users copy, without its licence
+# line, and checks that the page shows it.
 function(cubist_page_program variable page language file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}" "${file}")
   file(READ "${page}" text)
@@ -12,10 +12,10 @@ function(cubist_page_program variable page language file)
   set(${variable} "${program}" PARENT_SCOPE)
 endfunction()
 
-# cubist_readme_command(<variable> <program> <text>): the arguments of the README's first command of a program that contains
-# the text, as a list. Tests run it as it stands there.
+# cubist_readme_command(<variable> <program> <text>): finds the README's first command that runs the program and contains the
+# text, and lists its arguments. Tests run the command as it stands there.
 function(cubist_readme_command variable program text)
-  set(page "${PROJECT_SOURCE_DIR}/README.md") # as cubist_page_program() is given it: ninja takes two spellings for two files
+  set(page "${PROJECT_SOURCE_DIR}/README.md") # spelled as for cubist_page_program(): ninja takes two spellings for two files
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}")
   file(STRINGS "${page}" commands REGEX "/${program} .*${text}")
   list(POP_FRONT commands command)

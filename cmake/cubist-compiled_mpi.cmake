@@ -1,4 +1,4 @@
-# The component compiled_mpi of an installed cubist: cubist::compiled_mpi, which needs the components compiled and mpi.
+# An installed cubist's component compiled_mpi: cubist::compiled_mpi, which needs the components compiled and mpi.
 include("${CMAKE_CURRENT_LIST_DIR}/cubist-compiled.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/cubist-mpi.cmake")
 set(cubist_compiled_mpi_FOUND ${cubist_mpi_FOUND})

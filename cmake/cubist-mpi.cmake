@@ -1,4 +1,4 @@
-# The component mpi of an installed cubist: cubist::mpi.
+# An installed cubist's component mpi: cubist::mpi.
 list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
 include(CubistMpi)
 list(POP_FRONT CMAKE_MODULE_PATH)

@@ -1,4 +1,4 @@
-# The component nccl of an installed cubist: cubist::nccl.
+# An installed cubist's component nccl: cubist::nccl.
 list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
 include(CubistNccl)
 list(POP_FRONT CMAKE_MODULE_PATH)

@@ -1,4 +1,4 @@
-# The component pblas of an installed cubist: cubist::pblas, which needs the component mpi.
+# An installed cubist's component pblas: cubist::pblas, which needs the component mpi.
 include("${CMAKE_CURRENT_LIST_DIR}/cubist-mpi.cmake" OPTIONAL RESULT_VARIABLE cubist_mpi_file)
 set(cubist_pblas_FOUND FALSE)
 set(cubist_pblas_NEEDS "cubist's component mpi")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The standard library's and other libraries' headers that most sources include, precompiled for
-// all of them. Without cubist's, so that a change of one of those compiles no more than it must.
+// Headers of the standard library and of other libraries that most sources include, precompiled for
+// all of them. cubist's headers are left out, so that a change to one recompiles only what it must.
 
 #include <algorithm>
 #include <array>

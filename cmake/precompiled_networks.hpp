@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// cubist's own headers for programs with networks, which are compiled once. CubistPrecompiled.cmake
-// adds the instances that several programs have.
+// cubist's own headers for programs with networks, precompiled once. CubistPrecompiled.cmake adds
+// the instances that several programs share.
 
 #include <cubist/backend/simulated.hpp>
 #include <cubist/cubist.hpp>
