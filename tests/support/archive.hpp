@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Serialization of the results of test bodies, to send them between processes: numbers, strings,
-// vectors, optionals, tuples, xtensors, and structs of such members.
+// Serializes the results of test bodies, to send them between processes: numbers, strings, vectors,
+// optionals, tuples, xtensors, and structs of such members.
 
 #include <complex>
 #include <cstddef>
@@ -36,7 +36,7 @@ template <class T, std::size_t... I>
   return requires { T{(static_cast<void>(I), Anything{})...}; };
 }
 
-/// How many members a struct without constructors has.
+/// The number of members of a struct without constructors.
 template <class T, std::size_t Most = 10>
 [[nodiscard]] constexpr std::size_t member_count()
 {
@@ -132,7 +132,7 @@ template <class T>
 concept WithMembers = requires(T& t) { t.members(); };  // a class that lists its members
 // clang-format on
 
-/// Calls f(part) for the parts of something of fixed size.
+/// Calls f(part) for each part of a value with a fixed number of parts.
 template <class S, class F>
 void for_each_part(S& s, F&& f)
 {
@@ -187,7 +187,7 @@ class Packer
   Bytes bytes_;
 };
 
-/// Takes values from bytes, in the order in which they were packed.
+/// Reads values from bytes, in the order in which they were packed.
 class Unpacker
 {
  public:
@@ -196,7 +196,7 @@ class Unpacker
   {
   }
 
-  /// @throws std::out_of_range when there are too few bytes
+  /// @throws std::out_of_range if there are too few bytes
   template <class T>
   void operator()(T& value)
   {
@@ -204,7 +204,8 @@ class Unpacker
     if constexpr (is_plain<T>)
     {
       if (bytes_.size() - at_ < sizeof value)
-        throw std::out_of_range{"more is unpacked than was packed"};
+        throw std::out_of_range{
+            "got fewer bytes than the value needs, so it can't be read; unpack what was packed"};
       std::memcpy(&value, bytes_.data() + at_, sizeof value);
       at_ += sizeof value;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The backend that tests of layers above backend/ run on, TestBackend: threads; with
-// CUBIST_TEST_MPI, MPI; with CUBIST_TEST_NCCL, NCCL on its fake; with both, NCCL itself on the
-// processes of MPI.
+// TestBackend, the backend on which tests of layers above backend/ run: threads; with
+// CUBIST_TEST_MPI, MPI; with CUBIST_TEST_NCCL, NCCL on its fake; with both, NCCL itself on MPI
+// processes.
 
 #include <type_traits>
 
@@ -32,7 +32,7 @@ using TestBackend = NcclOnThreads;
 using TestBackend = Threads;
 #endif
 
-/// Whether the ranks of a backend are processes, of which each runs the test.
+/// Whether the ranks of a backend are processes, each of which runs the test.
 #ifdef CUBIST_TEST_MPI
 template <class B>
 inline constexpr bool on_processes = std::is_base_of_v<Mpi, B>;
@@ -44,7 +44,7 @@ template <class B>
 inline constexpr bool on_processes<Counting<B>> = on_processes<B>;
 
 #ifdef CUBIST_TEST_MPI
-/// Whether all processes are on one node. The first call is collective; main makes it.
+/// Whether all processes are on one node. The first call is collective, and main makes it.
 [[nodiscard]] inline bool one_node()
 {
   static const bool one = [] {
@@ -61,7 +61,7 @@ inline constexpr bool on_processes<Counting<B>> = on_processes<B>;
 }
 #endif
 
-/// Whether the ranks of a backend can expose memory in these tests: processes on several nodes
+/// Whether the ranks of a backend can expose memory in these tests. Processes on several nodes
 /// cannot.
 template <class B>
 [[nodiscard]] bool exposes()

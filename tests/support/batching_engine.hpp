@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// An engine with a call for batches of products, which counts them.
+// An engine that multiplies batches in one call, and counts them.
 
 #include <cstddef>
 #include <span>

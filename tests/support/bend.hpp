@@ -4,7 +4,7 @@
 namespace cubist::test
 {
 
-/// An activation function of a program's: x, or a multiple of it where it is not positive.
+/// An activation function that a program defines: x, or a multiple of x where x is not positive.
 struct Bend
 {
   double slope;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A training step of a test, which checks that all replicas are equal, bit by bit. Every test that
-// trains a network updates it by one of these functions; tests/CMakeLists.txt refuses those that do
-// not.
+// Training steps for tests, which check that all replicas are equal, bit by bit. Every test that
+// trains a network must update it by one of these functions; tests/CMakeLists.txt checks that.
 
 #include <cstddef>
 
@@ -13,8 +12,8 @@
 namespace cubist::test
 {
 
-/// optimizer.step(parameters, factor), and compares the replicas of the gradients that it takes and
-/// of the values that it leaves.
+/// Calls optimizer.step(parameters, factor), and compares the replicas of the gradients before it
+/// and of the values after it.
 /// @throws ReplicaError on every rank, which ends the test
 template <class O, class T, class M, class... Factor>
 void checked_step(O& optimizer, const Parameters<T, M>& parameters, Factor... factor)
@@ -23,8 +22,8 @@ void checked_step(O& optimizer, const Parameters<T, M>& parameters, Factor... fa
   check_replicas(parameters);
 }
 
-/// Step i of `steps`, from 0 on: the first two and the last one are checked, since replicas that
-/// differ stay different. For long runs.
+/// Takes step i of `steps`, counted from 0, in a long run. It checks only the first two steps and
+/// the last one, since replicas that differ stay different.
 /// @throws ReplicaError on every rank, which ends the test
 template <class O, class T, class M>
 void checked_step(std::size_t i, std::size_t steps, O& optimizer,
@@ -36,9 +35,9 @@ void checked_step(std::size_t i, std::size_t steps, O& optimizer,
     optimizer.step(parameters);
 }
 
-/// Takes a step of an optimizer whose state is sharded, and compares replicas. Each rank has its
-/// part of the summed gradients only, so the values alone are compared.
-/// @param parameters of the network
+/// Takes a step of an optimizer whose state is sharded, and compares the replicas of the values. It
+/// compares no gradients, as each rank only has its part of the summed gradients.
+/// @param parameters  the network's parameters
 template <class O, class T, class M, class... Factor>
 void checked_sharded_step(O& optimizer, const Parameters<T, M>& parameters, Factor... factor)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The conformance suite of communicators. Each function is the body of a rank: it calls a
-// communicator, compares what it receives with what it computes locally, and returns its findings.
+// The conformance suite of communicators. Each function is a rank's body: it calls a communicator,
+// compares what it receives with what it computes locally, and returns its findings.
 // Any backend runs them: `require_clear(on_ranks<B>(n, [](auto& world) { return
 // conformance::…(world); }))`.
 
@@ -29,10 +29,10 @@ namespace cubist::test::conformance
 
 inline constexpr std::array group_sizes{1, 2, 3, 4, 5, 6, 8};
 
-/// The sizes of a piece: none, one, fewer and more than ranks, more than a block of a reduction.
+/// The sizes of a piece: none, one, about as many as ranks, and more than a block of a reduction.
 inline std::vector<std::size_t> counts() { return {0, 1, 7, 600}; }
 
-/// The same, and one of several blocks.
+/// The sizes of `counts`, and one of several blocks.
 inline std::vector<std::size_t> more_counts()
 {
   auto sizes = counts();
@@ -40,7 +40,7 @@ inline std::vector<std::size_t> more_counts()
   return sizes;
 }
 
-/// Calls `f.template operator()<T>()` for every type of element other than double.
+/// Calls `f.template operator()<T>()` for every element type except double.
 template <class F>
 void for_each_other_element(F f)
 {
@@ -52,7 +52,7 @@ void for_each_other_element(F f)
   f.template operator()<std::uint8_t>();
 }
 
-/// Element i of the input of `rank`: so small that its sum over 8 ranks fits 8 bits.
+/// Element i of the input of `rank`, so small that a sum over 8 ranks fits in 8 bits.
 template <Element T>
 [[nodiscard]] T value(int rank, std::size_t i)
 {
@@ -71,14 +71,14 @@ template <Element T>
   return v;
 }
 
-/// A value that no rank sends: a buffer that holds it was not written.
+/// A value that no rank sends: a buffer that still holds it was not written.
 template <Element T>
 [[nodiscard]] std::vector<T> untouched(std::size_t n)
 {
   return std::vector<T>(n, T{99});
 }
 
-/// `value` of all ranks, reduced.
+/// Reduces the `value` of all ranks, locally.
 template <Element T>
 [[nodiscard]] std::vector<T> reduced_values(int ranks, std::size_t n, ReduceOp op)
 {
@@ -124,7 +124,8 @@ void complete(R request, Form form)
   request.wait();
 }
 
-/// Every collective with one element type, one size and one form; ranks may use different forms.
+/// Calls every collective with one element type, one size and one form. Ranks may use different
+/// forms.
 template <class C, Element T>
 class EveryCollective
 {
@@ -141,7 +142,7 @@ class EveryCollective
   {
   }
 
-  /// What depends on the type of element: the arithmetic, and the size of what is sent.
+  /// Runs what depends on the element type: the arithmetic, and the size of messages.
   void run_type()
   {
     const int root = size_ / 2;
@@ -170,7 +171,7 @@ class EveryCollective
   }
 
  private:
-  /// All ranks for one size; else the first, one between, and the last.
+  /// The roots to test: all ranks for one size; else the first, the middle, and the last rank.
   [[nodiscard]] std::vector<int> roots() const
   {
     std::vector<int> all;
@@ -196,8 +197,7 @@ class EveryCollective
       complete(world_.async_broadcast(data, root), form_);
     check(data == values<T>(root, n_), "broadcast", root);
 
-    // From one buffer to others: the buffers that take no part are not accessed, whatever their
-    // size.
+    // One buffer sends and others receive; unused buffers are not accessed, whatever their size.
     const auto from = rank_ == root ? values<T>(root, n_) : untouched<T>(n_ + 2);
     auto to = untouched<T>(rank_ == root ? n_ + 2 : n_);
     complete(world_.async_broadcast(from, to, root), form_);
@@ -330,7 +330,7 @@ class EveryCollective
     check(std::ranges::equal(out, piece(all)), "scatter", root);
   }
 
-  /// Each rank sends to the next one; blocking, the even ranks send first.
+  /// Sends from each rank to the next. If calls block, even ranks send first.
   void ring()
   {
     const int next = (rank_ + 1) % size_;
@@ -381,7 +381,7 @@ class EveryCollective
   std::size_t mine_;
 };
 
-/// Every collective, size and root, and every type of element; `form_of(rank)` is the form of a
+/// Runs every collective with every size, root and element type. `form_of(rank)` is the form of a
 /// rank's calls.
 template <class C, class FormOf>
 [[nodiscard]] Findings every_collective(C& world, FormOf form_of,
@@ -397,7 +397,8 @@ template <class C, class FormOf>
   return found;
 }
 
-/// One call of each collective in flight at once, completed in reverse order.
+/// Starts one call of each collective, so that all are in flight at once, and completes them in
+/// reverse order.
 template <class C>
 [[nodiscard]] Findings many_at_once(C& world, std::size_t n)
 {
@@ -434,7 +435,7 @@ template <class C>
     auto r8 = world.async_gather(in, collected, root);
     auto r9 = world.async_scatter(wide, dealt, root);
     auto r10 = world.async_send(in, next);
-    // Every other rank polls the first request, which advances all others.
+    // Odd ranks poll the first request, which advances all others.
     if (rank % 2 == 1)
       while (!r0.test()) std::this_thread::yield();
     r10.wait();
@@ -448,7 +449,7 @@ template <class C>
     r2.wait();
     r1.wait();
     r0.wait();
-    found.check(r4.test(), "test() returns false for a request that was waited for");
+    found.check(r4.test(), "test() returns false for a request that wait() has completed");
     r4.wait();
   }
 
@@ -478,7 +479,7 @@ template <class C>
   return found;
 }
 
-/// Many calls of one collective in flight at once, matched by their order alone.
+/// Starts many calls of one collective, which are in flight at once and matched by order alone.
 template <class C>
 [[nodiscard]] Findings many_alike(C& world)
 {
@@ -495,11 +496,12 @@ template <class C>
   for (std::size_t c = 0; c < calls; ++c)
     found.check(data[c] ==
                     std::vector<std::int64_t>{static_cast<std::int64_t>(c) * p, p * (p - 1) / 2, p},
-                "all_reduce ", c, " of many received the data of another");
+                "all_reduce ", c, " of many received another call's data");
   return found;
 }
 
-/// Messages of every pair, a rank with itself included, arrive in the order they were sent.
+/// Checks that the messages of every pair of ranks, including a rank with itself, arrive in the
+/// order in which they were sent.
 template <class C>
 [[nodiscard]] Findings messages_in_order(C& world)
 {
@@ -519,7 +521,7 @@ template <class C>
     for (int to = 0; to < size; ++to)
       sent.push_back(world.async_send(buffers.emplace_back(message(rank, to, number)), to));
 
-  // The pairs in another order than they were sent in; the messages of a pair in order.
+  // Receives from the pairs in another order than they sent, but in order for each pair.
   struct Received
   {
     int from;
@@ -545,7 +547,7 @@ template <class C>
   return found;
 }
 
-/// The ranks of `world` in a group, in the order of the group.
+/// The world ranks of a group's members, in the group's order.
 template <class C>
 [[nodiscard]] std::vector<int> members(C& group, int world_rank)
 {
@@ -554,7 +556,8 @@ template <class C>
   return all;
 }
 
-/// Splits by colour, ordered by key and then by rank; splits of splits; all of them used together.
+/// Splits by colour, ordered by key and then by rank; then splits the splits, and uses all
+/// together.
 template <class C>
 [[nodiscard]] Findings splits(C& world)
 {
@@ -571,7 +574,7 @@ template <class C>
   };
 
   auto same_key = world.split(rank % 3, 0);
-  check(members(same_key, rank) == of_colour(3), "equal keys did not leave ranks in order");
+  check(members(same_key, rank) == of_colour(3), "equal keys changed the order of ranks");
   check(same_key.rank() == rank / 3, "wrong rank in a split with equal keys");
 
   auto reversed = world.split(rank % 2, -rank);
@@ -581,12 +584,14 @@ template <class C>
   check(expected[static_cast<std::size_t>(reversed.rank())] == rank, "wrong rank by keys");
 
   auto whole = world.split(5, size - rank);
-  check(whole.size() == size && whole.rank() == size - 1 - rank, "one colour is not the world");
+  check(whole.size() == size && whole.rank() == size - 1 - rank,
+        "a split by one colour is not the world");
 
   auto alone = world.split(rank, 0);
-  check(alone.size() == 1 && alone.rank() == 0, "own colour is not a group of one");
+  check(alone.size() == 1 && alone.rank() == 0,
+        "a colour that no other rank has does not make a group of one");
 
-  // Two levels; the group between them is destroyed before the last one is used.
+  // Two levels of splits; the group in between is destroyed before the last one is used.
   auto grandchild = [&] {
     auto parent = world.split(rank % 2, -rank);
     return parent.split(parent.rank() / 2, 0);
@@ -599,7 +604,7 @@ template <class C>
     pair.push_back(first - 2 * p);
   check(members(grandchild, rank) == pair, "a split of a split has the wrong ranks");
 
-  // All at once, and waited for in reverse.
+  // Calls on all groups at once, completed in reverse order.
   std::vector<int> a{rank};
   std::vector<int> b{rank};
   std::vector<int> c{rank};
@@ -621,7 +626,7 @@ template <class C>
   return found;
 }
 
-/// All ranks agree whether they are on several nodes; a single rank is on one.
+/// Checks that all ranks agree whether they are on several nodes, and that a single rank is on one.
 template <class C>
 [[nodiscard]] Findings nodes(C& world)
 {
@@ -633,7 +638,7 @@ template <class C>
   return found;
 }
 
-/// A copy of a communicator is the same communicator.
+/// Checks that a copy of a communicator is the same communicator.
 template <class C>
 [[nodiscard]] Findings copies(C& world)
 {
@@ -643,18 +648,18 @@ template <class C>
               "a copy has another rank or size");
   std::vector<int> a{1};
   std::vector<int> b{2};
-  // Some ranks use the copy and some the original: their calls still match.
+  // Some ranks use the copy and others the original, and their calls still match.
   auto& one = world.rank() % 2 == 0 ? copy : world;
   auto& other = world.rank() % 3 == 0 ? copy : world;
   auto ra = one.async_all_reduce(a);
   auto rb = other.async_all_reduce(b);
   rb.wait();
   ra.wait();
-  found.check(a[0] == world.size() && b[0] == 2 * world.size(), "calls of a copy did not match");
+  found.check(a[0] == world.size() && b[0] == 2 * world.size(), "calls on a copy did not match");
   return found;
 }
 
-/// Bad arguments throw at once, name the fix, and do not change the communicator.
+/// Checks that bad arguments throw at once, name the fix, and do not change the communicator.
 template <class C>
 [[nodiscard]] Findings bad_arguments(C& world)
 {
@@ -726,7 +731,7 @@ template <class C>
   return found;
 }
 
-/// Buffers are any contiguous ranges: spans, arrays, vectors, temporaries of spans.
+/// Checks that buffers can be any contiguous ranges: spans, arrays, vectors, temporary spans.
 template <class C>
 [[nodiscard]] Findings any_range(C& world)
 {
@@ -746,9 +751,9 @@ template <class C>
   return found;
 }
 
-/// The same bits on every run, and on every communicator that adds in order: from rank 0 on or, in
-/// a reduce, from the root's successor around the ring to the root. `disturb` is called between the
-/// calls, to change their timing.
+/// Checks that sums have the same bits on every run, and on every communicator that adds in order:
+/// from rank 0 on or, in a reduce, from the root's successor around the ring to the root. Calls
+/// `disturb` between the calls, to change their timing.
 template <class C>
 [[nodiscard]] Findings reproducible_sums(C& world, cubist::detail::FunctionRef<void()> disturb)
 {
@@ -757,7 +762,7 @@ template <class C>
   constexpr std::size_t n = 1003;
   const auto ranks = static_cast<std::size_t>(world.size());
   const auto x = [](int rank, std::size_t i) {
-    // Magnitudes that differ so much that every order of summation rounds differently.
+    // Magnitudes differ so much that every order of summation rounds differently.
     const int exponent = static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 5) % 23);
     return static_cast<T>((static_cast<std::size_t>(rank) + i) % 2 == 0 ? 1 : -1) *
            static_cast<T>(1 << exponent) / T(3);
@@ -769,7 +774,7 @@ template <class C>
     for (int step = 1; step < world.size(); ++step) sum += x((first + step) % world.size(), i);
     return sum;
   };
-  // The last rank sums up a share of one element less.
+  // The last rank sums a share that is one element shorter.
   std::vector<T> shared(ranks * n - 1);
   for (std::size_t i = 0; i < shared.size(); ++i) shared[i] = sum_from(0, i);
   std::vector<T> own(n);
@@ -780,7 +785,7 @@ template <class C>
   for (std::size_t i = 0; i < in.size(); ++i) at_root[i] = sum_from(root + 1, i);
   if constexpr (!sums_in_order<C>)
   {
-    // Close to the expected sums; every later run must give the same bits as the first.
+    // The first run must be close to the expected sums; later runs must give the bits of the first.
     const auto accept = [&](std::vector<T>& expected, const std::vector<T>& got, const char* what) {
       for (std::size_t i = 0; i < got.size(); ++i)
         found.check(std::abs(got[i] - expected[i]) < T(8), what, " gave another sum");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Which meshes, models, sizes and types of elements a test takes: all of them before a release,
+// Chooses the meshes, models, sizes and element types of a test: all of them before a release,
 // fewer in quick tests, under sanitizers, and where many ranks are slow.
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 namespace cubist::test
 {
 
-/// Whether many ranks on few cores are slow: processes, and the fake devices of NCCL.
+/// Whether many ranks on few cores are slow. Processes are, and so are NCCL's fake devices.
 #ifdef CUBIST_TEST_NCCL
 template <class B>
 inline constexpr bool many_are_slow = true;
@@ -27,12 +27,12 @@ template <class B>
 inline constexpr bool many_are_slow = on_processes<B>;
 #endif
 
-/// Whether tests use few types of elements: under sanitizers, and where many ranks are slow; the
+/// Whether tests use few element types: under sanitizers, and where many ranks are slow. The
 /// conformance suite of communicators tests all types.
 template <class B>
 inline constexpr bool few_suffice = sanitized || many_are_slow<B>;
 
-/// The first subjects, and the others where ranks are threads.
+/// The first subjects and, where ranks are threads, the others, too.
 template <class First, class Others>
 using AllOrFirst =
     std::conditional_t<few_suffice<TestBackend>, First,
@@ -46,8 +46,8 @@ template <class T>
   return std::span{list}.first(few && count < list.size() ? count : list.size());
 }
 
-/// One scheme for each kind of layout. Networks need no other under sanitizers, and on processes in
-/// quick tests: these see the products of every scheme in its own tests.
+/// Whether a scheme is the one that stands for its kind of layout. Networks need no others under
+/// sanitizers, nor on processes in quick tests, because each scheme's own tests check its products.
 template <class S>
 inline constexpr bool is_typical =
     std::string_view{S::name} == "Megatron1D" || std::string_view{S::name} == "Cube3D" ||

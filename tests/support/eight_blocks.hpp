@@ -8,8 +8,8 @@
 namespace cubist::test
 {
 
-/// A training step of a small model. Its logits cost next to nothing, so stages of equally many
-/// blocks cost the same.
+/// A training step of a small model. Its logits cost next to nothing, so stages with equal numbers
+/// of blocks cost the same.
 [[nodiscard]] inline TransformerStep eight_blocks(std::size_t sequences)
 {
   const TransformerConfig model{.vocabulary = 8,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The extents that a scheme chooses, and the message by which it refuses others.
+// The extents that a scheme chooses, and the message with which it refuses others.
 
 #include <string>
 

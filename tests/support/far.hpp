@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A decorator of any backend that reports its ranks to be on several nodes, to run the code for
-// several nodes on one machine.
+// A decorator of any backend that reports its ranks to be on several nodes, so that the code for
+// several nodes runs on one machine.
 
 #include "cubist/backend/decorator.hpp"
 #include "cubist/comm/decorator.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Faults that a test injects into the calls of its ranks.
+// Injects faults into the calls of a test's ranks.
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A temporary folder for a test, which removes it. The processes of one test share it.
+// A temporary folder for a test, removed at its end. The processes of one test share it.
 
 #include <array>
 #include <cstdlib>
@@ -20,7 +20,7 @@
 namespace cubist::test
 {
 
-/// Whether this is the process that does what must be done once.
+/// Whether this process does what must be done only once.
 [[nodiscard]] inline bool first_process()
 {
 #ifdef CUBIST_TEST_MPI

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Distributed matrices of any kind for tests of conversions: block-cyclic ones, lists of rectangles
-// and DistMatrix, with arrays that are longer than their elements, and what each rank holds by
-// definition, element by element.
+// Distributed matrices of any kind for tests of conversions: block-cyclic ones, lists of
+// rectangles, and DistMatrix. Arrays are longer than their elements. Each matrix tells, element by
+// element, what each rank holds by definition.
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@
 namespace cubist::test
 {
 
-/// Random integers, the same on every rank.
+/// Random integers that are the same on every rank.
 class Dice
 {
  public:
@@ -33,7 +33,7 @@ class Dice
       : seed_{seed}
   {
   }
-  /// In [0, n).
+  /// The next integer in [0, n).
   std::size_t operator()(std::size_t n) { return hash(seed_, 0, rolls_++) % n; }
   int integer(int n) { return static_cast<int>((*this)(static_cast<std::size_t>(n))); }
 
@@ -42,8 +42,8 @@ class Dice
   std::uint64_t rolls_ = 0;
 };
 
-/// For each rank, and for rows or columns: the indices that a place of a grid holds, in order. The
-/// first block has `first` indices, or `block` if that is 0.
+/// The row or column indices that one place of a grid holds, in order. The first block has `first`
+/// indices, or `block` if `first` is 0.
 [[nodiscard]] inline std::vector<std::size_t> cyclic_indices(std::size_t n, std::size_t first,
                                                              std::size_t block, int source,
                                                              int place, int parts)
@@ -61,7 +61,7 @@ class Dice
   return held;
 }
 
-/// Where an element is in the arrays of a rank.
+/// The place of an element in a rank's arrays.
 struct Place
 {
   std::size_t array = 0;
@@ -69,14 +69,14 @@ struct Place
   std::size_t col = 0;
 };
 
-/// A distributed matrix of any kind, and where its elements are by definition.
+/// A distributed matrix of any kind, which knows where its elements are by definition.
 template <class T, class B>
 class AnyDistributed
 {
  public:
   using World = typename B::Communicator;
 
-  /// A random matrix of this shape.
+  /// Makes a random matrix of this shape.
   AnyDistributed(World& world, Shape shape, Dice& dice)
       : rank_{world.rank()}
   {
@@ -93,7 +93,7 @@ class AnyDistributed
   [[nodiscard]] const ForeignMatrix<T>& matrix() const { return *matrix_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  /// Where a rank has element (i, j), if it has it.
+  /// Where a rank holds element (i, j), if it does.
   [[nodiscard]] std::optional<Place> place(int rank, std::size_t i, std::size_t j) const
   {
     const auto r = static_cast<std::size_t>(rank);
@@ -107,7 +107,7 @@ class AnyDistributed
     }
     return std::nullopt;
   }
-  /// An element of this rank.
+  /// An element that this rank holds.
   [[nodiscard]] T& at(const Place& p) const
   {
     const LocalArray<T>& a = matrix_->arrays()[p.array];
@@ -153,7 +153,7 @@ class AnyDistributed
     matrix_.emplace(world, d, arrays.at(0).data, arrays.at(0).ld);
   }
 
-  /// Cuts the matrix in rectangles, at random.
+  /// Cuts the matrix into rectangles at random.
   void make_list(World& world, Shape shape, Dice& dice)
   {
     std::vector<RankRectangle> list{{0, 0, 0, shape}};
@@ -194,7 +194,7 @@ class AnyDistributed
 
   std::vector<LocalArray<T>> make_arrays(const Distribution& d, Dice& dice)
   {
-    // Ranks have other numbers of arrays, and roll the dice as often.
+    // Ranks have different numbers of arrays, but must roll the common dice equally often.
     Dice of_rank{100 * dice(1000) + static_cast<std::uint64_t>(rank_)};
     std::vector<LocalArray<T>> arrays;
     for (std::size_t k = 0; k < d.local_arrays(rank_); ++k)
@@ -255,7 +255,7 @@ class AnyDistributed
 
   int rank_;
   std::string name_;
-  // Of each rank and array.
+  // Indexed by rank and array.
   std::vector<std::vector<std::vector<std::size_t>>> rows_;
   std::vector<std::vector<std::vector<std::size_t>>> cols_;
   std::vector<std::vector<T>> memory_;

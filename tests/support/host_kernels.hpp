@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The kernels of a device on the host: the threads of a block run one after the other between
-// barriers.
+// Runs a device's kernels on the host: between barriers, the threads of a block run one after the
+// other.
 
 #include <cstddef>
 #include <vector>
@@ -16,7 +16,7 @@ namespace cubist::test
 
 struct HostKernels
 {
-  /// One thread, which computes a whole row.
+  /// A team of one thread, which computes a whole row.
   struct Team
   {
     static constexpr unsigned size = 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Interrupts what saves files at each of its system calls. It needs the shim of tests/durable,
-// under which hidden cases, of the tag [.interrupted], run.
+// Interrupts a save at each of its system calls. It needs the shim of tests/durable, under which
+// hidden cases with the tag [.interrupted] run.
 
 #include <cstdio>
 #include <exception>
@@ -31,16 +31,18 @@ template <class F>
 [[nodiscard]] F* shim(const char* name)
 {
   void* const found = ::dlsym(RTLD_DEFAULT, name);
-  if (found == nullptr) throw std::runtime_error{"this case needs the shim of tests/durable"};
+  if (found == nullptr)
+    throw std::runtime_error{
+        "got no shim, so no call can be interrupted; run this case under that of tests/durable"};
   return reinterpret_cast<F*>(found);
 }
 
 }  // namespace interruption
 
-/// For each system call of `save`, calls it in a child process that is interrupted there, and then
-/// `check(was_interrupted)`, false where the save ended without an error. The last time nothing is
-/// interrupted. Returns the number of calls.
-/// @param prepare called before each save
+/// Calls `save` in child processes, each of which is interrupted at another system call, and calls
+/// `check(was_interrupted)` after each, with false if the save ended without an error. The last
+/// process is not interrupted. Returns the number of system calls.
+/// @param prepare  called before each save
 template <class Prepare, class Save, class Check>
 int interrupt_each_call(Interruption how, Prepare prepare, Save save, Check check)
 {

@@ -6,7 +6,7 @@
 namespace cubist::test
 {
 
-/// A model of these sizes that is made as Llama.
+/// A model of these sizes with Llama's architecture.
 [[nodiscard]] inline TransformerConfig llama_like(TransformerConfig c)
 {
   c.kind = TransformerKind::llama;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Machines whose times a test computes by hand.
+// Machines for which tests compute times by hand.
 
 #include "cubist/machine/machine.hpp"
 
@@ -17,7 +17,7 @@ namespace cubist::test
   return m;
 }
 
-/// 4 ranks a node, 2 nodes a rack.
+/// A machine with 4 ranks on each node and 2 nodes in each rack.
 [[nodiscard]] inline Machine racks()
 {
   Machine m;

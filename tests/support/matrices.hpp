@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Matrices whose elements are functions of their global index, and their serial products, the
-// reference. Every rank can compute any element locally, so tests need no communication of their
-// own.
+// Matrices whose elements are functions of their global index, and their serial products as the
+// reference. Every rank can compute any element locally, so a test itself needs no communication.
 
 #include <cmath>
 #include <complex>
@@ -30,7 +29,7 @@ namespace cubist::test
   return hash(hash(hash(seed) ^ i) ^ j);
 }
 
-/// From real and imaginary part; a real scalar ignores the second.
+/// Makes a scalar from its real and imaginary part; a real scalar ignores the latter.
 template <Scalar T>
 [[nodiscard]] T scalar(double re, double im)
 {
@@ -127,7 +126,7 @@ struct Wide<std::complex<T>>
 };
 }  // namespace matrices_detail
 
-/// The scalar of higher precision that rounded products are compared with.
+/// The more precise scalar with which rounded products are compared.
 template <class T>
 using Wide = typename matrices_detail::Wide<T>::type;
 
@@ -137,7 +136,7 @@ template <class T>
   return {a.shape, [&a](std::size_t i, std::size_t j) { return Wide<T>{a(i, j)}; }};
 }
 
-/// |A|, element by element.
+/// Computes |A|, element by element.
 template <class T>
 [[nodiscard]] GlobalMatrix<long double> magnitudes(const GlobalMatrix<T>& a)
 {

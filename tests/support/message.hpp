@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The message of an error, and what it says.
+// Catches the message of an error, and searches it.
 
 #include <string>
 

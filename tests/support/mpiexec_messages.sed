@@ -1,4 +1,4 @@
-# Deletes what mpiexec itself prints when processes fail: the frames of Open MPI 5 and of MPICH, and lines beside them.
+# Deletes what mpiexec itself prints when processes fail: the frames of Open MPI 5 and MPICH, and the lines beside them.
 /^-\{70,\}$/,/^-\{70,\}$/d
 /^=\{70,\}$/,/^=\{70,\}$/d
 /^Abort([0-9]*) on node /d

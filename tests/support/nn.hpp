@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the tests of layers and networks share: meshes to run on, input matrices, serial oracles,
-// and differences from them. Ranks return their findings; the test asserts.
+// What tests of layers and networks share: meshes to run on, input matrices, serial oracles, and
+// differences from these. Ranks return their findings, and the test asserts.
 
 #include <algorithm>
 #include <cmath>
@@ -69,7 +69,7 @@ template <NetworkScheme S>
   return fits(place.ranks);
 }
 
-/// Calls f(place) for each place of a scheme that fits.
+/// Calls f(place) for each of a scheme's places that fits.
 template <SchemeType S, class F>
 void for_each_place_of(F f)
 {
@@ -77,9 +77,9 @@ void for_each_place_of(F f)
     if (fits(place)) f(place);
 }
 
-/// Calls f(place) for each place of two schemes that fits. What depends on layouts alone sees all
-/// their kinds: replicated weights, and layers whose `Next` cuts differently. All schemes are in
-/// mlp_on_meshes_test.cpp.
+/// Calls f(place) for each place of two schemes that fits. They have all kinds of layouts:
+/// replicated weights, and layers whose `Next` cuts differently. mlp_on_meshes_test.cpp has all
+/// schemes.
 template <class F>
 void for_each_place(F f)
 {
@@ -87,7 +87,7 @@ void for_each_place(F f)
   for_each_place_of<Cube3D>(f);
 }
 
-/// What body(mesh) returns on each rank.
+/// Runs body(mesh) on each rank, and returns what each returned.
 template <class B = TestBackend, NetworkScheme S, class F>
 auto on_mesh(const Place<S>& place, F body)
 {
@@ -96,19 +96,19 @@ auto on_mesh(const Place<S>& place, F body)
   });
 }
 
-/// What body(mesh) returns on rank 0, where matrices are gathered.
+/// Runs body(mesh) on each rank, and returns the result of rank 0, where matrices are gathered.
 template <class B = TestBackend, NetworkScheme S, class F>
 auto on_root(const Place<S>& place, F body)
 {
   auto all = on_mesh<B>(place, body);
-  using Result = typename decltype(all)::value_type;  // of a vector of bools, no reference
+  using Result = typename decltype(all)::value_type;  // not a reference, even for a vector of bools
   return Result(std::move(all[0]));
 }
 
 template <class T>
 using Global = xt::xtensor<T, 2>;
 
-/// A matrix whose element (i, j) is f(i, j).
+/// Makes a matrix whose element (i, j) is f(i, j).
 template <class T, class F>
 Global<T> generate(std::size_t rows, std::size_t cols, F f)
 {
@@ -118,7 +118,7 @@ Global<T> generate(std::size_t rows, std::size_t cols, F f)
   return m;
 }
 
-/// A matrix with elements of another type. Those of 16 bits are rounded from floats.
+/// Converts a matrix to another element type. 16-bit elements are rounded from floats.
 template <Scalar To, Scalar From>
 Global<To> converted(const Global<From>& m)
 {
@@ -145,7 +145,7 @@ void set_value(const Parameter<T, M>& p, const Global<T>& value)
                  }});
 }
 
-/// Uniform in [-bound, bound), in each component of a complex number; 16 bits are rounded floats.
+/// Random numbers, uniform in [-bound, bound) in each component. 16-bit ones are rounded floats.
 template <Scalar T>
 Global<T> uniform(std::size_t rows, std::size_t cols, std::uint64_t seed, double bound = 1)
 {
@@ -155,7 +155,7 @@ Global<T> uniform(std::size_t rows, std::size_t cols, std::uint64_t seed, double
   });
 }
 
-/// Integers from -4 to 3: sums of products are exact in any order.
+/// Integers from -4 to 3, so that sums of products are exact in any order.
 template <Scalar T>
 Global<T> integers(std::size_t rows, std::size_t cols, std::uint64_t seed)
 {
@@ -168,7 +168,7 @@ Global<T> integers(std::size_t rows, std::size_t cols, std::uint64_t seed)
   return m;
 }
 
-/// Row i's class, spread over all of them.
+/// A class for each row, spread over all classes.
 inline std::vector<int> classes(std::size_t rows, std::size_t count)
 {
   std::vector<int> labels(rows);

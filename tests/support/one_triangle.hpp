@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Matrices of which one triangle is read, for tests of products with them: element by element, from
+// Matrices of which only one triangle is read, for tests of products with them. Elements are
 // integers, so that products and solutions are exact.
 
 #include <complex>
@@ -32,8 +32,8 @@ template <class T>
   return triangle == Triangle::lower ? j <= i : j >= i;
 }
 
-/// What is stored at (i, j): NaN where nothing may be read, else an integer. On the diagonal of a
-/// triangular matrix is a root of 1, by which a division is exact.
+/// What is stored at (i, j): NaN where nothing may be read, else an integer. The diagonal of a
+/// triangular matrix has roots of 1, so that division by them is exact.
 template <Scalar T>
 [[nodiscard]] T stored(const TriangularOperand& how, std::size_t i, std::size_t j)
 {
@@ -49,7 +49,7 @@ template <Scalar T>
 {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   if (!is_in(how.triangle, i, j)) return scalar<T>(nan, nan);
-  // No one reads the imaginary part of the diagonal of a Hermitian matrix.
+  // Nobody reads the imaginary parts on the diagonal of a Hermitian matrix.
   return SmallIntegers::element<T>(hash(8, i, j));
 }
 
@@ -80,7 +80,8 @@ template <Scalar T>
 }
 
 /// Element (i, j) of A B, or of B A.
-/// @param n rows of A  @param b b(i, j)
+/// @param n  the rows of A
+/// @param b  b(i, j): returns element (i, j) of B
 template <Scalar T, class Operand, class F>
 [[nodiscard]] T product_at(const Operand& how, std::size_t n, F b, std::size_t i, std::size_t j)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The forward and the backward of one layer in a test, with what the one leaves for the other. The
-// gradients of parameters are complete after each backward.
+// Runs forward and backward passes of one layer in a test, and holds what forward leaves for
+// backward. After each backward pass the gradients of parameters are complete.
 
 #include "cubist/gradients/gradient_reducer.hpp"
 #include "cubist/nn/layer.hpp"

@@ -12,11 +12,11 @@
 namespace cubist::test
 {
 
-/// Rank r of rows x cols x replicas has block (r / cols % rows, r % cols).
+/// Places a matrix on rows x cols x replicas ranks: rank r has block (r / cols % rows, r % cols).
 [[nodiscard]] inline detail::Placement blocks(Shape s, std::size_t rows, std::size_t cols,
                                               std::size_t replicas = 1, bool transposed = false)
 {
-  // n indices in p blocks, the last ones shorter or empty; block i.
+  // Block i of n indices in p blocks, of which the last are shorter or empty.
   const auto cut = [](std::size_t n, std::size_t p, std::size_t i) {
     return block_range(n, pad(n, p), p, i);
   };

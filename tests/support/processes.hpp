@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// With a process for each rank, every process runs the whole test, and must have the results of all
-// ranks, or the same error, to take the same path as the others.
+// Shares results between processes. If each rank is a process, every process runs the whole test,
+// and must have the results of all ranks, or the same error, to take the same path as the others.
 
 #include <cstddef>
 #include <optional>
@@ -28,7 +28,7 @@ namespace cubist::test
   return size;
 }
 
-/// An all-gather of bytes: those of all processes, in their order.
+/// Gathers the bytes of all processes, in their order.
 [[nodiscard]] inline std::vector<Bytes> exchanged(const Bytes& mine)
 {
   const auto processes = static_cast<std::size_t>(process_count());
@@ -101,8 +101,8 @@ struct Failure
   }
 };
 
-/// The results of the first `ranks` processes, on all of them.
-/// @throws the first error of a process, and a root cause rather than a consequence
+/// Returns the results of the first `ranks` processes, on all processes.
+/// @throws the first error of a process, but a root cause before its consequences
 template <class R>
 [[nodiscard]] std::vector<R> shared_results(int ranks, const std::optional<Failure>& failure,
                                             const std::optional<R>& result)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Checks of the three products of a layer against a serial oracle. They see a plan with its
-// matrices as `Products`, whatever the scheme, the mesh and the backend, and are compiled once a
-// scalar.
+// Checks the three products of a layer against a serial oracle. The checks see a plan and its
+// matrices as `Products`, whatever the scheme, the mesh and the backend, so they are compiled once
+// for each scalar.
 
 #include <complex>
 #include <cstddef>
@@ -26,7 +26,7 @@
 namespace cubist::test
 {
 
-/// The operands of a layer, and its three products computed serially.
+/// The operands of a layer, and its three products, computed serially.
 template <class T>
 struct Layer
 {
@@ -56,7 +56,8 @@ template <Scalar T, class Values = SmallIntegers>
           random_matrix<T, Values>({s.m, s.n}, 3 * seed + 2)};
 }
 
-/// Sizes with empty and single blocks, then random ones, mostly uneven, some smaller than the mesh.
+/// Sizes with empty and single blocks, then random sizes: mostly uneven, some smaller than the
+/// mesh.
 [[nodiscard]] inline std::vector<ProductSize> hard_sizes(std::size_t random, std::uint64_t seed)
 {
   std::vector<ProductSize> sizes = {{1, 1, 1}, {0, 5, 3}, {5, 0, 3}, {5, 3, 0},
@@ -85,7 +86,7 @@ void load(DistMatrix<T, L, M>& shard, const GlobalMatrix<T>& global)
   shard.mesh().engine().upload(all.block(b.rows.offset, b.cols.offset, b.valid()), shard.valid());
 }
 
-/// This rank's block with its padding, on the host.
+/// Copies this rank's block, with its padding, to the host.
 template <class T, class L, class M>
 [[nodiscard]] GlobalMatrix<T> padded_block(const DistMatrix<T, L, M>& shard)
 {
@@ -94,7 +95,7 @@ template <class T, class L, class M>
   return block;
 }
 
-/// A rank's block of a matrix with its padding, on the host.
+/// A rank's block of a matrix, with its padding, on the host.
 template <class T>
 struct Shard
 {
@@ -109,8 +110,8 @@ template <class T, class L, class M>
   return {matrix.mesh().rank(), matrix.block(), padded_block(matrix)};
 }
 
-/// Whether `accept(i, j, element)`, i and j global, holds in all of the shard, and its padding is
-/// zero.
+/// Checks that `accept(i, j, element)`, with global i and j, holds for every element of a shard,
+/// and that its padding is zero.
 template <class T, class F>
 void check_shard(Findings& found, const std::string& what, const Shard<T>& shard, F accept)
 {
@@ -134,7 +135,7 @@ void check_shard(Findings& found, const std::string& what, const DistMatrix<T, L
   check_shard(found, what, shard_of(matrix), accept);
 }
 
-/// The matrix A for which op(A) is `x`.
+/// Computes the matrix A for which op(A) is `x`.
 template <class T>
 [[nodiscard]] GlobalMatrix<T> stored(Op op, const GlobalMatrix<T>& x)
 {
@@ -152,10 +153,10 @@ struct Way
   const char* name;
   Gathered policy;
   Method method;
-  ProductQuanta quanta = {.m = 1, .n = 1, .k = 1};  // times the mesh's quantum
+  ProductQuanta quanta = {.m = 1, .n = 1, .k = 1};  // in units of the mesh's quantum
 };
 
-/// All ways that the backend has.
+/// All ways that the backend supports.
 template <BackendType B>
 [[nodiscard]] std::vector<Way> ways()
 {
@@ -165,7 +166,7 @@ template <BackendType B>
   return all;
 }
 
-/// A plan on one rank with its matrices, whatever the scheme, the mesh and the backend.
+/// A plan on one rank and its matrices, whatever the scheme, the mesh and the backend.
 template <class T>
 struct Products
 {
@@ -182,7 +183,7 @@ struct Products
   virtual ~Products() = default;
 
   virtual void load_operands(const Layer<T>& layer) = 0;
-  /// Fills all results with NaN, which no product may depend on.
+  /// Fills all results with NaN, on which no product may depend.
   virtual void forget_results() = 0;
   virtual void forward(T alpha = T{1}, T beta = T{}) = 0;
   virtual void grad_input(T alpha = T{1}, T beta = T{}) = 0;
@@ -200,7 +201,7 @@ struct Products
   bool has_gradients;
 };
 
-/// All products are equal to the oracle's, with and without factors.
+/// Checks that all products equal the oracle's, with and without factors.
 template <class T>
 void check_products_exactly(Products<T>& p, const Layer<T>& layer, Findings& found)
 {
@@ -250,7 +251,7 @@ void check_products_exactly(Products<T>& p, const Layer<T>& layer, Findings& fou
   is("dW + beta dW of backward without dX", p.dw(), dw, one + beta);
 }
 
-/// A layer, its products with more digits, and those of the magnitudes.
+/// A layer, its products with more digits, and the products of magnitudes.
 template <class T>
 struct RoundedLayer
 {
@@ -259,8 +260,8 @@ struct RoundedLayer
   Layer<long double> magnitude{magnitudes(layer.x), magnitudes(layer.w), magnitudes(layer.dy)};
 };
 
-/// All products are near the oracle's.
-/// @returns what this rank got, padding included
+/// Checks that all products are near the oracle's.
+/// @returns what this rank got, with padding
 template <class T>
 std::vector<T> check_products_within_rounding(Products<T>& p, const RoundedLayer<T>& layer,
                                               Findings& found)

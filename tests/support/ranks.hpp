@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Runs test bodies on ranks. Catch2's assertions may be used on the main thread only, so a rank
-// returns its findings and the main thread asserts.
+// Runs test bodies on ranks. Catch2's assertions may only be used on the main thread, so ranks
+// return their findings, and the main thread asserts.
 //
 // With one rank per process (MPI), every process runs the test and receives the results of all
 // ranks, so all processes take the same path. A body must return its findings: variables that it
@@ -32,8 +32,8 @@
 namespace cubist::test
 {
 
-/// How often tests launched ranks, nested launches included, and how often they skipped a launch
-/// because there are too few processes.
+/// How often tests launched ranks, including nested launches, and how often they skipped a launch
+/// for want of processes.
 struct Tally
 {
   std::atomic<int> launches = 0;
@@ -41,8 +41,8 @@ struct Tally
 };
 inline Tally tally;
 
-/// Whether a backend has so many ranks: the number of threads is not limited, that of processes is.
-/// `on_ranks` asks this itself. A test that would miss its results is skipped as a whole:
+/// Whether a backend has so many ranks. The number of threads is not limited; that of processes is.
+/// `on_ranks` asks this itself. A test that needs the results skips everything:
 /// `if (!fits(8)) return;`.
 template <BackendType B = TestBackend>
 [[nodiscard]] bool fits([[maybe_unused]] int ranks)
@@ -67,8 +67,8 @@ template <BackendType B = TestBackend, class Range>
   return fitting;
 }
 
-/// What `body(world)` returned on each rank, in the order of the ranks, or nothing where the ranks
-/// do not fit; compiled once for each R.
+/// Runs `body(world)` on each rank, and returns the results in the order of the ranks, or nothing
+/// if so many ranks do not fit. It is compiled once for each R.
 /// @throws what `launch` throws
 template <class R, BackendType B>
 [[nodiscard]] std::vector<R>
@@ -106,7 +106,7 @@ results_of(int ranks, cubist::detail::FunctionRef<R(typename B::Communicator&)> 
   }
 }
 
-/// The same, R deduced.
+/// Runs `body(world)` on each rank, with R deduced from the body.
 template <BackendType B, class F>
 [[nodiscard]] auto on_ranks(int ranks, F&& body)
 {
@@ -118,7 +118,7 @@ template <BackendType B, class F>
 class Findings
 {
  public:
-  /// Unless `holds`, adds a message composed of the parts.
+  /// Counts a check; unless it `holds`, adds a message made of the parts.
   template <class... Parts>
   void check(bool holds, const Parts&... parts)
   {
@@ -133,7 +133,7 @@ class Findings
   [[nodiscard]] const std::vector<std::string>& wrong() const& { return wrong_; }
   void wrong() && = delete;  // a loop over a temporary's findings would read freed memory
 
-  // For archives.
+  // Archives read and write these.
   [[nodiscard]] auto members() { return std::tie(checks_, wrong_); }
   [[nodiscard]] auto members() const { return std::tie(checks_, wrong_); }
 

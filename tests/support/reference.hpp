@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The tensors of a safetensors file, whole, on one rank: what another program computed.
+// Reads whole tensors of a safetensors file on one rank: the results of another program.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +37,7 @@ class Reference
 
   [[nodiscard]] bool has(const std::string& name) const { return header_.find(name) != nullptr; }
 
-  /// A tensor in F64 as a matrix of its last dimension's columns.
+  /// An F64 tensor as a matrix whose columns are the last dimension.
   [[nodiscard]] Global<double> matrix(const std::string& name) const
   {
     const auto& info = find(name, ElementType::f64);
@@ -46,7 +46,7 @@ class Reference
     std::memcpy(m.data(), bytes_.data() + data_ + info.begin, info.end - info.begin);
     return m;
   }
-  /// The elements of a tensor in I64.
+  /// The elements of an I64 tensor.
   [[nodiscard]] std::vector<int> ids(const std::string& name) const
   {
     const auto& info = find(name, ElementType::i64);

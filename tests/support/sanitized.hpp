@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Whether this build has a sanitizer: tests that repeat a race many times then do so less often.
-// And whether its tests are the quick ones, which train for fewer steps than those before a
-// release.
+// Tells whether this build has a sanitizer, as tests that repeat a race then do so less often, and
+// whether its tests are the quick ones, which train for fewer steps than those before a release.
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define CUBIST_SANITIZED 1
@@ -27,9 +26,9 @@ inline constexpr bool quick = true;
 inline constexpr bool quick = false;
 #endif
 
-/// `usual`, or `fewer` under a sanitizer.
+/// The number of repeats: `usual`, or `fewer` under a sanitizer.
 [[nodiscard]] constexpr int repeats(int usual, int fewer) { return sanitized ? fewer : usual; }
-/// `usual`, `fewer` in quick tests, or `fewest` under a sanitizer.
+/// The number of repeats: `usual`, `fewer` in quick tests, or `fewest` under a sanitizer.
 [[nodiscard]] constexpr int repeats(int usual, int fewer, int fewest)
 {
   return repeats(quick ? fewer : usual, fewest);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What every scheme must do, on every backend: its products are those of a serial oracle, for every
-// size on every mesh. The test file of a scheme passes its meshes to these functions:
+// Checks what every scheme must do on every backend: its products are those of a serial oracle, for
+// every size on every mesh. A scheme's test file passes its meshes to these functions:
 //
 //   TEMPLATE_LIST_TEST_CASE("…", "", (Subjects<MyScheme, TestBackend>))
 //   {
@@ -10,8 +10,8 @@
 //     conform_within_rounding<TestType>(meshes);
 //   }
 //
-// What depends on the scheme is behind `Products` (products.hpp), so that the checks are compiled
-// once a scalar.
+// `Products` (products.hpp) hides what depends on the scheme, so that the checks are compiled once
+// for each scalar.
 
 #include <algorithm>
 #include <complex>
@@ -42,7 +42,7 @@
 namespace cubist::test
 {
 
-/// What conforms: a scheme with a scalar and a backend.
+/// A subject of the checks: a scheme with a scalar and a backend.
 template <SchemeType S, BackendType B, Scalar T, Op x = Op::none, Op w = Op::none>
 struct Subject
 {
@@ -56,12 +56,12 @@ struct Subject
   using Mesh = typename Product::Mesh;
 };
 
-/// A scheme with a real and a complex scalar. Plans depend on the scalar and the backend, not on
-/// the scheme, so that one scheme with all scalars (cube3d_test.cpp) is enough.
+/// A scheme with one real and one complex scalar. What depends on the scalar and the backend does
+/// not depend on the scheme, so it is enough to test one scheme with all scalars (cube3d_test.cpp).
 template <SchemeType S, BackendType B>
 using Subjects = std::tuple<Subject<S, B, double>, Subject<S, B, std::complex<float>>>;
 
-/// A mesh to conform on.
+/// A mesh for the checks.
 template <SchemeType S>
 struct TestMesh
 {
@@ -72,7 +72,7 @@ struct TestMesh
 template <SchemeType S>
 using TestMeshes = std::vector<TestMesh<S>>;
 
-/// Those of some meshes that fit.
+/// Those of the given meshes that fit.
 template <BackendType B = TestBackend, SchemeType S>
 [[nodiscard]] TestMeshes<S> those_that_fit(const std::vector<TestMesh<S>>& meshes)
 {
@@ -82,7 +82,7 @@ template <BackendType B = TestBackend, SchemeType S>
   return fitting;
 }
 
-/// The smallest product: of {{1, 2}, {3, 4}} and {{5, 6}, {7, 8}}, on a mesh.
+/// Computes the product of {{1, 2}, {3, 4}} and {{5, 6}, {7, 8}} on a mesh.
 template <SchemeType S>
 [[nodiscard]] xt::xtensor<double, 2> small_product(const TestMesh<S>& on)
 {
@@ -99,7 +99,7 @@ template <SchemeType S>
              })
       .front();
 }
-/// The elements of this product.
+/// The elements of this product, computed by hand.
 inline const xt::xtensor<double, 2> small_product_by_hand{{19, 22}, {43, 50}};
 
 template <class Sub>
@@ -180,7 +180,7 @@ class Conformance final : public Products<typename Sub::Value>
   typename Product::Weight dw_;
 };
 
-/// Makes the plans of a subject on a mesh that it makes once.
+/// Makes the plans of a subject on one mesh, which it makes once.
 template <class T>
 struct ProductsMaker
 {
@@ -210,7 +210,7 @@ class ConformanceMaker final : public ProductsMaker<typename Sub::Value>
   Mesh<typename Sub::Scheme, typename Sub::Backend> mesh_;
 };
 
-/// A subject on a mesh, of which only the scalar and the backend are known.
+/// A subject on a mesh, of which the type tells only the scalar and the backend.
 template <class T, BackendType B>
 struct ConformanceCase
 {
@@ -264,7 +264,7 @@ void check_case_exactly(const ConformanceCase<T, B>& on, const std::vector<Produ
   }));
 }
 
-/// On one mesh, at these sizes: all products of small integers equal the serial oracle's.
+/// Checks on one mesh, at these sizes, that all products of small integers equal the oracle's.
 template <class Sub>
 void conform_exactly(const TestMesh<typename Sub::Scheme>& on,
                      const std::vector<ProductSize>& sizes, std::uint64_t& seed,
@@ -274,7 +274,8 @@ void conform_exactly(const TestMesh<typename Sub::Scheme>& on,
     check_case_exactly(case_of<Sub>(on), sizes, seed, some_ways);
 }
 
-/// On each mesh, at `random` random sizes and some hard ones.
+/// Checks on each mesh, at `random` random sizes and some hard ones, that all products of small
+/// integers equal the oracle's.
 template <class Sub>
 void conform_exactly(const TestMeshes<typename Sub::Scheme>& meshes, std::size_t random)
 {
@@ -292,7 +293,7 @@ void check_case_within_rounding(const ConformanceCase<T, B>& on, const RoundedLa
                                 ProductSize size)
 {
   INFO(on.name);
-  // Two runs of each method: whether a plan gathers again or keeps does not change the bits.
+  // Two runs of each method, as bits must not depend on whether a plan gathers again or keeps.
   auto all_ways = ways<B>();
   if (exposes<B>()) all_ways.push_back(all_ways.back());
   std::vector<std::vector<T>> first;
@@ -325,8 +326,8 @@ void check_case_within_rounding(const ConformanceCase<T, B>& on, const RoundedLa
   }
 }
 
-/// On each mesh: products of fractions are as near the serial ones as rounding allows, and have the
-/// same bits on every run and whether or not the plan keeps what it gathered.
+/// Checks on each mesh that products of fractions are as near the serial ones as rounding allows,
+/// and have the same bits on every run, whether or not the plan keeps what it gathered.
 template <class Sub>
 void conform_within_rounding(const TestMeshes<typename Sub::Scheme>& meshes)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A hook between the moment at which a thread has looked whether it must wait, and its sleep in a
-// futex: there a wake-up would be lost. The kernel is called by `syscall`, which this header
-// replaces for the whole program; so the code that is tested is the code that programs have.
+// Calls a hook after a thread has looked whether it must wait, and before it sleeps in a futex: a
+// wake-up would be lost there. This header replaces `syscall`, by which the kernel is called, for
+// the whole program, so the tested code is the code that programs run.
 
 #include <cstdarg>
 #include <functional>
@@ -33,7 +33,7 @@ class SleepHook
 
   static void run()
   {
-    // The hook itself may sleep, which must not call it again.
+    // The hook itself may sleep, and that must not call the hook again.
     if (SleepHook* const hook = std::exchange(current(), nullptr); hook != nullptr)
     {
       hook->before_();
@@ -53,13 +53,13 @@ class SleepHook
 
 }  // namespace cubist::test
 
-// `used`: the files that call it may be compiled apart from this one.
+// `used`, because the files that call it may be compiled apart from this one.
 extern "C" __attribute__((used, no_sanitize("address"))) inline long syscall(long number,
                                                                              ...) noexcept
 {
   using Function = long (*)(long, ...);
   static const auto original = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "syscall"));
-  long a[6];  // more than a call has are not used
+  long a[6];  // those that a call lacks are not used
   std::va_list arguments;
   va_start(arguments, number);
   for (long& x : a) x = va_arg(arguments, long);

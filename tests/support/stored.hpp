@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a weight is once it is stored in fewer bits, by the definitions of core/stored_weights.hpp.
+// Computes what a weight becomes when it is stored in fewer bits, by the definitions of
+// core/stored_weights.hpp.
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,7 @@
 namespace cubist::test
 {
 
-/// The weights (in, out) as a model in float stores them, in double.
+/// Rounds weights (in, out) as a model in float stores them, and returns them in double.
 /// @tparam G  a matrix of doubles: shape(0), shape(1), (i, j)
 template <class G>
 [[nodiscard]] G as_stored(G w, StoredWeights type)
@@ -31,7 +32,7 @@ template <class G>
       float largest = 0;
       for (std::size_t l = i; l < end; ++l)
         largest = std::max(largest, std::abs(static_cast<float>(w(l, j))));
-      // In float, because rounding decides where a quotient is halfway between two integers.
+      // In float, because the rounding of a quotient decides near halves of integers.
       const float scale = half{largest / 127};
       for (std::size_t l = i; l < end; ++l)
       {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a program does with a network on any scheme, in stages or not: it trains it, evaluates it
-// and asks it for outputs. One function template has it all.
+// One function template that does what a program does with a network on any scheme, in stages or
+// not: it trains the network, evaluates it, and asks it for outputs.
 
 #include <cstddef>
 #include <string>
@@ -23,7 +23,7 @@ namespace cubist::test
 /// What a network answers, on rank 0.
 struct Answers
 {
-  std::vector<double> losses;          // of the training steps, and of the evaluation after them
+  std::vector<double> losses;          // of the training steps, then of the evaluation
   Global<double> outputs;              // after the training
   std::vector<std::string> names;      // of the parameters
   std::vector<Global<double>> values;  // of the parameters
@@ -36,9 +36,9 @@ double loss_of(const Score& score)
   return score.loss;
 }
 
-/// Trains a network for some steps, and asks it.
-/// @param inputs the arguments of `predict`
-/// @param wanted what `compute_gradients` and `evaluate` take after them
+/// Trains a network for some steps, evaluates it, and asks it for outputs.
+/// @param inputs  the arguments of `predict`
+/// @param wanted  what `compute_gradients` and `evaluate` take after the inputs
 template <class Network, class... In, class... Wanted>
 [[nodiscard]] Answers train_and_ask(Network& network, const std::tuple<In...>& inputs,
                                     const Wanted&... wanted)
@@ -66,7 +66,7 @@ template <class Network, class... In, class... Wanted>
       inputs);
 }
 
-/// Asserts that a network answers as another one does, apart from rounding.
+/// Asserts that a network gives the same answers as another one, apart from rounding.
 inline void check_answers(const Answers& got, const Answers& wanted, double tolerance = 1e-12)
 {
   CHECK(deviation(got.losses, wanted.losses) < tolerance);

@@ -40,7 +40,8 @@ struct Training
 
 inline constexpr std::size_t rows = 13;
 
-/// The loss of each training step on a mesh; update(i, optimizer, parameters) completes step i.
+/// Trains on a mesh, and returns the loss of each step; update(i, optimizer, parameters) completes
+/// step i.
 template <class T, class S, class B, class F>
 std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F update)
 {
@@ -97,7 +98,7 @@ inline const Training five_layers{
     .rule = Rule::adam,
     .rate = 0.01};
 
-/// Trains a network of one feature on `m` rows, so that most ranks hold nothing.
+/// Trains a network with one feature on `m` rows, so that most ranks hold nothing.
 template <class S, class B>
 [[nodiscard]] Findings trains_on_few(const Mesh<S, B>& mesh, std::size_t m)
 {
@@ -120,7 +121,7 @@ template <class S, class B>
     found.check(dx == Shape{m, 1}, "dX is ", dx);
     checked_step(optimizer, parameters);
   }
-  found.check(mlp.evaluate(x, labels).loss == 0, "evaluate gives another loss");
+  found.check(mlp.evaluate(x, labels).loss == 0, "evaluate gives another loss than training");
   return found;
 }
 

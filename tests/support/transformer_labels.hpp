@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What labels beside the ids do to a transformer's loss and gradients, on any scheme and backend.
+// Checks how labels beside the ids change a transformer's loss and gradients, on any scheme and
+// backend.
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +37,8 @@ template <class Model>
   return all;
 }
 
-/// The largest difference of two sets of gradients, by the largest element of each.
+/// The largest difference between two sets of gradients, relative to each gradient's largest
+/// element.
 template <class Gradients>
 [[nodiscard]] double distance(const Gradients& a, const Gradients& b)
 {
@@ -52,13 +54,13 @@ template <class Gradients>
       largest = std::max(largest, std::abs(static_cast<double>(b[p][i])));
       off = std::max(off, std::abs(static_cast<double>(a[p][i] - b[p][i])));
     }
-    // The gradient of a key's bias is 0 but for rounding.
+    // The gradient of a key's bias is 0 except for rounding.
     if (off > 0) worst = std::max(worst, off / std::max(largest, 0.1 * largest_of_all));
   }
   return worst;
 }
 
-/// Sequences of `length` tokens followed by others, up to `longer` tokens.
+/// Extends sequences of `length` tokens to `longer` tokens.
 [[nodiscard]] inline std::vector<int> extended(const std::vector<int>& of, std::size_t length,
                                                std::size_t longer, int by)
 {
@@ -72,8 +74,9 @@ template <class Gradients>
   return all;
 }
 
-/// Padding changes no bit, whatever it is, and labels of -100 leave the loss of the others.
-/// @param tolerance of the gradient of one token
+/// Checks that padding changes no bit, whatever it is, and that tokens with the label -100 do not
+/// count in the loss.
+/// @param tolerance  for the gradient of one token
 template <class Model>
 void check_labels(Model& model, const std::vector<int>& ids, std::size_t length, double tolerance,
                   Findings& found)
@@ -85,7 +88,7 @@ void check_labels(Model& model, const std::vector<int>& ids, std::size_t length,
 
   const std::size_t longer = std::min(length + 3, model.config().positions);
   const auto labels = extended(ids, length, longer, ignored_label);
-  // An id that the vocabulary lacks is padding as well.
+  // Even an id that the vocabulary lacks may be padding.
   for (const int padding : {0, 5, -1})
   {
     const auto padded = extended(ids, length, longer, padding);
@@ -97,7 +100,7 @@ void check_labels(Model& model, const std::vector<int>& ids, std::size_t length,
                 "the loss without gradients, with padding ", padding);
   }
 
-  // A text that is shorter than others is padded as well.
+  // A text that is shorter than others is padded, too.
   auto shorter = ids, shorter_labels = ids;
   std::vector<decltype(gradients_of(model))> of_padding;
   std::vector<double> losses;
@@ -113,7 +116,7 @@ void check_labels(Model& model, const std::vector<int>& ids, std::size_t length,
                 "the padding of a shorter text changes gradients by ",
                 distance(of_padding[i], of_padding[0]));
 
-  // No label at all.
+  // Without any label, the loss is a mean over nothing.
   const std::vector<int> none(ids.size(), ignored_label);
   const double of_none = model.compute_gradients(ids, none, length);
   found.check(std::isnan(of_none) && std::isnan(model.evaluate(ids, none, length)),
@@ -122,7 +125,7 @@ void check_labels(Model& model, const std::vector<int>& ids, std::size_t length,
     for (const auto x : gradient)
       if (x != typename Model::Value{}) found.check(false, "a gradient without labels is ", x);
 
-  // One token, in the last sequence: its loss by hand, and the gradients for its logits'.
+  // One token of the last sequence: computes its loss by hand, and the gradients from its logits.
   const std::size_t token = ids.size() - length / 2;
   std::vector<int> one(ids.size(), ignored_label);
   one[token] = ids[token];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A transformer on a mesh against what other programs computed with the same weights
+// Compares a transformer on a mesh with what other programs computed with the same weights
 // (tests/data/transformers, and tests/data/lora for models with an adapter): logits, loss,
 // gradients, a training run, a continuation, and merged weights.
 
@@ -40,7 +40,7 @@ struct ReferenceModel
         reference{reference_of(folder)}
   {
   }
-  /// A model with the adapter for it in tests/data/lora.
+  /// A model with its adapter in tests/data/lora.
   ReferenceModel(const std::string& model, const std::string& lora)
       : folder{std::string{CUBIST_TRANSFORMER_DATA} + "/" + model},
         adapter{std::string{CUBIST_TRANSFORMER_DATA} + "/../lora/" + lora},
@@ -49,7 +49,7 @@ struct ReferenceModel
   {
   }
 
-  /// Hugging Face's Llama computes in part in float, so that model has another reference.
+  /// Hugging Face's Llama computes partly in float, so that model has another reference.
   static std::string reference_of(const std::string& folder)
   {
     const auto in_double = folder + "/reference_double.safetensors";
@@ -62,7 +62,7 @@ struct ReferenceModel
   Reference reference;
 };
 
-/// All of them, GPT-2 and Llama first.
+/// All reference models, with GPT-2 and Llama first.
 inline const std::vector<ReferenceModel>& reference_models()
 {
   static const std::vector<ReferenceModel> models = [] {
@@ -74,7 +74,7 @@ inline const std::vector<ReferenceModel>& reference_models()
   }();
   return models;
 }
-/// Those with an adapter, of GPT-2 and of Llama.
+/// The models of GPT-2 and Llama with an adapter.
 inline const std::vector<ReferenceModel>& adapted_models()
 {
   static const std::vector<ReferenceModel> models{{"gpt2_gelu_tiny", "gpt2_gelu_tiny"},
@@ -84,22 +84,22 @@ inline const std::vector<ReferenceModel>& adapted_models()
 inline const ReferenceModel& gpt2_tiny() { return reference_models()[0]; }
 inline const ReferenceModel& llama_tiny() { return reference_models()[1]; }
 
-/// How far a model may be from a reference, by the largest element.
+/// How far a model may be from a reference, relative to the largest element.
 struct Tolerances
 {
-  double once;     // after one pass
-  double losses;   // of twenty steps
-  double weights;  // after them
+  double once;     // results of one pass
+  double losses;   // losses of twenty steps
+  double weights;  // weights after these
 };
-/// Where gradients are small, Adam's steps amplify their rounding: PyTorch's own weights in float
-/// are off by 7e-5 then.
+/// The tolerances of a scalar. Where gradients are small, Adam's steps amplify their rounding:
+/// PyTorch's own weights in float are then off by 7e-5.
 template <class T>
 inline constexpr Tolerances tolerances{1e-5, 1e-5, 2e-4};
 template <>
 inline constexpr Tolerances tolerances<double>{1e-12, 1e-10, 1e-10};
 
-/// Checks what rank 0 gathered of parameters' values or gradients against the tensors
-/// `prefix` + name, as far as they agree to `tolerance` of the largest element.
+/// Checks that the parameters' values or gradients, which rank 0 gathered, agree with the tensors
+/// `prefix` + name to `tolerance` times the largest element.
 template <class T, class M>
 void check_parameters(const ReferenceModel& model, const Parameters<T, M>& parameters,
                       const std::string& prefix, bool gradients, double tolerance, Findings& found)
@@ -107,8 +107,8 @@ void check_parameters(const ReferenceModel& model, const Parameters<T, M>& param
   for (const auto& p : parameters)
   {
     if (p.frozen) continue;
-    // The gradient of a key's bias is 0 but for rounding, and for what rotation makes of it; Adam
-    // scales both to whole steps.
+    // The gradient of a key's bias is 0 except for rounding, also of rotations, and Adam scales
+    // that to whole steps.
     if (!gradients && !std::is_same_v<T, double> && p.name.ends_with("attention.key.bias"))
       continue;
     const auto got = gather(gradients ? p.gradient : p.value);
@@ -134,10 +134,10 @@ void check_parameters(const ReferenceModel& model, const Parameters<T, M>& param
 enum class Compared
 {
   pass,          // logits, loss and gradients
-  model,         // the loss and gradients of labels beside the ids, and the continuation with a
-                 // cache, also of prompts of unequal lengths, too
-  all,           // the continuation without a cache, and 20 steps of training, too
-  long_sequence  // all, without prompts of unequal lengths, which take a step a token
+  model,         // also loss and gradients of labels beside the ids, and continuations with a
+                 // cache, including those of prompts of unequal lengths
+  all,           // also the continuation without a cache, and 20 steps of training
+  long_sequence  // all but prompts of unequal lengths, which take a step for each token
 };
 
 /// Merges an adapter into the weights, and takes it out again.
@@ -174,7 +174,7 @@ void check_continuations(const ReferenceModel& model, Model& transformer,
   const auto whole = model.reference.ids("greedy");
   const auto check_continuation = [&](bool cache) {
     auto text = prompt;
-    // The references go on behind tokens that end a text.
+    // The references go on after tokens that end a text.
     const auto more =
         generate(transformer, prompt, 1,
                  {.tokens = whole.size() - prompt.size(), .cache = cache, .ignore_end = true});
@@ -193,7 +193,7 @@ void check_continuations(const ReferenceModel& model, Model& transformer,
   if (compared != Compared::model) check_continuation(false);
 }
 
-/// One mesh.
+/// Checks a model on one mesh.
 template <class S, class B, class T>
 Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
                          Compared compared = Compared::all, const TransformerOptions& options = {})
@@ -244,7 +244,7 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
   const auto batches = reference.ids("train.ids");
   const auto losses = reference.matrix("train.loss");
   const auto shape = reference.shape("train.ids");
-  const std::size_t count = shape.size() == 3 ? shape[0] : 1;  // else one batch for all steps
+  const std::size_t count = shape.size() == 3 ? shape[0] : 1;  // else all steps have the same batch
   const std::size_t size = batches.size() / count;
   for (std::size_t step = 0; step < losses.size(); ++step)
   {

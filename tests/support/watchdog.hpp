@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Ends a test of waits that must end, if one of them does not: by ctest's limit alone, minutes
-// later, nothing would say which case waits, of all those that a process runs.
+// Ends a test of waits if a wait does not end that must. ctest's limit alone would end it minutes
+// later, and would not say which of the process's cases waits.
 
 #include <chrono>
 #include <condition_variable>
@@ -21,11 +21,11 @@ namespace cubist::test
 class Watchdog
 {
  public:
-  /// Far longer than such a test takes on a busy machine, and far shorter than ctest's limit.
+  /// Far longer than such a test takes on a busy machine, but far shorter than ctest's limit.
   static constexpr std::chrono::seconds usual{sanitized ? 200 : 60};
 
   /// Ends the process with a message and status 1 if the object exists for longer than `limit`.
-  /// @pre it is made on the main thread, in a test case
+  /// @pre called on the main thread, in a test case
   explicit Watchdog(std::chrono::milliseconds limit = usual)
       : thread_{[this, limit, test = std::string{Catch::getResultCapture().getCurrentTestName()}] {
           std::unique_lock lock{mutex_};
@@ -34,7 +34,7 @@ class Watchdog
                        "the test '%s' has not ended after %lld ms, so a wait goes on that must "
                        "end; the process ends here\n",
                        test.c_str(), static_cast<long long>(limit.count()));
-          std::_Exit(1);  // no destructor could join the threads that wait
+          std::_Exit(1);  // destructors would wait for the threads that wait
         }}
   {
   }
@@ -54,7 +54,7 @@ class Watchdog
   std::mutex mutex_;
   std::condition_variable ended_;
   bool has_ended_ = false;
-  std::thread thread_;  // the last one, which uses the others
+  std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace cubist::test

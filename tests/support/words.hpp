@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The elements that the products of the schemes send: by the published formulas, and as counted.
+// The elements that the schemes' products send, by the published formulas and as counted.
 //
-// The formulas are averages over the ranks, of ring collectives and pipelined broadcasts; times the
-// number of ranks they are whole numbers. Sizes are padded to the mesh's quantum.
+// The formulas are averages over the ranks, for ring collectives and pipelined broadcasts. Times
+// the number of ranks, they are whole numbers. Sizes are padded to the mesh's quantum.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,14 +25,14 @@
 namespace cubist::test
 {
 
-/// The elements that all ranks together send in each of these calls.
+/// The number of elements that all ranks together send in each of these calls.
 struct Words
 {
   std::uint64_t forward = 0;
   std::uint64_t grad_input = 0;
   std::uint64_t grad_weight = 0;
   std::uint64_t backward = 0;
-  std::uint64_t backward_weight = 0;  // without dX
+  std::uint64_t backward_weight = 0;  // backward without dX
 
   friend bool operator==(const Words&, const Words&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Words& w)
@@ -43,7 +43,7 @@ struct Words
   }
 };
 
-/// The sizes of X, W and Y in elements, padded.
+/// The numbers of elements of X, W and Y, with padding.
 struct Operands
 {
   std::uint64_t mk;
@@ -58,8 +58,8 @@ struct Operands
   }
 };
 
-/// Summa2D on r x c ranks: F = (c-1)/rc MK + (r-1)/rc KN, which for r = c = q is the
-/// (q-1)/q^2 (MK + KN) of Optimus; B = 2 F.
+/// Elements sent by Summa2D on r x c ranks: F = (c-1)/rc MK + (r-1)/rc KN, which for r = c = q is
+/// Optimus's (q-1)/q^2 (MK + KN); B = 2 F.
 [[nodiscard]] inline Words summa2d_words(std::uint64_t r, std::uint64_t c, const Operands& o)
 {
   const std::uint64_t p = r * c;
@@ -67,7 +67,7 @@ struct Operands
   return {f, f, f, 2 * f, f};
 }
 
-/// The same with a stationary input or weight: the other two matrices are sent.
+/// Elements sent by Summa2D with a stationary input or weight, where the other two matrices travel.
 [[nodiscard]] inline Words summa2d_words(Stationary stays, std::uint64_t r, std::uint64_t c,
                                          const Operands& o)
 {
@@ -77,8 +77,8 @@ struct Operands
   return {f, f, f, 2 * f, f};
 }
 
-/// Summa25D on d x q x q ranks: F = (q-1)/q^2 (MK/d + KN); B = 2 F + 2(d-1)/(d q^2) KN, the latter
-/// being the sum of dW along depth.
+/// Elements sent by Summa25D on d x q x q ranks: F = (q-1)/q^2 (MK/d + KN);
+/// B = 2 F + 2(d-1)/(d q^2) KN, where the last term is the sum of dW along depth.
 [[nodiscard]] inline Words summa25d_words(std::uint64_t q, std::uint64_t d, const Operands& o)
 {
   const std::uint64_t p = q * q * d;
@@ -87,7 +87,7 @@ struct Operands
   return {f, f, f + sum, 2 * f + sum, f + sum};
 }
 
-/// The same with a stationary input or weight.
+/// Elements sent by Summa25D with a stationary input or weight.
 [[nodiscard]] inline Words summa25d_words(Stationary stays, std::uint64_t q, std::uint64_t d,
                                           const Operands& o)
 {
@@ -96,9 +96,9 @@ struct Operands
   return {f, f, f + sum, 2 * f + sum, f + sum};
 }
 
-/// Three axes, gathered and scattered: F = [(y-1) MK + (z-1) KN + (x-1) MN] / xyz; B = F if
-/// gathered operands are kept, else F + [(y-1) MK + (z-1) KN] / xyz; without dX F, less
-/// (y-1) MK / xyz if they are kept. The cube has x = y = z.
+/// Elements sent on three axes by gather, multiply, scatter: F = [(y-1) MK + (z-1) KN + (x-1) MN] /
+/// xyz. B = F if gathered operands are kept, else F + [(y-1) MK + (z-1) KN] / xyz. Without dX it is
+/// F, less (y-1) MK / xyz if they are kept. The cube has x = y = z.
 [[nodiscard]] inline Words grid3d_words(std::uint64_t x, std::uint64_t y, std::uint64_t z,
                                         const Operands& o, Gathered policy)
 {
@@ -110,7 +110,7 @@ struct Operands
   return {f, f, f, f + operands, f};
 }
 
-/// The elements that the ranks of a mesh send, as counted.
+/// Counts the elements that the ranks of a mesh send.
 template <SchemeType S, class B = Counting<TestBackend>>
 [[nodiscard]] Words counted_words(const TestMesh<S>& on, ProductSize size,
                                   Gathered policy = Gathered::again)
