@@ -1,5 +1,5 @@
-# That cubist's references to OpenBLAS's functions are weak, and those of a program strong: a linker takes from a static
-# library only what strong references ask for, so a reference that became weak would be null.
+# Tests that cubist's references to OpenBLAS's functions are weak, and a program's are strong. A linker takes from a static
+# library only what strong references ask for, so a program's reference that became weak would be null.
 add_library(cubist_blas_reference STATIC blas_reference/blas.cpp)
 foreach(program IN ITEMS declared_before declared_after not_declared)
   add_executable(cubist_blas_reference_${program} blas_reference/${program}.cpp)

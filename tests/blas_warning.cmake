@@ -1,5 +1,5 @@
-# That launch warns of BLAS kernels older than the processor: once, on one rank, and not if they are good or `CUBIST_BLAS_WARNING`
-# switches it off.
+# Tests that launch warns of BLAS kernels older than the processor: once, on one rank, and not if the kernels are good or
+# `CUBIST_BLAS_WARNING` switches the warning off.
 add_executable(cubist_blas_warning blas_warning/kernels.cpp)
 target_link_libraries(cubist_blas_warning PRIVATE cubist::cubist cubist_warnings)
 cubist_use_precompiled(cubist_blas_warning cubist_test_precompiled)

@@ -1,5 +1,5 @@
-# The examples of CONTRIBUTING.md and docs/extending.md are complete changes: they are applied to a copy, built and run, with the
-# layer and the network of docs/layers.md, and the activation of docs/activations.md.
+# The examples in CONTRIBUTING.md and docs/extending.md are complete changes. This applies them to a copy, builds it and runs it,
+# with the layer and the network of docs/layers.md, and the activation of docs/activations.md.
 include(contributing/extract.cmake)
 set(page "${PROJECT_SOURCE_DIR}/CONTRIBUTING.md")
 set(extending_page "${PROJECT_SOURCE_DIR}/docs/extending.md")

@@ -19,7 +19,7 @@ const auto x = integers<double>(5, 7, 1);
 const auto w = integers<double>(7, 6, 2);
 const auto dy = integers<double>(5, 6, 3);
 
-/// Y and dW of integers, so that sums are exact in any order.
+/// Y and dW, made of integers so that sums are exact in any order.
 using Results = std::pair<Global<double>, Global<double>>;
 
 const Results wanted{product(x, w), product(transposed(x), dy)};

@@ -30,7 +30,7 @@ struct Recording
   {
     ranks = options.ranks;
     arguments = argc;
-    // As MPI does, which removes its own arguments.
+    // Like MPI, it removes its own arguments.
     if (argc > 1)
     {
       argc = 1;

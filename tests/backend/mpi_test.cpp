@@ -34,7 +34,7 @@ namespace
 
 using World = MpiCommunicator;
 
-/// What `launch` throws on this process when `body` runs on every rank.
+/// The message of what `launch` throws on this process when every rank runs `body`.
 template <class E, class F>
 std::string thrown(F&& body)
 {
@@ -43,7 +43,7 @@ std::string thrown(F&& body)
 
 std::string on_rank(int rank) { return "rank " + std::to_string(rank) + ": "; }
 
-/// The number that a new communicator gets in this process: the lowest free one.
+/// The number that a new communicator would get in this process: the lowest free one.
 MPI_Fint lowest_free_number()
 {
   MPI_Comm fresh = MPI_COMM_NULL;
@@ -194,7 +194,7 @@ TEST_CASE("many launches one after the other free all of their communicators")
 
 TEST_CASE("a program that has initialised MPI can use it after a launch")
 {
-  // The main of these tests is such a program.
+  // The main function of these tests is such a program.
   launch<Mpi>({}, [](World& world) { world.barrier(); });
   CHECK_FALSE(boost::mpi::environment::finalized());
   int sum = 0;
@@ -295,7 +295,7 @@ TEST_CASE("after a notification that a rank may not have received, no rank frees
   if (processes() == 1 || !one_node()) SKIP_TEST("needs several processes on one node");
   const auto before = lowest_free_number();
   launch<Mpi>({.rethrow = true}, [](World& world) {
-    // The other ranks are at the end of the launch at once.
+    // The other ranks reach the end of the launch at once.
     if (world.rank() > 1) return;
     if (world.rank() == 0) return std::this_thread::sleep_for(std::chrono::milliseconds{50});
     try
@@ -346,7 +346,7 @@ TEST_CASE("a wait for a rank that has returned ends within seconds, and names th
     half.barrier();
     w.barrier();
   };
-  // Rank 2 returns; in the last three, so do ranks that do not wait for it.
+  // Rank 2 returns. In the last three cases, ranks that do not wait for it return, too.
   const std::vector<Named> waits{
       {"called barrier on ranks {", barrier},
       {"called barrier on ranks {", barrier, false},

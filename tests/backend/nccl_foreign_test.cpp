@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversions between block-cyclic matrices in host memory and matrices on devices, on the fake of
-// CUDA and NCCL, whose random delays reveal missing synchronization.
+// Converts between block-cyclic matrices in host memory and matrices on devices. It runs on the
+// fake of CUDA and NCCL, whose random delays reveal missing synchronization.
 #include <algorithm>
 #include <complex>
 #include <cstddef>

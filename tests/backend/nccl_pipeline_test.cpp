@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stages on the NCCL backend, whose messages travel in groups, with the fake of CUDA and NCCL:
-// random delays reveal missing synchronization, and groups that do not correspond hang.
+// Stages on the NCCL backend, whose messages travel in groups. On the fake of CUDA and NCCL, random
+// delays reveal missing synchronization, and groups that do not correspond hang.
 
 #include <cstddef>
 #include <vector>
@@ -38,7 +38,7 @@ TEST_CASE("stages of several pieces on NCCL train as one rank does")
   const Watchdog watchdog;
   using P = Pipeline<Megatron1D>;
   constexpr std::size_t sequences = 12, length = 4;
-  // The losses and the norms of some steps.
+  // The losses and the gradients' norms of some steps.
   const auto train = [](int stages, int ranks, const PipelineOptions& pipeline) {
     return on_ranks<FakeNccl>(stages * ranks, [&](FakeNccl::Communicator& world) {
       const Mesh<P, FakeNccl> mesh{world, {.stages = stages, .scheme = {ranks}}};
@@ -62,7 +62,7 @@ TEST_CASE("stages of several pieces on NCCL train as one rank does")
     })[0];
   };
   const auto wanted = train(1, 1, {.micro_batches = 1});
-  // As many micro-batches as stages, and more of them.
+  // As many micro-batches as stages, and more.
   for (const std::size_t m : {2U, 4U, 6U})
     CHECK(deviation(train(2, 1, {.micro_batches = m, .pieces = 2}), wanted) < 1e-12);
   CHECK(deviation(train(2, 2, {.micro_batches = 6, .pieces = 3}), wanted) < 1e-12);

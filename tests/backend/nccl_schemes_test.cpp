@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A scheme, a network and checkpoints on the NCCL backend, with the fake of CUDA and NCCL, whose
-// random delays reveal missing synchronization.
+// A scheme, a network and checkpoints on the NCCL backend. They run on the fake of CUDA and NCCL,
+// whose random delays reveal missing synchronization.
 #include <cstddef>
 #include <vector>
 

@@ -71,7 +71,7 @@ TEST_CASE(
 namespace
 {
 
-/// A launch of FakeNccl, and what its body throws on rank 0.
+/// Launches a body on FakeNccl, and returns the message of what it throws on rank 0.
 template <class F>
 std::string error_of(int ranks, F body)
 {
@@ -175,7 +175,7 @@ TEST_CASE("a step is captured again when memory is freed that it may use")
       if (i == 4) x.emplace(mesh, Shape{3, 3});
       x->generate(ReplayedNumbers{static_cast<std::size_t>(i)});
       step();
-      const Matrix later = *x;  // freed memory that is younger
+      const Matrix later = *x;  // memory that was freed later
       found.push_back(step.captures());
       found.push_back(gather(y) == gather(*x) ? 1 : 0);
     }
@@ -201,7 +201,7 @@ TEST_CASE("a step stays captured when losses are computed between its replays")
       found.push_back(static_cast<double>(step.captures()));
       found.push_back(double(other) == 0 && double(loss) > 0 ? 1 : 0);
     }
-    loss = other;  // frees the loss that is computed in the step
+    loss = other;  // frees the loss that the step computes
     step();
     found.push_back(static_cast<double>(step.captures()));
     return found;

@@ -35,7 +35,7 @@ TEST_CASE("Nccl and its decorators are backends")
 namespace
 {
 
-/// The sum of a host value over the ranks, computed on the devices.
+/// Sums a host value over the ranks, on the devices.
 float sum(NcclCommunicator& world, float value)
 {
   const CudaEngine engine;
@@ -76,7 +76,7 @@ TEST_CASE("each rank computes and communicates on its own GPU")
 namespace
 {
 
-/// Sets options in a scope.
+/// Sets options until the end of its scope.
 struct ScopedOptions
 {
   explicit ScopedOptions(const NcclLaunchOptions& options) { Nccl::options = options; }
@@ -119,7 +119,7 @@ TEST_CASE(
     });
   });
   CHECK(found == std::vector<std::pair<float, int>>(3, {3, 0}));
-  // OpenBLAS's kernels may have a line, too, where they are not this processor's.
+  // If OpenBLAS's kernels do not fit this processor, the text has a line about them, too.
   CAPTURE(text);
   const std::string line = "cubist: registered_buffers";
   CHECK(text.find(line) == text.rfind(line));
@@ -159,7 +159,7 @@ TEST_CASE("a machine without a GPU: the error says so")
 namespace
 {
 
-/// The choices of four ranks that see `count` GPUs each, from GPU first(rank) on.
+/// The GPUs that four ranks choose, each of which sees `count` GPUs from GPU first(rank) on.
 template <class First>
 std::vector<std::pair<int, bool>> choices(First first, int count, bool may_share)
 {

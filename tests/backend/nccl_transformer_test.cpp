@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Transformers on the NCCL backend, with the fake of CUDA and NCCL, whose random delays reveal
-// missing synchronization. In quick tests one of the two trains.
+// Transformers on the NCCL backend. They run on the fake of CUDA and NCCL, whose random delays
+// reveal missing synchronization. In quick tests only one of the two trains.
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/scheme/summa25d.hpp"

@@ -21,8 +21,7 @@ using cubist::detail::JobProcesses;
 namespace
 {
 
-/// An environment in which only the given variables of process managers are set, during its
-/// lifetime.
+/// Sets only the given variables of process managers in the environment, for its lifetime.
 class Environment
 {
  public:
@@ -90,7 +89,7 @@ TEST_CASE("the environment has the size of the job, and the rank of the process"
     const Environment slurm{{{"SLURM_STEP_NUM_TASKS", "64"}, {"SLURM_PROCID", "63"}}};
     CHECK(size_and_rank() == std::pair{64, 63});
   }
-  // The script of sbatch, which is one process, or what is no number.
+  // An sbatch script, which is one process, or values that are no numbers.
   for (const auto& [size, rank] :
        {std::pair{"", "0"}, {"8x", "0"}, {"0", "0"}, {"-3", "0"}, {"99999999999", "0"}, {"3", "3"}})
   {

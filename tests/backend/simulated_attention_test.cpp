@@ -10,7 +10,7 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
-// A simulated rank computes the time of attention once for each shape.
+// Tests that a simulated rank computes the time of attention once for each shape.
 
 namespace backend_simulated_attention_test
 {
@@ -21,7 +21,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// A decorator, so the engine does all work each time.
+/// A decorator, which makes the engine do all work each time.
 struct SeenEngine : EngineDecorator<SeenEngine, SimulatedEngine>
 {
   [[nodiscard]] static int around(const EngineCall&) { return 0; }
@@ -35,7 +35,7 @@ struct Case
   AttentionBlocks blocks{.queries = 8, .keys = 16};
 };
 
-/// Cases that differ from the first in one number each.
+/// Cases, each of which differs from the first in one number.
 std::vector<Case> cases()
 {
   const Case first{{.sequences = 2,
@@ -65,7 +65,7 @@ struct Taken
   SimulatedRankReport report;
 };
 
-/// What each part of attention takes for every case, three times over.
+/// The time that each part of attention takes for every case, measured three times.
 template <class E>
 Taken taken(const Machine& machine)
 {

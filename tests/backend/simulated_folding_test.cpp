@@ -23,7 +23,8 @@
 #include "catch.hpp"
 #include "ranks.hpp"
 
-// A launch whose replicas are simulated once takes the time of the whole launch, to the last bit.
+// Tests that a launch in which one replica stands for all takes the time of the whole launch, to
+// the last bit.
 
 namespace backend_simulated_folding_test
 {
@@ -37,7 +38,7 @@ namespace
 using P = Pipeline<DataParallel<Summa2D>>;
 using Extents = P::Axes::Array;  // stages, replicas, rows and columns of a mesh
 
-/// Nodes of this many ranks; with links of their own, as NVLink, or without.
+/// Nodes with this many ranks, with links inside a node, such as NVLink, or without.
 Machine cluster(int ranks_per_node, bool has_links)
 {
   Machine machine;
@@ -53,7 +54,7 @@ Machine cluster(int ranks_per_node, bool has_links)
   return machine;
 }
 
-/// Two steps of an MLP in each stage, which sends its output and its gradients to its neighbours.
+/// Takes two steps of an MLP in each stage, which sends its output and gradients to its neighbours.
 template <class World>
 void train(World& world, const Extents& extents)
 {
@@ -65,7 +66,7 @@ void train(World& world, const Extents& extents)
   const std::vector<std::size_t> sizes(3, 240);
   MLP<D, Simulated, float> mlp{stage_mesh, sizes, {.activation = gelu}};
   AdamW optimizer{mlp.parameters()};
-  // As many rows for each replica.
+  // All replicas have equally many rows.
   const auto rows = 8 * static_cast<std::size_t>(extents[1] * extents[2] * extents[3]);
   typename MLP<D, Simulated, float>::Input x{stage_mesh, {rows, 240}};
   const auto dy = mlp.forward(x);
@@ -89,7 +90,7 @@ void train(World& world, const Extents& extents)
   }
 }
 
-/// With all replicas, or with as few as give the same time.
+/// Simulates all replicas, or folds them.
 SimulationReport report_of(const Machine& machine, const Extents& extents, bool folds)
 {
   Simulated::machine = machine;
@@ -102,7 +103,7 @@ SimulationReport report_of(const Machine& machine, const Extents& extents, bool 
   return Simulated::report();
 }
 
-/// The first figure in which two reports differ; empty if there is none.
+/// The name of the first figure in which two reports differ; empty if there is none.
 std::string difference(const SimulationReport& a, const SimulationReport& b)
 {
   if (a.ranks.size() != b.ranks.size()) return "ranks";
@@ -182,7 +183,7 @@ TEST_CASE("simulated: values in host memory are exchanged as if replicas sent th
 
 TEST_CASE("simulated: a message between replicas stands for those of all")
 {
-  // Each rank sends to the same one of the next replica.
+  // Each rank sends to the corresponding rank of the next replica.
   const auto seconds = [](const Replicas& replicas) {
     Simulated::machine = cluster(2, true);
     Simulated::options.replicas = replicas;

@@ -23,7 +23,7 @@
 #include "machines.hpp"
 #include "nn.hpp"
 
-// The real schedule in simulated time: how long stages wait for one another, and its trace.
+// Runs the real schedule in simulated time: how long stages wait for one another, and the trace.
 
 namespace backend_simulated_pipeline_test
 {
@@ -34,7 +34,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// Restores what is simulated.
+/// Restores the simulated machine at the end of its scope.
 class MachineScope
 {
  public:
@@ -50,7 +50,7 @@ class MachineScope
   Machine former_;
 };
 
-/// The seconds of a step of 32 equal layers.
+/// The seconds of a step with 32 equal layers.
 double seconds_of(int stages, const PipelineOptions& pipeline)
 {
   using P = Pipeline<Summa2D>;
@@ -68,7 +68,7 @@ double seconds_of(int stages, const PipelineOptions& pipeline)
   return *std::max_element(seconds.begin(), seconds.end());
 }
 
-/// The part of a step in which stages wait.
+/// The fraction of a step in which stages wait.
 double bubble(int stages, const PipelineOptions& pipeline)
 {
   const double work = seconds_of(1, {.micro_batches = pipeline.micro_batches}) / stages;
@@ -128,7 +128,7 @@ TEST_CASE("a trace of a pipeline shows the layers of each stage, and what goes t
     if (e.at("cat") == "communication" && name.starts_with("send"))
       sent.at(rank) += e.at("args").at("elements sent").get<std::size_t>();
   }
-  // The first stage computes two forwards before its first backward, and the last stage one.
+  // The first stage runs two forward passes before its first backward pass, the last stage one.
   using Names = std::vector<std::string>;
   const std::string forward = "forward of layer ";
   const std::string backward = "backward of layer ";

@@ -18,8 +18,8 @@
 #include "catch.hpp"
 #include "nn.hpp"
 
-// The ring of keys and values on a cluster in simulated time: what it costs beside its products,
-// and whether causal work is balanced.
+// Runs the ring of keys and values on a simulated cluster: what it costs beside its products, and
+// whether causal work is balanced.
 
 namespace backend_simulated_ring_test
 {
@@ -29,7 +29,7 @@ using namespace cubist;
 namespace
 {
 
-/// Forward and backward of attention to one sequence on 64 ranks.
+/// Runs forward and backward of attention to one sequence on 64 ranks.
 void attend(std::size_t length, std::size_t heads, std::size_t key_value_heads)
 {
   launch<Simulated>({.ranks = 64, .rethrow = true}, [&](auto& world) {
@@ -72,7 +72,7 @@ TEST_CASE(
 {
   Simulated::machine = read_machine(
       (std::filesystem::path{__FILE__}.parent_path() / "../../machines/dgx_h100.json").string());
-  // Products take longer, also with a key-value head for two heads; the wire takes longer.
+  // First products take longer, also with a key-value head for two heads; then the wire does.
   for (const auto& [length, heads, key_value_heads] :
        {std::tuple{131072U, 2U, 2U}, std::tuple{131072U, 2U, 1U}, std::tuple{16384U, 16U, 16U}})
   {

@@ -22,7 +22,7 @@
 #include "counted_memory.hpp"
 #include "ranks.hpp"
 
-// A training step sends, and needs, the same in simulated time as on threads.
+// Tests that a training step sends and needs as much in simulated time as on threads.
 
 namespace backend_simulated_schemes_test
 {
@@ -39,7 +39,7 @@ struct Needed
   std::size_t peak = 0;
 };
 
-/// Two training steps of a network of uneven sizes.
+/// Takes two training steps of a network with uneven sizes.
 template <class S, class B>
 void train(const Mesh<S, B>& mesh)
 {
@@ -107,8 +107,8 @@ TEST_CASE("simulated: each scheme sends the words, and needs the memory, of a ru
   Simulated::machine = {};
 }
 
-// On a mesh of 6 ranks and nodes of 4, some ranks have all their peers on their node, others do
-// not.
+// On a mesh of 6 ranks with nodes of 4, some ranks have all their peers on their node, and others
+// do not.
 TEST_CASE("simulated: each scheme works wherever the nodes end")
 {
   for (const int ranks_per_node : {1, 2, 4, 5})

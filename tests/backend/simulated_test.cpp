@@ -26,7 +26,7 @@ namespace
 
 using World = SimulatedCommunicator;
 
-/// A machine whose links have whole numbers: 1 s of latency, 8 bytes a second.
+/// A machine with round figures: links have a latency of 1 s and carry 8 bytes a second.
 Machine slow_machine(int ranks_per_node, double cores)
 {
   Machine machine;
@@ -39,7 +39,7 @@ Machine slow_machine(int ranks_per_node, double cores)
   return machine;
 }
 
-/// The clock of each rank at the end of a body.
+/// The time on each rank's clock at the end of a body.
 template <class Body>
 std::vector<double> clocks(const Machine& machine, int ranks, Body body)
 {
@@ -73,7 +73,7 @@ TEST_CASE("simulated: a call begins when its last rank has come")
     if (world.rank() == 1) engine.fill(MatrixView<float>{buffer.data(), {4, 5}}, 0.F);
     world.barrier();
   });
-  // The rank fills for 10 s, then two rounds of messages.
+  // The rank fills for 10 s, then there are two rounds of messages.
   CHECK(seconds == std::vector{12.0, 12.0, 12.0});
   CHECK(Simulated::report().ranks[0].waits == 12);
   CHECK(Simulated::report().ranks[1].passes == 10);
@@ -95,7 +95,7 @@ TEST_CASE("simulated: communication overlaps with computation as program and opt
     Simulated::options = {};
     return all;
   };
-  // A broadcast of 1 + 8 s, a computation of 5 s. The messages of the root are buffered.
+  // The broadcast takes 1 + 8 s, and the computation 5 s. The root's messages are buffered.
   CHECK(seconds(false, true) == std::vector<double>{5, 9});
   CHECK(seconds(true, true) == std::vector<double>{5, 14});
   CHECK(seconds(false, false) == std::vector<double>{5, 14});
@@ -112,7 +112,7 @@ TEST_CASE("simulated: messages between nodes leave before their receivers wait f
     // The last rank of the chain computes for 20 s, while the messages arrive.
     if (world.rank() == 2) compute();
     world.broadcast(view, 0);
-    // Of a reduction this is the root.
+    // The reduction's root computes, too.
     if (world.rank() == 0) compute();
     SimulatedBuffer<float> sum(16);
     world.reduce(view, std::span{sum.data(), sum.size()}, 0);
@@ -156,7 +156,7 @@ TEST_CASE("simulated: ranks of a node copy what they receive when they wait")
 namespace
 {
 
-/// A step of training, as a program for any backend writes it.
+/// A training step, written as in a program for any backend.
 template <class S, class B, class World>
 double train(World& world, std::size_t tokens, const std::vector<std::size_t>& sizes)
 {
@@ -194,7 +194,7 @@ TEST_CASE("simulated: programs run unchanged, with a loss of 0")
     CHECK(r.peak_memory > 0);
     CHECK(r.seconds == Approx(r.products + r.passes + r.copies + r.waits));
   }
-  // The mean over no row is a NaN elsewhere.
+  // On other backends, the mean over no row is a NaN.
   const auto of_none = on_ranks<Simulated>(2, [](World& world) {
     const Mesh<Summa25D, Simulated> mesh{world, {.q = 1, .d = 2}};
     const DistMatrix<float, Summa25D::Output, Mesh<Summa25D, Simulated>> y{mesh, {4, 3}};

@@ -23,8 +23,8 @@
 #include "counted_memory.hpp"
 #include "nn.hpp"
 
-// Data axes, sharded optimizers and micro-batches send, and need, the same in simulated time as on
-// threads.
+// Tests that data axes, sharded optimizers and micro-batches send and need as much in simulated
+// time as on threads.
 
 namespace backend_simulated_training_test
 {
@@ -44,7 +44,7 @@ struct Step
 constexpr std::size_t rows = 90;
 constexpr std::size_t class_count = 50;
 
-/// Two steps of a classifier of uneven sizes.
+/// Takes two steps of a classifier with uneven sizes.
 template <class S, class B>
 void train(const Mesh<S, B>& mesh, Step step)
 {
@@ -180,7 +180,7 @@ TEST_CASE(
   });
   Simulated::machine = usual;
   const double copy = 2 * 4.0 * 500 * 1000 / 4 / usual.memory_bandwidth;
-  const double write = 4.0 * (500 * 1000 + 1000) / 1e6;  // of all ranks
+  const double write = 4.0 * (500 * 1000 + 1000) / 1e6;  // seconds of all ranks
   for (const Times& t : all)
   {
     CHECK(t.stall >= copy);

@@ -69,7 +69,7 @@ TEST_CASE("every rank has its own thread, and rank 0 runs on the launching one")
 namespace
 {
 
-/// How a process ended that called a function, and what it printed on standard error.
+/// How a process that called a function ended, and what it printed on standard error.
 struct Ended
 {
   int status;  // of the shell: 128 + n for signal n
@@ -98,7 +98,7 @@ Ended ended(F f)
   return result;
 }
 
-/// Runs `body` as a program does that passes its arguments on.
+/// Runs `body` like a program that passes its arguments on.
 template <class F>
 int launch_program(const LaunchOptions& options, F&& body)
 {
@@ -135,7 +135,7 @@ TEST_CASE("an error ends a program that passes its arguments, with one line and 
     CHECK(mismatch.status == 1);
     CHECK(mentions(mismatch.printed, "cubist: rank 0 called receive of 2"));
 
-    // The outer launch reports it: its other ranks still run.
+    // The outer launch reports the error, as its other ranks still run.
     const auto nested = ended([&] {
       launch_program({.ranks = 2}, [&](World& world) {
         if (world.rank() == 1) launch_program({.ranks = 2}, fail);
@@ -158,7 +158,7 @@ TEST_CASE("by default there is a rank for each core")
 
 TEST_CASE("under mpiexec, the first process warns once that each runs a copy of the program")
 {
-  // As process `rank` of 3, a fresh process runs a test that launches several times.
+  // A fresh process, as process `rank` of 3, runs a test that launches several times.
   const auto printed_by = [](const char* rank) {
     return ended([&] {
       setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
@@ -195,7 +195,7 @@ TEST_CASE("more threads than the system allows are an error, not a hang")
   const Watchdog watchdog;
   if constexpr (!sanitized)  // sanitizers map more memory than any limit
   {
-    // Each thread needs megabytes of stack; one gigabyte more suffices for some of them.
+    // Each thread needs megabytes of stack; one more gigabyte is enough for only some of them.
     rlim_t pages = 0;
     std::ifstream{"/proc/self/statm"} >> pages;
     REQUIRE(pages > 0);

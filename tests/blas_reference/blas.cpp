@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// OpenBLAS's functions for its threads, in a static library, of which a linker takes only what
-// strong references ask for.
+// OpenBLAS's functions for its threads, in a static library. A linker takes only those that strong
+// references ask for.
 
 extern "C" {
 int openblas_threads_of_test = 4;

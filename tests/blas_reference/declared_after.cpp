@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A function of OpenBLAS is declared after cubist has been included, and alone is called.
+// Declares a function of OpenBLAS after it has included cubist, and calls only that one.
 
 #include "cubist/engine/host/blas_threads.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// OpenBLAS's functions are declared before cubist is included: the program and cubist call the
-// same ones.
+// Declares OpenBLAS's functions before it includes cubist: the program and cubist call the same
+// functions.
 
 extern "C" {
 void openblas_set_num_threads(int);

@@ -38,10 +38,10 @@ TEST_CASE("the backend has a communicator")
 namespace
 {
 
-/// The sizes of groups that the backend can have.
+/// The sizes of groups that the backend supports.
 std::vector<int> group_sizes() { return those_that_fit<TestBackend>(conformance::group_sizes); }
 
-/// The largest two of them where many ranks on few cores are slow.
+/// The sizes of groups to test: only the largest two where many ranks on few cores are slow.
 std::vector<int> largest_group_sizes()
 {
   auto sizes = group_sizes();
@@ -59,7 +59,7 @@ TEST_CASE("every rank receives the right data from every collective")
     require_clear(on_ranks<TestBackend>(size, [&](World& world) {
       return conformance::every_collective(world, [&](int) { return form; });
     }));
-  // In another form on each rank.
+  // Each rank uses another form.
   require_clear(on_ranks<TestBackend>(size, [](World& world) {
     const auto form_of = [](int rank) {
       return conformance::forms[static_cast<std::size_t>(rank) % 3];
@@ -135,7 +135,7 @@ TEST_CASE("sums have the same bits on every run")
   }));
 }
 
-#ifndef CUBIST_TEST_NCCL  // which may ignore a NaN
+#ifndef CUBIST_TEST_NCCL  // NCCL may ignore a NaN
 TEST_CASE("a maximum and a minimum are a NaN whichever rank has it")
 {
   const int size = largest_group_sizes().back();

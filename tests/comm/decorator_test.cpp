@@ -23,7 +23,7 @@ namespace
 
 using Log = std::vector<std::string>;
 
-/// Notes its calls before and after they begin, and its windows.
+/// Records its calls, before and after each begins, and its windows.
 template <Communicator C, bool forwards_windows = true>
 class Noting : public CommunicatorDecorator<Noting<C, forwards_windows>, C, forwards_windows>
 {
@@ -59,7 +59,7 @@ class Plain : public CommunicatorDecorator<Plain<C>, C>
   using CommunicatorDecorator<Plain, C>::CommunicatorDecorator;
 };
 
-/// A communicator whose sums have an order of their own.
+/// A communicator that sums in another order.
 class Unordered : public Plain<ThreadsCommunicator>
 {
  public:

@@ -64,7 +64,8 @@ TEST_CASE("inputs are added in their order, whatever their size")
     CAPTURE(n);
     const auto in = uneven(4, n);
     const auto expected = added(in, {0, 1, 2, 3});
-    if (n > 1) REQUIRE(expected != added(in, {3, 2, 1, 0}));  // or the order would not matter here
+    if (n > 1)
+      REQUIRE(expected != added(in, {3, 2, 1, 0}));  // otherwise the order would not matter
     CHECK(combine_all(ReduceOp::sum, in) == expected);
   }
 }

@@ -21,7 +21,7 @@ using World = TestBackend::Communicator;
 namespace
 {
 
-/// How long each rank waits in call(world), which rank 0 makes 50 ms later.
+/// How long each rank waits in call(world), which rank 0 makes 50 ms after the others.
 template <class F>
 std::vector<double> waits(F call)
 {
@@ -34,7 +34,7 @@ std::vector<double> waits(F call)
   });
 }
 
-/// Repeats the measurement while other processes delay a rank.
+/// Repeats the measurement as long as other processes delay a rank.
 template <class F>
 void check_waits(F call)
 {
@@ -68,7 +68,7 @@ TEST_CASE("a rank counts the time in which it waits for a window")
   }
 }
 
-#ifndef CUBIST_TEST_NCCL  // there no call is complete before the device has run it
+#ifndef CUBIST_TEST_NCCL  // with NCCL no call is complete before the device has run it
 TEST_CASE("a call that is complete counts nothing")
 {
   const auto found = on_ranks<TestBackend>(1, [](World& world) {

@@ -24,7 +24,7 @@
 namespace comm_window_test
 {
 
-// What every communicator that exposes memory must do.
+// Tests what every communicator that exposes memory must do.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -162,7 +162,7 @@ TEST_CASE("a writable block has what peers wrote once the window is complete")
     require_clear(on_ranks<TestBackend>(ranks, [](World& world) {
       Findings found;
       const auto n = static_cast<std::size_t>(world.size());
-      // Small blocks of processes are in the heap, large ones in shared memory.
+      // Processes have small blocks in the heap, and large ones in shared memory.
       for (const std::size_t piece : {1U, 1000U})
       {
         std::vector<int, TestBackend::Engine::Buffer<int>::allocator_type> mine(n * piece, -1);
@@ -240,8 +240,8 @@ TEST_CASE("a rank that throws while peers read its block waits until they have r
 
 TEST_CASE("a revoked window wakes peers that read its block and wait in another call")
 {
-  // Rank 1 reads rank 0's block and waits for a message that is never sent; rank 0 must not wait
-  // for rank 1 for ever.
+  // Rank 1 reads rank 0's block, and waits for a message that nobody sends; rank 0 must not wait
+  // for rank 1 forever.
   const auto text = message_of<Error>([&] {
     launch<Threads>({.ranks = 2}, [&](World& world) {
       const std::vector<int> mine(3, world.rank());

@@ -1,6 +1,6 @@
 // expect: MLP.*BackendWithItsHeader.*Mesh.*BackendWithItsHeader.*include its header
 // SPDX-License-Identifier: BSD-3-Clause
-// Backends that cubist.hpp does not include are declared, so that the compiler can name their
+// cubist.hpp declares the backends that it does not include, so that the compiler can name their
 // headers.
 #include "cubist/backend/threads.hpp"
 #include "cubist/nn/networks/mlp.hpp"

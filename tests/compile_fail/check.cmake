@@ -26,7 +26,7 @@ if(NOT first_line MATCHES "^// expect: (.+)$")
 endif()
 set(expected "${CMAKE_MATCH_1}")
 
-# The compiler would quote the source line, and so match what the source says, not what it says.
+# The compiler would quote the source line, and so the source's words would match instead of the compiler's.
 if(COMPILER_ID MATCHES Clang)
   set(no_quotes -fno-caret-diagnostics)
 else()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A backend that is only declared: enough for what never runs, and quick to compile.
+// A backend that is only declared: enough for code that never runs, and quick to compile.
 
 #include <vector>
 

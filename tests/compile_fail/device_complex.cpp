@@ -1,7 +1,7 @@
 // expect: return cubist::Complex
 // SPDX-License-Identifier: BSD-3-Clause
-// On a device the operators of std::complex are compiled wrongly, so no kernel takes what a
-// function computed with them.
+// On a device the operators of std::complex are compiled wrongly, so no kernel takes the results of
+// a function that uses them.
 #include <complex>
 #include <cstddef>
 

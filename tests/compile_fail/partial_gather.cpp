@@ -1,6 +1,6 @@
 // expect: layout with Partial.*complete it first
 // SPDX-License-Identifier: BSD-3-Clause
-// Parts of a sum can not be gathered as a matrix.
+// Parts of a sum cannot be gathered as a matrix.
 #include "cubist/backend/threads.hpp"
 #include "cubist/matrix/global.hpp"
 #include "cubist/matrix/sum_partial.hpp"

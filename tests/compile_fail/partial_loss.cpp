@@ -1,6 +1,6 @@
 // expect: layout with Partial.*complete it first
 // SPDX-License-Identifier: BSD-3-Clause
-// The loss of a part of a sum is not a part of the loss.
+// The loss of one part of a sum is not a part of the loss.
 #include <span>
 
 #include "cubist/backend/threads.hpp"

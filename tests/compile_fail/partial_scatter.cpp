@@ -1,6 +1,6 @@
 // expect: layout with Partial.*complete it first
 // SPDX-License-Identifier: BSD-3-Clause
-// A global matrix can not be scattered as parts of a sum.
+// A global matrix cannot be scattered as parts of a sum.
 #include "cubist/backend/threads.hpp"
 #include "cubist/matrix/global.hpp"
 

@@ -1,6 +1,6 @@
 // expect: these parts have a layout whose sum can't have this other layout
 // SPDX-License-Identifier: BSD-3-Clause
-// Cut by the pending axis outside another one, the blocks of a sum are not where its parts lie.
+// If the pending axis cuts outside another axis, the blocks of a sum are not where its parts are.
 #include "cubist/backend/threads.hpp"
 #include "cubist/matrix/sum_partial.hpp"
 

@@ -1,6 +1,6 @@
 // expect: layout with Partial.*complete it first
 // SPDX-License-Identifier: BSD-3-Clause
-// A view has no layout, so it can not say that a sum is pending.
+// A view has no layout, so it cannot say that a sum is pending.
 #include "cubist/matrix/dist_matrix.hpp"
 
 #include "declared_backend.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the files in this folder include, parsed once for all of them.
+// The headers that the files in this folder include, parsed once for all of them.
 #include "cubist/backend/threads.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/global.hpp"

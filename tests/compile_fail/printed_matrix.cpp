@@ -1,6 +1,6 @@
 // expect: deleted.*deleted
 // SPDX-License-Identifier: BSD-3-Clause
-// A distributed matrix is not printed: a rank has only its shard.
+// A distributed matrix cannot be printed, as a rank has only its shard.
 #include <iostream>
 
 #include "cubist/nn/networks/mlp.hpp"

@@ -1,6 +1,6 @@
 // expect: layer's output has a different layout from its input
 // SPDX-License-Identifier: BSD-3-Clause
-// One layer of a cube has another layout after it than before.
+// One layer of a cube has an output layout that differs from its input's.
 #include "cubist/backend/threads.hpp"
 #include "cubist/nn/dense/dense.hpp"
 #include "cubist/nn/residual.hpp"

@@ -1,6 +1,6 @@
 // expect: the weight W or dW goes.*where X or dX goes.*where Y or dY goes
 // SPDX-License-Identifier: BSD-3-Clause
-// Operands of a product that have changed places are named.
+// The error names operands of a product that have changed places.
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/scheme/summa25d.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The examples of CONTRIBUTING.md, docs/extending.md, docs/layers.md and docs/activations.md,
-// extracted by extract.cmake, in one translation unit.
+// The examples of CONTRIBUTING.md, docs/extending.md, docs/layers.md and docs/activations.md, which
+// extract.cmake extracts, in one translation unit.
 
 #include <string>
 #include <vector>
@@ -27,7 +27,7 @@
 TEST_CASE("the catalogue has the scheme of docs/extending.md, and the planner its cost")
 {
   CHECK(cubist::scheme_names().find("RowShard1D") != std::string::npos);
-  // (P-1)/P KN on 4 ranks.
+  // On 4 ranks it costs (P-1)/P KN.
   const auto cost = cubist::cost<cubist::RowShard1D>({4}, {.m = 8, .n = 12, .k = 16});
   CHECK(cost.forward.words() == 3 * 12 * 16 / 4);
 }

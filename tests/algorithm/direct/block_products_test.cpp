@@ -17,8 +17,8 @@ using namespace cubist::test;
 namespace
 {
 
-// That all ranks together multiply every two elements once, also by strips, is tested in
-// work_assignment_test.cpp.
+// work_assignment_test.cpp tests that all ranks together multiply every two elements once, also by
+// strips.
 
 Range all(std::size_t n) { return {0, n, n}; }
 
@@ -62,7 +62,7 @@ TEST_CASE("Only inner indices of the part are multiplied")
 namespace
 {
 
-/// The block products of rank 0 for a whole product.
+/// Rank 0's block products for a whole product.
 std::vector<BlockProduct> products(const Placement& a, const Placement& b)
 {
   return products_by_panels(a, b, {{all(a.shape().rows), all(b.shape().cols)}, {}},
@@ -82,7 +82,7 @@ using Shapes = std::vector<Shape>;
 
 TEST_CASE("Small pieces of rows or columns are assembled, in panels")
 {
-  // 4 pieces of 64 rows: with one copy of A, B is packed once instead of four times.
+  // A has 4 pieces of 64 rows. Copied together, they let B be packed once instead of four times.
   const auto found = products(blocks({256, 3000}, 4, 1), blocks({3000, 256}, 1, 1, 4));
   REQUIRE(found.size() == 3);
   CHECK(shapes(found[0].a) == Shapes(4, {64, 1024}));
@@ -97,14 +97,14 @@ TEST_CASE("Small pieces of rows or columns are assembled, in panels")
   CHECK(turned[0].a.size() == 1);
   CHECK(shapes(turned[0].b) == Shapes(4, {1024, 64}));
 
-  // Panels are as long in bytes, whatever the scalars.
+  // Panels have the same length in bytes for all scalars.
   const auto of_doubles =
       products_by_panels(blocks({256, 3000}, 4, 1), blocks({3000, 256}, 1, 1, 4),
                          {{all(256), all(256)}, {}}, all(3000), 0, GemmTimes::of(sizeof(double)));
   CHECK(shapes(of_doubles[0].a) == Shapes(4, {64, 512}));
   CHECK(of_doubles[5].size.k == 3000 - 5 * 512);
 
-  // A copy that takes longer pays later, and one of many rows does not pay for few columns.
+  // A slower copy pays off later, and copying many rows does not pay off for few columns.
   const auto rows = blocks({256, 8}, 2, 1);
   const auto half = [&](double copy) {
     return products_by_panels(rows, blocks({8, 200}, 1, 1, 2), {{all(256), all(200)}, {}}, all(8),
@@ -202,11 +202,11 @@ TEST_CASE("Strips have as many rows as fit a cache beside B")
   const GemmTimes floats = GemmTimes::of(sizeof(float));
   CHECK(rows_per_strip({4096, 256, 256}, doubles) == 256);
   CHECK(rows_per_strip({4096, 256, 256}, floats) == 512);
-  // Whole lines of the kernel, no more than the cache.
+  // A strip has whole lines of the kernel, and is no larger than the cache.
   CHECK(rows_per_strip({100'000, 3, 1100}, doubles) == 0);
   CHECK(rows_per_strip({100'000, 3, 700}, doubles) == 128);
   CHECK(rows_per_strip({100'000, 100, 150}, doubles) == 512);
-  // One strip would be all.
+  // One strip would have all rows.
   CHECK(rows_per_strip({256, 256, 256}, doubles) == 0);
   CHECK(rows_per_strip({257, 256, 256}, doubles) == 256);
   // B is too large.
@@ -219,7 +219,7 @@ TEST_CASE("Strips have as many rows as fit a cache beside B")
 namespace
 {
 
-/// A cache for so many elements.
+/// Times for a cache that holds so many elements.
 GemmTimes times_with(std::size_t cached)
 {
   GemmTimes times;
@@ -231,7 +231,8 @@ GemmTimes times_with(std::size_t cached)
 
 TEST_CASE("A is assembled once for all parts with its rows, B once for all strips")
 {
-  // A in two pieces a row, B in four; two parts with the same rows, then one with others.
+  // Each row of A has two pieces, and B has four; two parts have the same rows, then one has
+  // others.
   const auto a = blocks({600, 40}, 2, 2);
   const auto b = blocks({40, 40}, 2, 2);
   const std::vector<TargetPart> parts{{{{0, 300, 300}, {0, 20, 20}}, {0, 0, 0}},
@@ -294,7 +295,7 @@ TEST_CASE("To predict a time, equal products are listed once, however large the 
     for (const auto& p : products) all += p.time(times_with(140 * 80));
     return all;
   };
-  // Strips, of which some cross a boundary of A; and panels that are assembled from rows of A.
+  // Some strips cross a boundary of A, and some panels are assembled from rows of A.
   const auto strips = [](std::size_t rows, ProductList list) {
     const auto a = blocks({rows, 40}, 3, 1);
     const auto b = blocks({40, 40}, 2, 2);
@@ -313,7 +314,7 @@ TEST_CASE("To predict a time, equal products are listed once, however large the 
     std::size_t listed = 0;
     for (const auto& p : once) listed += p.repeats;
     CHECK(listed == each.size());
-    // As short for 2^50 rows.
+    // The list is as short for 2^50 rows.
     CHECK(products(std::size_t{1} << 50U, ProductList::to_predict).size() <= once.size() + 2);
   };
   check(strips, 12'800 + 77);

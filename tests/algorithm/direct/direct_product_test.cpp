@@ -22,9 +22,9 @@
 namespace algorithm_direct_direct_product_test
 {
 
-// Reads of peers' blocks, and products that are not computed in each rank's own block: with so few
-// elements of the result that the inner indices are cut, and with thin pieces that are assembled.
-// The others are tested for every scheme by its own conformance.
+// Reads of peers' blocks, and products that a rank does not compute in its own block: those whose
+// result has so few elements that the inner indices are cut, and those of thin pieces, which are
+// assembled. Each scheme's conformance tests the others.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -35,7 +35,7 @@ namespace
 using World = TestBackend::Communicator;
 using Peers = cubist::detail::PeerMatrix<double, World>;
 
-/// Rank r's block of 3 x 4, row by row from 100 r on.
+/// Rank r's block of 3 x 4 elements, which count up from 100 r, row by row.
 std::vector<double> block_of_rank(int rank)
 {
   std::vector<double> all;
@@ -113,7 +113,7 @@ void check_sums_and_merged_pieces(const TestMesh<typename Sub::Scheme>& mesh)
                                         blocks({many, 7}, ranks / 2, 2),
                                         blocks({9, 7}, 2, ranks / 2), 0, cores, sizeof(double))
                 .in_workspace);
-  // Few elements of Y, of dX and of dW; thin pieces of one factor, of the other, and of both.
+  // Y, dX or dW has few elements; one factor, the other, or both have thin pieces.
   conform_exactly<Sub>(mesh, {{9, 7, many}}, seed, direct);
   constexpr bool one_suffices = !std::is_same_v<typename Sub::Scheme, Summa25D>;
   if (!sanitized && !one_suffices)
@@ -143,8 +143,8 @@ TEST_CASE("Direct products of transposed operands do, too")
 namespace
 {
 
-/// Products so large that as many ranks work as there are cores, in blocks of each other or in
-/// workspaces, against collectives, which compute the same bits of integers.
+/// Compares large products with those by collectives, which compute the same bits from integers. As
+/// many ranks work as there are cores, in each other's blocks or in workspaces.
 template <Op op_x = Op::none, SchemeType S>
 void compare_methods(const Mesh<S, TestBackend>& mesh, ProductSize size, Findings& found)
 {
@@ -180,8 +180,8 @@ TEST_CASE("Ranks that compute blocks of their peers get the same results as coll
 {
   if (!exposes<TestBackend>()) SKIP_TEST("ranks of this backend do not read each other's memory");
   if (!fits(8)) return;
-  // With two cores, workers compute the first in blocks of C, the second in strips of those, the
-  // last in workspaces.
+  // With two cores, workers compute the first product in blocks of C, the second in strips of
+  // these, and the last in workspaces.
   for (const ProductSize size : {ProductSize{900, 701, 803}, {9001, 130, 131}, {130, 131, 9001}})
     require_clear(on_ranks<TestBackend>(8, [&](auto& world) {
       Findings found;

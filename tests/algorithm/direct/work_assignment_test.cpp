@@ -13,8 +13,8 @@
 namespace algorithm_direct_work_assignment_test
 {
 
-// Which parts ranks multiply and read from their peers: together they cover every product once. The
-// results are tested for every scheme, by tests/support/scheme_conformance.hpp.
+// Which parts ranks multiply, and which they read from their peers: together they cover every
+// product once. tests/support/scheme_conformance.hpp tests the results for every scheme.
 
 using namespace cubist;
 using namespace cubist::detail;
@@ -26,12 +26,12 @@ TEST_CASE("As many ranks work as there are cores, where that is faster")
     return assign_work(blocks({s.m, s.k}, rows, cols), blocks({s.k, s.n}, rows, cols),
                        blocks({s.m, s.n}, rows, cols), rank, cores, sizeof(double));
   };
-  // A core each: every rank computes its own block.
+  // With a core for each rank, every rank computes its own block.
   const auto own = grid({2048, 2048, 2048}, 4, 2, 2, 3);
   CHECK_FALSE(own.writes_c);
   CHECK_FALSE(own.in_workspace);
   CHECK(own.products.size() == 2);
-  // Two cores: two ranks compute two blocks each.
+  // With two cores, two ranks compute two blocks each.
   for (const int rank : {0, 1, 2, 3})
   {
     const auto product = grid({2048, 2048, 2048}, 2, 2, 2, rank);
@@ -39,16 +39,16 @@ TEST_CASE("As many ranks work as there are cores, where that is faster")
     CHECK(product.products.size() == (rank % 2 == 0 ? 4 : 0));
     CHECK(product.peer_parts.empty());
   }
-  // Too small for one more synchronisation.
+  // This one is too small for another synchronisation.
   CHECK_FALSE(grid({64, 64, 64}, 2, 2, 2, 0).writes_c);
   CHECK_FALSE(grid({16, 16, 512}, 2, 8, 1, 0).in_workspace);
   CHECK_FALSE(grid({0, 0, 0}, 2, 2, 2, 0).in_workspace);
-  // Blocks that are strips, and a result of few elements, are cut another way.
+  // Blocks that are strips, and results with few elements, are cut in another way.
   CHECK(grid({4096, 4096, 4096}, 64, 64, 1, 0).in_workspace);
   CHECK(grid({4096, 4096, 4096}, 64, 1, 64, 0).in_workspace);
   CHECK(grid({256, 256, 65536}, 4, 2, 2, 0).workspace == Shape{256, 256});
   CHECK(grid({256, 256, 65536}, 2, 2, 4, 0).workspace == Shape{256, 256});
-  // The only row is on rank 0 of 8 x 1, and computed by all.
+  // The only row is on rank 0 of 8 x 1, and all ranks compute it.
   CHECK_FALSE(grid({1, 64, 1 << 20}, 8, 8, 1, 7).products.empty());
 }
 
@@ -58,7 +58,7 @@ namespace
 /// A matrix whose elements are their indices in the whole matrix.
 using Indices = std::vector<std::size_t>;
 
-/// The elements of a factor of `shape`, assembled as a rank does.
+/// Assembles the elements of a factor of this shape, as a rank does.
 Indices assemble(const Placement& a, const std::vector<BlockProduct::Piece>& pieces, Shape shape)
 {
   const std::size_t none = a.shape().size();
@@ -77,7 +77,7 @@ Indices assemble(const Placement& a, const std::vector<BlockProduct::Piece>& pie
   return all;
 }
 
-/// How often each product A(i, k) B(k, j) is added to C(i, j), over all ranks.
+/// How often all ranks together add each product A(i, k) B(k, j) to C(i, j).
 std::vector<int> times_added(const SharedWork& w, const std::vector<AssignedPart>& parts)
 {
   const ProductSize s = w.size();
@@ -108,7 +108,7 @@ std::vector<int> times_added(const SharedWork& w, const std::vector<AssignedPart
   return times;
 }
 
-/// How often each element of a rank's block is written by a first product, or copied.
+/// How often a first product writes each element of a rank's block, or a copy does.
 std::vector<int> times_written(const SharedWork& w, const std::vector<AssignedPart>& parts,
                                int rank)
 {
@@ -179,7 +179,7 @@ TEST_CASE("So they do with rows in strips")
 namespace
 {
 
-/// Whether a cut adds each product of two elements once to each rank's block of C.
+/// Checks that a cut adds each product of two elements once to each rank's block of C.
 void check_sums(const Placement& a, const Placement& b, const Placement& c, const WorkCut& cut)
 {
   const auto inner = static_cast<int>(a.shape().cols);
@@ -260,14 +260,14 @@ TEST_CASE("As many replicas compute their block as there are cores")
   }
   CHECK(assign_in_place(w, parts, 0).peer_parts.size() == 1);
   CHECK(assign_in_place(w, parts, 1).peer_parts.size() == 2);
-  // Not if one would have more parts than another.
+  // Workers do not compute in place if one would have more parts than another.
   CHECK(parts_per_worker({a, b, blocks({512, 512}, 4, 1), 3}).empty());
   CHECK(parts_per_worker({a, b, c, 3}).size() == 3);
 }
 
 TEST_CASE("Each rank multiplies its own blocks if a replicated result has one row")
 {
-  // The next token of a text, in the second layer of a pair of Megatron1D.
+  // The product for the next token of a text, in the second layer of a pair of Megatron1D.
   for (const std::size_t ranks : {2U, 4U, 8U})
     for (int rank = 0; rank < static_cast<int>(ranks); ++rank)
     {
@@ -295,7 +295,7 @@ TEST_CASE("A factor is read by peers unless each rank has all that its block nee
   CHECK(reads(rows, blocks({8, 6}, 4, 1), blocks({12, 6}, 4, 1)) == std::pair{false, true});
   CHECK(reads(blocks({12, 8}, 2, 2), blocks({8, 6}, 2, 2), blocks({12, 6}, 2, 2)) ==
         std::pair{true, true});
-  // Columns of C need all of A.
+  // Columns of C need columns of B and all of A.
   CHECK(reads(blocks({12, 8}, 1, 4), blocks({8, 6}, 1, 4), blocks({12, 6}, 1, 4)) ==
         std::pair{true, false});
   // The last rank has nothing to compute, so it reads nothing.

@@ -21,7 +21,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// The algorithm on a box of any extents, on axes in an order of their own.
+/// The algorithm on a box of any extents, whose axes are in another order.
 template <class X, class Y>
 struct Box
 {

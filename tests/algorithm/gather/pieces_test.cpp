@@ -61,7 +61,7 @@ struct Case
   bool transposed;
 
   [[nodiscard]] Op op() const { return transposed ? Op::transpose : Op::none; }
-  /// Of op(A).
+  /// The shape of a rank's block of op(A).
   [[nodiscard]] Shape block() const { return op_shape(transposed, stored); }
   [[nodiscard]] Shape all(std::size_t ranks) const
   {
@@ -238,7 +238,7 @@ TEST_CASE("sums that travel piece by piece have the bits of those that travel wh
     const auto p = static_cast<std::size_t>(world.size());
     const auto me = static_cast<std::size_t>(world.rank());
     constexpr Shape stored = Case::stored;
-    // Magnitudes that differ so much that every order of summation rounds differently.
+    // Magnitudes differ so much that every order of summation rounds differently.
     const auto x = [](std::size_t rank, std::size_t element) {
       const auto exponent = static_cast<int>((element * 7 + rank * 5) % 23);
       return ((rank + element) % 2 == 0 ? 1.0 : -1.0) * std::ldexp(1 / 3.0, 2 * exponent);

@@ -38,7 +38,7 @@ namespace
 
 constexpr Dimension dimensions[] = {Dimension::rows, Dimension::cols};
 
-/// How often each (row, column, inner) of the product is multiplied.
+/// How often tiles multiply each (row, column, inner index) of the product.
 std::vector<int> multiplied(const Tiles& tiles, ProductSize s)
 {
   std::vector<int> times(s.m * s.n * s.k);
@@ -54,7 +54,7 @@ std::size_t foreign(const Tile& t, Pieces a, Pieces b)
   return (t.a != a.own ? 1U : 0U) + (t.b != b.own ? 1U : 0U);
 }
 
-/// The laws of an order of tiles.
+/// Checks the rules for an order of tiles.
 void check_order(const Tiles& tiles, Pieces a, Pieces b, Pieces c)
 {
   std::set<std::pair<std::size_t, std::size_t>> written;
@@ -66,7 +66,7 @@ void check_order(const Tiles& tiles, Pieces a, Pieces b, Pieces c)
   {
     CHECK(t.first == written.insert({t.rows.begin, t.cols.begin}).second);
     CHECK(t.last == (--left[t.c] == 0));
-    // Own operands before received ones, and pieces to send before those that stay.
+    // Local operands come before received ones, and pieces to send before those that stay.
     const bool waits = foreign(t, a, b) > 0;
     CHECK((waits || !waited));
     waited = waits;
@@ -116,7 +116,7 @@ TEST_CASE("Tiles are in the order in which their operands arrive, those from oth
   };
   CHECK(order(true, false) == std::vector<std::size_t>{21, 20, 22, 1, 0, 2, 11, 10, 12});
   CHECK(order(false, true) == std::vector<std::size_t>{21, 1, 11, 20, 0, 10, 22, 2, 12});
-  // Of equal distance, each step has all tiles with the pieces that have arrived.
+  // If both are equally far, each step has all tiles whose pieces have arrived.
   CHECK(order(true, true) == std::vector<std::size_t>{21, 1, 20, 0, 11, 10, 22, 2, 12});
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("A product without inner indices still has a first tile for every bloc
 
 TEST_CASE("Tiles end where the matrices do, and every piece of C still has its last one")
 {
-  // Four pieces of three rows, of which there are seven.
+  // Seven rows in four pieces of up to three rows.
   const Pieces a{4, 1, Dimension::rows};
   const Pieces c{2, 0, Dimension::rows};
   const ProductSize padded{.m = 12, .n = 5, .k = 4};

@@ -66,7 +66,7 @@ TEST_CASE("every element is computed once, at one of its two places, and shared 
             ++times[col * n + row];
           }
       }
-      // Half of the group's rows, where all groups have as many, up to half a row.
+      // If all groups have equally many rows, this is half of the group's rows, up to half a row.
       if (n == rows[0] * rows.size()) CHECK(2 * size <= rows[i] * (n - rows[i]) + rows[i]);
     }
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -80,16 +80,16 @@ TEST_CASE("the elements that are sent are those of the formula")
 {
   // One group of 4 ranks sums 6 * 7 / 2 elements.
   CHECK(gram_elements({6}, 100, 4) == 2 * 3 * 21);
-  // Two groups: the first one's rows, and half of the second's; then the mirrored block.
+  // Two groups send the first one's rows and half of the second's, then the mirrored block.
   CHECK(gram_elements({4, 4}, 10, 1) == (4 + 2) * 10 + 16);
-  // Three groups: each one's rows are sent once.
+  // Three groups send the rows of each once.
   CHECK(gram_elements({4, 4, 4}, 10, 1) == 12 * 10 + 3 * 16);
   CHECK(gram_elements({4, 4, 4}, 10, 5) == 12 * 10 + 4 * 12 * 13 + 5 * 3 * 16);
 }
 
 TEST_CASE("no mesh of up to 64 ranks sends more than with gemm")
 {
-  // By gemm all rows of X reach each group, whose ranks sum all of the group's rows of C.
+  // With gemm, all rows of X reach each group, whose ranks sum all of the group's rows of C.
   const auto by_gemm = [](std::size_t n, std::size_t k, std::size_t r, std::size_t s) {
     return (r - 1) * n * k + 2 * (s - 1) * n * n;
   };

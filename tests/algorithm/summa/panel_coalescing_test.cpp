@@ -47,7 +47,7 @@ TEST_CASE("A single panel and empty panels are not coalesced")
 namespace
 {
 
-/// 2 P Q + 3 R of whole matrices, `together` panels of P and Q at a time.
+/// Computes 2 P Q + 3 R of whole matrices, with `together` panels of P and Q at a time.
 GlobalMatrix<double> multiply_coalesced(Operand<const double> p, Operand<const double> q,
                                         GlobalMatrix<double> r, std::size_t together)
 {

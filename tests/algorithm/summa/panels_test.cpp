@@ -80,7 +80,7 @@ constexpr Shape panel{3, 2};
 constexpr int ranks = 3;
 constexpr std::size_t panels = 9;
 
-/// Each rank has three panels, which lie in turn.
+/// Each rank has three panels; ranks take turns.
 constexpr PanelCut cut{ranks, ranks, 6, 2};
 
 int owner(std::size_t t) { return static_cast<int>(t) % ranks; }
@@ -105,7 +105,7 @@ struct Mine
   template <class T = double>
   [[nodiscard]] cubist::detail::Panels<T> panels() const
   {
-    // Panels of columns of a matrix, or of rows of its transpose, are the same blocks in memory.
+    // Panels of a matrix's columns are the same blocks in memory as panels of its transpose's rows.
     if (stored_transposed)
       return {{all, Op::transpose}, strided ? Dimension::rows : Dimension::cols, cut};
     return {Operand<T>{all}, strided ? Dimension::cols : Dimension::rows, cut};
@@ -210,7 +210,7 @@ TEST_CASE(
     "sums of panels have the same bits for any number of buffers: from the owner's successor on")
 {
   if (!fits(ranks)) return;
-  // Magnitudes that differ so much that every order of summation rounds differently.
+  // Magnitudes differ so much that every order of summation rounds differently.
   const auto rough = [](int rank, std::size_t t, std::size_t i, std::size_t j) {
     const auto element = 7 * t + 3 * i + j;
     const auto exponent = static_cast<int>((element + static_cast<std::size_t>(rank) * 5) % 23);

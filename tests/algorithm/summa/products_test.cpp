@@ -29,7 +29,7 @@ constexpr std::size_t m = 6;
 constexpr std::size_t n = 12;
 constexpr std::size_t k = 24;
 
-/// The block of a matrix on rank (i, j) of r x c, and a view of it.
+/// A matrix's block on rank (i, j) of r x c, and a view of it.
 struct Mine
 {
   Mine(const GlobalMatrix<double>& all, std::size_t r, std::size_t c, std::size_t i, std::size_t j)
@@ -52,7 +52,7 @@ void run(Product product)
   product.finish();
 }
 
-/// Each product of the three matrices, given the two others, on r x c ranks.
+/// Checks each of three products, which computes one matrix from the other two, on r x c ranks.
 void check_products(int r, int c, std::size_t depth)
 {
   CAPTURE(r, c, depth);

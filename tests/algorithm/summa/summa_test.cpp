@@ -23,8 +23,8 @@ using namespace cubist::test;
 namespace
 {
 
-/// SUMMA on axes of other names, in the other order, with a third axis that holds replicas: the
-/// algorithm knows only its two axes.
+/// SUMMA on axes with other names, in the other order, and with a third axis that holds replicas.
+/// The algorithm knows only its two axes.
 struct ColumnsFirst
 {
   static constexpr const char* name = "ColumnsFirst";
@@ -70,7 +70,7 @@ TEMPLATE_LIST_TEST_CASE("SUMMA multiplies on any two axes of a mesh", "", Types)
 namespace
 {
 
-/// How many messages all ranks send in forward, grad_input and grad_weight.
+/// The number of messages that all ranks send in forward, grad_input and grad_weight.
 std::array<std::uint64_t, 3> messages(const TestMesh<ColumnsFirst>& on, ProductSize size)
 {
   using B = Counting<TestBackend>;
@@ -101,8 +101,8 @@ std::array<std::uint64_t, 3> messages(const TestMesh<ColumnsFirst>& on, ProductS
 
 TEST_CASE("SUMMA cuts K into lcm(r, c) panels, each sent along a row and along a column")
 {
-  // r rows of ranks send a message from each of their ranks but one for every panel of X, and c
-  // columns do for every panel of W.
+  // For every panel of X all ranks but one in each of the r rows send a message, and for every
+  // panel of W all but one in each of the c columns.
   const auto expected = [](std::uint64_t r, std::uint64_t c) {
     const std::uint64_t all = std::lcm(r, c) * (r * (c - 1) + c * (r - 1));
     return std::array{all, all, all};
@@ -121,7 +121,7 @@ TEST_CASE("SUMMA cuts K into lcm(r, c) panels, each sent along a row and along a
 TEST_CASE("SUMMA on several nodes cuts a long K finer, and sends the same words")
 {
   if (!fits(4)) return;
-  // K is 1100: 2 blocks of 550 are 3 panels each, the last of them thinner.
+  // K is 1100. Each of 2 blocks of 550 has 3 panels, of which the last is thinner.
   const ProductSize size{.m = 7, .n = 5, .k = 1100};
   const auto layer = random_layer<double>(size, 3);
   using B = Counting<Far<TestBackend>>;

@@ -64,7 +64,7 @@ TEST_CASE("shares of a reduction cover it once")
 namespace
 {
 
-/// A call of several members, which one thread takes through their stages, in a given order.
+/// A call of several members. One thread takes them through their stages in a given order.
 template <class T>
 struct OneThread
 {
@@ -101,7 +101,7 @@ struct OneThread
       std::copy(values[r].begin(), values[r].end(), in[r].begin());
   }
 
-  /// Takes each member through its open stages, from `first` on; whether all complete.
+  /// Takes each member through its open stages, from `first` on. Returns whether all are complete.
   bool run(std::size_t first)
   {
     for (bool moved = true; moved;)
@@ -181,7 +181,7 @@ TEST_CASE("the stages of every collective complete it, with the right data")
 
 TEST_CASE("no stage begins before its gate is open")
 {
-  // Without the last member, only the data of a source may be read.
+  // Without the last member, only a source's data may be read.
   for (std::size_t c = 0; c < call_kind_count; ++c)
   {
     const auto collective = static_cast<CallKind>(c);
@@ -237,7 +237,7 @@ TEST_CASE("a call says who has not called it, who left it, and why a call does n
 TEST_CASE("sums begin with rank 0 or, of a reduce, with the successor of the root")
 {
   const std::size_t n = GENERATE(1U, 513U, 2000U);
-  const int root = GENERATE(-1, 0, 1, 3);  // -1: of an all_reduce
+  const int root = GENERATE(-1, 0, 1, 3);  // -1 stands for an all_reduce
   const std::size_t ranks = 4;
   const auto begin = static_cast<std::size_t>(root + 1);
   OneThread<float> one{root < 0 ? CallKind::all_reduce : CallKind::reduce, ranks, n,
@@ -256,7 +256,7 @@ TEST_CASE("sums begin with rank 0 or, of a reduce, with the successor of the roo
     expected[i] = sum(i, begin);
     otherwise[i] = sum(i, begin + 1);
   }
-  if (n > 1) REQUIRE(expected != otherwise);  // or the order would not matter here
+  if (n > 1) REQUIRE(expected != otherwise);  // otherwise the order would not matter
 
   std::vector<float> got(n);
   const auto combine = [&](std::size_t first, std::size_t count, float* out) {
@@ -266,7 +266,7 @@ TEST_CASE("sums begin with rank 0 or, of a reduce, with the successor of the roo
   combine(0, n, got.data());
   CHECK(got == expected);
 
-  // From the middle, in place on one of the ranks.
+  // Starts in the middle, in place on one of the ranks.
   const std::size_t from = n / 3;
   auto* in_place = one.in[2].data() + from;
   combine(from, n - from, in_place);

@@ -12,7 +12,7 @@
 namespace comm_group_group_test
 {
 
-// How calls of ranks are matched, without ranks that wait.
+// Tests how the calls of ranks are matched, without ranks that wait.
 
 using namespace cubist;
 using namespace cubist::test;

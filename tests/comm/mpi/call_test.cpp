@@ -17,7 +17,7 @@
 namespace comm_mpi_call_test
 {
 
-// One call without the progress of a process: the test advances it.
+// Tests one call without the process's progress engine: the test itself advances it.
 
 using namespace cubist;
 using namespace cubist::test;

@@ -28,8 +28,8 @@
 namespace comm_mpi_communicator_test
 {
 
-// What a communicator of processes guarantees beyond those of every backend, which
-// comm/communicator_test.cpp tests.
+// Tests what a communicator of processes guarantees beyond the guarantees of every communicator,
+// which comm/communicator_test.cpp tests.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -39,7 +39,7 @@ namespace
 
 using World = MpiCommunicator;
 
-/// Sets the options of launches during its lifetime.
+/// Sets the options of launches for its lifetime.
 struct WithOptions
 {
   explicit WithOptions(const MpiOptions& options) { Mpi::options = options; }
@@ -122,7 +122,7 @@ TEST_CASE("a communicator is remote if its ranks are on several nodes")
 namespace
 {
 
-/// Sums whose bits depend on the order of the addends.
+/// Computes sums whose bits depend on the order of the addends.
 template <class C>
 std::vector<double> rounded_sums(C& world)
 {
@@ -368,7 +368,7 @@ TEST_CASE("a wait for a rank that is late ends at the limit, and names the rank"
       text = e.what();
     }
     CAPTURE(text);
-    // Any of the ranks that wait, in different calls, may be the first to report it.
+    // Ranks wait in different calls, and any of them may be the first to report it.
     const bool sends = call.text.starts_with("send");
     const bool in_barrier = mentions(text, "waited for 200 ms in barrier on ranks {0, 1, 2, 3}");
     CHECK(mentions(text, "waited for 200 ms in ",
@@ -380,7 +380,7 @@ TEST_CASE("a wait ends when another call of its rank needs a rank that has retur
 {
   const Watchdog watchdog;
   if (processes() < 3) SKIP_TEST("needs 3 processes");
-  // Ranks 0 and 2, which have not returned, wait for each other. Rank 0 has one more call.
+  // Ranks 0 and 2 have not returned, and wait for each other. Rank 0 has one more call.
   const auto text = message_of<DeadlockError>([] {
     (void)on_ranks<Mpi>(3, [](World& world) {
       if (world.rank() == 1) return 0;

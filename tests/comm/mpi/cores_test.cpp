@@ -11,7 +11,7 @@
 namespace comm_mpi_cores_test
 {
 
-// Run by all processes, which are on one node.
+// All processes run this; they are on one node.
 
 using cubist::detail::Cores;
 

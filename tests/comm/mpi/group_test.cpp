@@ -15,7 +15,7 @@
 namespace comm_mpi_group_test
 {
 
-// Run by all processes, on one node or several.
+// All processes run this, on one node or several.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -32,7 +32,7 @@ int own_cores()
   return CPU_COUNT(&cores);
 }
 
-/// Whether the ranks of a communicator are on several hosts, by the names of the hosts.
+/// Whether the ranks of a communicator are on several hosts, judging by the hosts' names.
 bool on_several_hosts(MpiCommunicator& world)
 {
   std::vector<char> name(MPI_MAX_PROCESSOR_NAME);

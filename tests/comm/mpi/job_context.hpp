@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// For tests of one layer below communicators: a context of all processes, and their numbers.
+// For tests of the layer below communicators: a context of all processes, and their numbers.
 
 #include <cstddef>
 #include <memory>
@@ -21,7 +21,7 @@ namespace cubist::test
 [[nodiscard]] inline int processes() { return boost::mpi::communicator{}.size(); }
 [[nodiscard]] inline int process() { return boost::mpi::communicator{}.rank(); }
 
-/// What this MPI says of an error: Open MPI has its name in it.
+/// What this MPI says about an error; Open MPI includes the error's name.
 [[nodiscard]] inline std::string text_of_error(int code)
 {
   std::string text(MPI_MAX_ERROR_STRING, '\0');
@@ -31,8 +31,8 @@ namespace cubist::test
   return text;
 }
 
-/// A duplicate of MPI_COMM_WORLD whose errors are returned. It is never freed: between nodes,
-/// failure notifications may arrive after the end of a test, and a new communicator with the same
+/// Duplicates MPI_COMM_WORLD, with errors returned. The duplicate is never freed: between nodes,
+/// failure notifications may arrive after a test has ended, and a new communicator with the same
 /// number would receive them.
 [[nodiscard]] inline boost::mpi::communicator duplicate_world()
 {
@@ -42,10 +42,10 @@ namespace cubist::test
   return all;
 }
 
-/// The context of all processes, with a communicator of its own.
+/// The context of all processes, with its own communicator.
 struct JobContext
 {
-  /// @param ranks_a_node how many consecutive ranks the topology has on each node; 0 for none
+  /// @param ranks_a_node  how many consecutive ranks the topology puts on each node; 0: no topology
   explicit JobContext(std::size_t max_message_bytes, int ranks_a_node = 0)
       : context{comm, comm.rank(), comm.size(), max_message_bytes}
   {
@@ -59,7 +59,7 @@ struct JobContext
   detail::MpiContext context;
 };
 
-/// Advances messages to their end; calls on_complete(i) for each.
+/// Advances messages until all are complete; calls on_complete(i) for each.
 template <class F>
 void complete_all(detail::MpiMessages& messages, F on_complete)
 {
@@ -72,7 +72,8 @@ inline void complete_all(detail::MpiMessages& messages)
   complete_all(messages, [](std::size_t) {});
 }
 
-/// Elements of a block: none, one message, and several, the last of which is not full.
+/// Numbers of elements in a block: for no message, for one, and for several, the last of them not
+/// full.
 inline constexpr std::size_t block_counts[] = {0, 1, 3, 130};
 
 }  // namespace cubist::test

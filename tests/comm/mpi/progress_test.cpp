@@ -148,7 +148,7 @@ TEST_CASE("a wait ends at the limit")
   synchronize();
   std::vector<int> x(1);
   const auto begin = Clock::now();
-  // Each rank waits for a message of its own, which it does not send.
+  // Each rank waits for a message from itself, which it does not send.
   auto& call =
       progress.start(context, 0, false, Call<int>{CallKind::receive, {}, x, 1, context.rank});
   const auto text = message_of<CommunicationError>([&] { progress.wait(call); });

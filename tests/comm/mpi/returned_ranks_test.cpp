@@ -79,7 +79,7 @@ TEST_CASE("a call that needs a rank which has returned without it is an error")
   {
     call.post(job.context, job.context.tags.tag(3, sum), sum);
     CHECK(returned.has_all_answers());
-    CHECK_NOTHROW(returned.check(call, 3, 0));  // asks
+    CHECK_NOTHROW(returned.check(call, 3, 0));  // asks the peer
     CHECK_FALSE(returned.has_all_answers());
     std::string text;
     while (text.empty()) text = message_of<DeadlockError>([&] { returned.check(call, 3, 0); });
@@ -108,8 +108,8 @@ TEST_CASE("a receive needs a send of the rank that has returned, and a send a re
   job.context.id = 8;
   const auto control = duplicate_world();
   MpiReturnedRanks returned{control};
-  // Of and to each other rank, the last one has received more messages than it has sent, and rank 1
-  // of three the other way round.
+  // The last rank has received more messages from each other rank than it has sent to it; with rank
+  // 1 of three it is the other way round.
   const int last = processes() - 1;
   const int sends = process() == last ? 1 : 3;
   const int receives = process() == last ? 2 : 1;

@@ -14,7 +14,7 @@
 namespace comm_mpi_window_test
 {
 
-// What windows between processes guarantee beyond those of every backend, which
+// Tests what windows between processes guarantee beyond the guarantees of every window, which
 // comm/window_test.cpp tests.
 
 using namespace cubist;
@@ -55,7 +55,7 @@ TEST_CASE("a block in the arena is read in place, another one from a copy")
     auto copied = world.expose(heap);
     found.check(in_place[other][1999] == 1.0 + other, "in place");
     found.check(copied[other][1999] == 3.0 + other, "a copy");
-    // Peers see what is written now to the first block, and not to the other.
+    // Peers see what is now written to the first block, but not what is written to the other.
     world.barrier();
     shared[0] = 10.0 + world.rank();
     heap[0] = 20.0 + world.rank();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Properties of NcclCommunicator beyond those that conformance.hpp tests of every communicator.
+// Tests properties of NcclCommunicator beyond those that conformance.hpp tests for every
+// communicator.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -97,7 +98,7 @@ struct TwoStreams
   void pause() const { std::this_thread::sleep_for(100ms); }
 };
 
-/// What rank 1 finds in y after `body`.
+/// Runs `body`, and returns what rank 1 then finds in y.
 int on_two_streams(void (*body)(const TwoStreams&))
 {
   int found = 0;
@@ -120,7 +121,7 @@ int on_two_streams(void (*body)(const TwoStreams&))
 
 TEST_CASE("the communicator's stream does not overtake the compute stream")
 {
-  // The compute stream writes x late, then it is sent.
+  // The compute stream writes x late, and then x is sent.
   CHECK(on_two_streams([](const TwoStreams& on) {
           fake::Gate gate{on.compute};
           if (on.world.rank() == 0) on.set(on.x, 20);
@@ -130,7 +131,7 @@ TEST_CASE("the communicator's stream does not overtake the compute stream")
           request.wait();
           on.copy(on.x, on.y);
         }) == 20);
-  // The compute stream reads x late, then it is received.
+  // The compute stream reads x late, and then x is received.
   CHECK(on_two_streams([](const TwoStreams& on) {
           fake::Gate gate{on.compute};
           on.copy(on.x, on.y);
@@ -143,20 +144,20 @@ TEST_CASE("the communicator's stream does not overtake the compute stream")
 
 TEST_CASE("the compute stream does not overtake the communicator's")
 {
-  // The other rank comes late; then what is received is read.
+  // The other rank comes late; afterwards the received data is read.
   CHECK(on_two_streams([](const TwoStreams& on) {
           if (on.world.rank() == 0) on.pause();
           on.world.broadcast(on.x, 0);
           on.copy(on.x, on.y);
         }) == 10);
-  // The other rank comes late; then what is sent is overwritten.
+  // The other rank comes late; afterwards the sent data is overwritten.
   CHECK(on_two_streams([](const TwoStreams& on) {
           if (on.world.rank() == 1) on.pause();
           on.world.broadcast(on.x, 0);
           if (on.world.rank() == 0) on.set(on.x, 30);
           on.copy(on.x, on.y);
         }) == 10);
-  // The same of a message, which is grouped.
+  // The other rank receives late; afterwards the message, which is grouped, is overwritten.
   CHECK(on_two_streams([](const TwoStreams& on) {
           if (on.world.rank() == 1) return on.pause(), on.world.receive(on.y, 0);
           on.world.send(on.x, 1);
@@ -220,7 +221,7 @@ TEST_CASE("an error while NCCL is initialized names the function and the rank")
 namespace
 {
 
-/// A host communicator that reports ranks 0 and 1 on one node, and the others on another one.
+/// A host communicator that reports ranks 0 and 1 on one node, and the others on another.
 struct TwoNodeHost : Collectives<TwoNodeHost>
 {
   explicit TwoNodeHost(ThreadsCommunicator ranks)

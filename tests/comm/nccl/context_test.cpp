@@ -291,7 +291,7 @@ TEST_CASE("to destroy a request before its call is complete aborts the communica
   on_nccl(1, with_time_limit(10s), [](Rank r) {
     {
       auto request = r.world.async_all_reduce(r.data);
-      r.world.barrier();  // completes the call, too
+      r.world.barrier();  // this completes the call, too
     }
     r.world.all_reduce(r.data);
   });

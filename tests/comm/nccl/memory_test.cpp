@@ -28,7 +28,7 @@ using cubist::detail::NcclMemory;
 namespace
 {
 
-/// Checks that a body leaves nothing behind, and does nothing that NCCL forbids.
+/// Checks that a body leaves no resources behind, and does nothing that NCCL forbids.
 template <class F>
 void check_clean(F body)
 {
@@ -156,12 +156,12 @@ TEST_CASE("registered buffers: the same values, in communicators and their split
         copy_bytes(&got[1], all.data() + 4 * n - 1, sizeof(int), cudaMemcpyDeviceToHost,
                    cudaStreamPerThread);
         world.synchronize();
-        // The half of the next rank: 2 + 4 or 1 + 3.
+        // The next rank's half: 2 + 4 or 1 + 3.
         require<Error>(got[0] == (world.rank() % 2 == 0 ? 6 : 4) && got[1] == 4, "got ", got[0],
                        " and ", got[1]);
       }
       require<Error>(memory.segments().size() == 3, "got ", memory.segments().size(), " segments");
-      // By each of 4 ranks in both communicators; none ends before all have counted.
+      // Each of 4 ranks has registered in both communicators; none ends before all have counted.
       world.barrier();
       require<Error>(fake::live().registrations == 4 * 2 * 3, "registered ",
                      fake::live().registrations, " times");

@@ -23,7 +23,7 @@ using State = PendingNcclCall::State;
 namespace
 {
 
-/// The queue of a single rank.
+/// A single rank's queue.
 struct SingleRank
 {
   SingleRank()
@@ -71,7 +71,7 @@ TEST_CASE("NcclQueue: a call runs after the earlier work of the compute stream")
   rank.advance_until(pending, State::complete);
   CHECK(queue.is_idle());
   queue.release(pending);
-  // The next call uses its record.
+  // The next call reuses its record.
   CHECK(&queue.start(nccl_call(Call<int>{CallKind::broadcast}), rank.compute.get()) == &pending);
   CHECK(pending.state == State::complete);  // an empty call
 }

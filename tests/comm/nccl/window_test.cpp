@@ -50,9 +50,9 @@ TEST_CASE("symmetric windows: which calls use them")
 namespace
 {
 
-/// The values that three ranks receive by calls below the limit, above it with what all ranks send
-/// together, and above it, in a communicator and its splits; what is sent is in different places of
-/// each rank's memory.
+/// The values that three ranks receive in a communicator and its splits, by calls below the limit,
+/// above it only with what all ranks send together, and above it. Ranks send from different places
+/// in their memory.
 std::vector<std::vector<int>> values(std::size_t symmetric_bytes)
 {
   std::vector<std::vector<int>> found(3);

@@ -15,7 +15,8 @@ using namespace cubist;
 
 using World = SimulatedCommunicator;
 
-/// Each rank is a node; messages take 1 s and 8 bytes a second, segments are of 16 bytes.
+/// A machine on which each rank is a node. Messages take 1 s, and then 8 bytes a second; segments
+/// have 16 bytes.
 Machine chain_machine()
 {
   Machine machine;
@@ -27,7 +28,7 @@ Machine chain_machine()
   return machine;
 }
 
-/// The clock of each rank after a call on 64 bytes, before which rank r computes for late[r]
+/// The time on each rank's clock after a call on 64 bytes, before which rank r computes for late[r]
 /// seconds.
 template <class Call>
 std::vector<double> clocks_of(const std::vector<std::size_t>& late, Call call)
@@ -53,7 +54,7 @@ const auto reduce_to_0 = [](World& world, auto block, auto sum) { world.reduce(b
 
 TEST_CASE("simulated chain: segments are forwarded while others arrive")
 {
-  // The first rank sends for 8 s. Each edge adds 1 s, and 2 s of a segment that it forwards.
+  // The first rank sends for 8 s. Each edge adds 1 s, and 2 s for the segment that it forwards.
   CHECK(clocks_of({0, 0, 0, 0}, broadcast_from_1) == std::vector<double>{15, 0, 9, 12});
   CHECK(clocks_of({0, 0, 0, 0}, reduce_to_0) == std::vector<double>{15, 0, 9, 12});
 }
@@ -78,7 +79,7 @@ TEST_CASE("simulated chain: one message is forwarded when all of it has arrived"
 
 TEST_CASE("simulated chain: an edge ends after the one before it, however slow that is")
 {
-  // A message of rank 1 has begun first, and is 8 s on its link.
+  // A message of rank 1 begins first, and occupies its link for 8 s.
   const auto body = [](World& world, auto block, auto sum) {
     if (world.rank() == 1) world.send(sum, 3);
     if (world.rank() == 3) world.receive(sum, 1);

@@ -21,7 +21,7 @@ namespace
 constexpr double latency = 1e-6;
 constexpr double bandwidth = 1e9;
 
-/// Nodes of so many ranks, with links of 1 GB/s between ranks of a node and between nodes.
+/// Nodes with so many ranks, and links of 1 GB/s inside a node and between nodes.
 Machine machine(int ranks_per_node, CollectiveAlgorithms algorithms)
 {
   Machine m;
@@ -38,7 +38,7 @@ std::vector<int> first_ranks(int n)
   return ranks;
 }
 
-/// The bytes out of all units of a level.
+/// The bytes that leave all units of a level.
 double bytes_out(const Machine& m, const std::vector<int>& ranks, std::size_t level,
                  const SimulatedCollective& call)
 {
@@ -114,7 +114,7 @@ TEST_CASE("what leaves the nodes enters other nodes")
 TEST_CASE("an all_gather of MPI enters each node once")
 {
   const SimulatedCollective call{CallKind::all_gather, 10.0};
-  // 16 blocks, each of which enters 3 other nodes.
+  // Each of 16 blocks enters 3 other nodes.
   CHECK(bytes_in(machine(4, CollectiveAlgorithms::mpi), first_ranks(16), 1, call) ==
         Approx(16 * 3 * 10));
 }
@@ -166,7 +166,7 @@ TEST_CASE("messages occupy the cores that they are sent and received by")
   m.links[1].core_seconds_per_byte = 0.5 / bandwidth;
   const SimulatedLinks links{m, 64};
   const auto c = cost(m, {0, 1}, {CallKind::send, 1e6, 0, 1});
-  // One byte out and one in take a core half of the time each: one of two cores.
+  // Sending and receiving each take half of a core's time, so together one of two cores.
   double part = 0;
   for (const auto& use : c.uses)
     if (use.resource == links.cores_of(0)) part = use.part;

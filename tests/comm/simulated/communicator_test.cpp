@@ -23,7 +23,7 @@ namespace
 
 using World = SimulatedCommunicator;
 
-/// Nodes of two ranks.
+/// Nodes with two ranks.
 Machine small_nodes()
 {
   Machine machine;

@@ -14,7 +14,7 @@ using cubist::detail::only_sends;
 
 TEST_CASE("who only receives sends no elements, and who only sends does")
 {
-  // Traffic counts what each rank sends, by formulas of their own.
+  // Traffic counts what each rank sends, by its own formulas.
   for (const int ranks : {2, 3, 5})
     for (const CallKind c : {CallKind::broadcast, CallKind::reduce, CallKind::scatter,
                              CallKind::gather, CallKind::all_gather, CallKind::all_reduce,

@@ -26,8 +26,8 @@
 namespace comm_threads_communicator_test
 {
 
-// Failures of threads reach all ranks, with a message that says what happened. That the data is
-// right is tested for every communicator, in comm/communicator_test.cpp.
+// Tests that failures of threads reach all ranks, with a message that says what happened.
+// comm/communicator_test.cpp tests for every communicator that the data is right.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -45,7 +45,7 @@ struct NamedCall
   std::function<void(World&)> run;
 };
 
-/// How a rank ended: the type of the error, and its message.
+/// How a rank ended: the type of its error, and the message.
 struct Outcome
 {
   std::string type = "nothing";
@@ -82,7 +82,7 @@ Outcome outcome_of(F&& f)
   }
 }
 
-/// Every collective, on 4 doubles a piece; `root` is the root of those that have one.
+/// Every collective, on pieces of 4 doubles; `root` is the root of those that have one.
 std::vector<NamedCall> every_call(int root)
 {
   using Doubles = std::vector<double>;
@@ -194,7 +194,7 @@ void sleep_up_to(std::mt19937& random, int most_microseconds)
 TEST_CASE("of an error and its consequences, launch rethrows the error")
 {
   const Watchdog watchdog;
-  // Peers throw PeerFailed, whatever the order of the ranks; launch does not rethrow it.
+  // Peers throw PeerFailed in any order of the ranks, and launch does not rethrow it.
   for (int run = 0; run < repeats(100, 50); ++run)
   {
     const auto text = message_of<ArgumentError>([&] {
@@ -265,7 +265,7 @@ TEST_CASE("launch rethrows PeerFailed when a request was dropped and nothing els
 namespace
 {
 
-/// How `body` ended on each of `ranks` threads; errors do not reach `launch`.
+/// Runs `body` on `ranks` threads, and returns how each ended. Errors do not reach `launch`.
 template <class F>
 std::vector<Outcome> outcomes(int ranks, F body)
 {
@@ -277,7 +277,7 @@ std::vector<Outcome> outcomes(int ranks, F body)
 
 TEST_CASE("a dropped message releases the other end")
 {
-  // The receiver waits until the sender has dropped its message: it could receive it before.
+  // The receiver waits until the sender has dropped its message, as it could receive it before.
   std::atomic<bool> dropped{false};
   const bool sender_drops = GENERATE(true, false);
   CAPTURE(sender_drops);
@@ -325,9 +325,9 @@ TEST_CASE("a message to oneself completes, whichever end is waited for first")
 TEST_CASE("buffers are not used after a rank has left, whenever it leaves")
 {
   const Watchdog watchdog;
-  // Rank 1 frees its large buffers at any time while its peers copy from and to them; sanitizers
-  // check that no rank accesses them afterwards. A peer throws PeerFailed or has all the right
-  // data.
+  // Rank 1 frees its large buffers at any time while its peers copy from and to them, and
+  // sanitizers check that no rank accesses them afterwards. A peer throws PeerFailed or gets all
+  // data right.
   constexpr std::size_t n = 20000;
   constexpr int ranks = 3;
   const int kind = GENERATE(0, 1, 2, 3, 4);
@@ -636,8 +636,8 @@ TEST_CASE("a deadlock is detected in whatever order the ranks wait")
 namespace
 {
 
-/// How `body` ends on ranks 0, 1 and 3 of 4, while rank 2 does `instead` and then makes no call
-/// until they have ended.
+/// Runs `body` on ranks 0, 1 and 3 of 4, and returns how it ends there. Rank 2 does `instead`, and
+/// then makes no call until the others have ended.
 template <class F, class G>
 std::vector<Outcome> without_rank_2(F body, G instead)
 {
@@ -658,7 +658,7 @@ std::vector<Outcome> without_rank_2(F body, G instead)
   return seen;
 }
 
-/// One rank has waited beyond the limit, and the others fail with it.
+/// Checks that one rank has waited beyond the limit, and that the others fail with it.
 void check_late(const std::vector<Outcome>& seen, const std::string& call, const std::string& late)
 {
   int limits = 0;

@@ -15,7 +15,7 @@
 namespace comm_threads_group_test
 {
 
-// One thread makes the calls of all ranks here; communicator_test.cpp has a thread for each.
+// Here one thread makes the calls of all ranks; communicator_test.cpp has a thread for each.
 
 using namespace cubist;
 using namespace cubist::test;

@@ -121,7 +121,7 @@ TEST_CASE("a notification between a rank's last poll and its parking is not lost
 {
   const Watchdog watchdog;
   ThreadScheduler scheduler{2};
-  scheduler.finish(1);  // so a rank that parks nevertheless is a deadlock
+  scheduler.finish(1);  // so it is a deadlock if a rank parks nevertheless
   struct Late final : detail::Waiter
   {
     explicit Late(ThreadScheduler& s)
@@ -342,7 +342,7 @@ TEST_CASE("a wait beyond the limit names the awaited ranks, and fails the others
 TEST_CASE("a deadlock that coincides with the end of a limit is reported once")
 {
   const Watchdog watchdog;
-  // The limit of one rank ends as the other one parks.
+  // One rank's limit ends as the other rank parks.
   using namespace std::chrono_literals;
   for (int run = 0; run < repeats(100, 20); ++run)
   {

@@ -29,7 +29,7 @@ TEST_CASE("reduce_scatter and all_reduce sum up in messages of any length")
   for (const std::size_t n :
        {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{130}, std::size_t{4200}})
   {
-    const bool is_long = n == 4200;  // whose shares are sent, whatever the number of ranks
+    const bool is_long = n == 4200;  // its shares are sent, whatever the number of ranks
     if (is_long && bound < 48) continue;
     CAPTURE(bound, n);
     CHECK(detail::sends_blocks(8 * n, ranks) == (ranks == 1 || !is_long));

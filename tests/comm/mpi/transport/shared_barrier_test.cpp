@@ -16,7 +16,7 @@
 namespace comm_mpi_shared_barrier_test
 {
 
-// First with several slots of one process, which act as ranks, then with communicators.
+// Tests several slots of one process, which act as ranks, and then communicators.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -30,7 +30,7 @@ using detail::MpiSharedBarrierCall;
 namespace
 {
 
-/// The ranks of a barrier, at which the test lets them arrive one after the other.
+/// The ranks of a barrier. The test lets them arrive one after the other.
 struct Ranks
 {
   explicit Ranks(std::size_t size)
@@ -97,7 +97,7 @@ TEST_CASE("a rank that sees a barrier incomplete is notified though it does not 
     CHECK(sleeper.try_arrive(n, {}));
     ranks.events[0].wait_unless([&] {
       const bool is_complete = sleeper.is_complete(n);
-      CHECK(last.try_arrive(n, {}));  // between the look and the sleep
+      CHECK(last.try_arrive(n, {}));  // after it has looked, and before it sleeps
       return is_complete;
     });
     CHECK(sleeper.is_complete(n));
@@ -120,7 +120,7 @@ TEST_CASE(
   const std::uint64_t after = ahead.next_barrier();
   CHECK_FALSE(ahead.try_arrive(next, {next, 0}));
   for (std::uint64_t m = 1; m <= 3; ++m) REQUIRE(behind.try_arrive(behind.next_barrier(), {0, m}));
-  // All have yet to read the first barrier's payloads, whichever later ones they have read.
+  // All must still read the first barrier's payloads, whichever later ones they have read.
   for (const std::uint64_t m : {3U, 2U})
     for (auto* rank : {&ahead, &behind})
       CHECK(payloads_read_by(*rank, m) == std::vector<BarrierPayload>{{m, 0}, {0, m}});
@@ -128,7 +128,7 @@ TEST_CASE(
   CHECK(payloads_read_by(ahead, 1) == std::vector<BarrierPayload>{{1, 0}, {0, 1}});
   CHECK_FALSE(ahead.try_arrive(next, {next, 0}));
   CHECK(payloads_read_by(behind, 1) == std::vector<BarrierPayload>{{1, 0}, {0, 1}});
-  CHECK_FALSE(ahead.try_arrive(after, {after, 0}));  // it must arrive at the one before first
+  CHECK_FALSE(ahead.try_arrive(after, {after, 0}));  // it must first arrive at the barrier before
   CHECK(ahead.try_arrive(next, {next, 0}));
   CHECK(ahead.try_arrive(after, {after, 0}));
 }

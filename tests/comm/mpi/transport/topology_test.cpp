@@ -10,8 +10,8 @@
 namespace comm_mpi_topology_test
 {
 
-// Properties of the routes, for any placement of ranks on nodes. collectives/*_test.cpp test that
-// data takes them, and tests/multihost what crosses a network.
+// Tests properties of the routes for any placement of ranks on nodes. collectives/*_test.cpp test
+// that data takes these routes, and tests/multihost tests what crosses a network.
 
 using cubist::detail::MpiTopology;
 
