@@ -1,6 +1,6 @@
-# What is saved survives a crash of the machine: an fsync of the file by each rank that wrote to it before the rename, and
-# one of the folder after it. Checked by a shim that records the calls of tests that save. The shim also interrupts each call
-# of a save in turn (support/interrupted.hpp).
+# Tests that what is saved survives a crash of the machine: before the rename each rank that wrote to the file calls fsync on
+# it, and after the rename the folder gets an fsync. A shim checks this, which records the calls of tests that save. The shim
+# also interrupts each call of a save in turn (support/interrupted.hpp).
 add_library(cubist_durable_shim MODULE durable/shim.cpp)
 target_compile_features(cubist_durable_shim PRIVATE cxx_std_20)
 target_link_libraries(cubist_durable_shim PRIVATE cubist_warnings ${CMAKE_DL_LIBS})

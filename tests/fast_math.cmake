@@ -1,5 +1,5 @@
-# Programs that are compiled with flags which let a compiler reorder arithmetic, and ignore NaN: their values are right all the
-# same, on all instruction sets. The references are compiled without the flags.
+# Tests programs compiled with flags that let a compiler reorder arithmetic, and ignore NaN: their values must be right all the
+# same, on all instruction sets. The references are compiled without these flags.
 set(fast_math_flags "-ffast-math")
 if(NOT CUBIST_QUICK_TESTS)
   list(APPEND fast_math_flags "-fassociative-math -fno-signed-zeros -fno-trapping-math" "-Ofast" "-funsafe-math-optimizations" "-ffinite-math-only")

@@ -1,5 +1,5 @@
-# tests/fuzz/<reader>_fuzz.cpp gives a reader of files any bytes. Where clang builds with -fsanitize=address, libFuzzer
-# makes them from tests/fuzz/corpus/<reader>; elsewhere that corpus alone is read. To search longer, and for more:
+# tests/fuzz/<reader>_fuzz.cpp gives arbitrary bytes to a reader of files. Where clang builds with -fsanitize=address, libFuzzer
+# makes the bytes from tests/fuzz/corpus/<reader>; elsewhere only that corpus is read. To search longer, and for more:
 #   build/asan/tests/cubist_npy_fuzz -max_total_time=600 findings tests/fuzz/corpus/npy
 set(fuzzer FALSE)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=address")
@@ -8,11 +8,11 @@ endif()
 
 set(readers safetensors npy csv config index machine token)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
-  set(readers) # they have no threads
+  set(readers) # readers have no threads
 endif()
 list(TRANSFORM readers REPLACE "(.+)" "fuzz/\\1_fuzz.cpp" OUTPUT_VARIABLE sources)
 if(readers AND NOT fuzzer)
-  add_executable(cubist_fuzz_replay ${sources} fuzz/replay.cpp) # one for all, which takes a fifth of the time to compile
+  add_executable(cubist_fuzz_replay ${sources} fuzz/replay.cpp) # one program for all readers, which compiles in a fifth of the time
   target_link_libraries(cubist_fuzz_replay PRIVATE cubist::cubist cubist_warnings)
   cubist_use_precompiled(cubist_fuzz_replay cubist_test_precompiled)
 endif()

@@ -43,7 +43,7 @@ TEST_CASE("a dimension in blocks")
   CHECK(block_range(10, 12, 4, 0) == Range{0, 3, 3});
   CHECK(block_range(10, 12, 4, 2) == Range{6, 3, 3});
   CHECK(block_range(10, 12, 4, 3) == Range{9, 3, 1});
-  // With fewer indices than blocks, the last blocks are padding only.
+  // With fewer indices than blocks, the last blocks have only padding.
   CHECK(block_range(2, 4, 4, 1) == Range{1, 1, 1});
   CHECK(block_range(2, 4, 4, 2) == Range{2, 1, 0});
   CHECK(block_range(0, 0, 4, 3) == Range{0, 0, 0});
@@ -77,7 +77,7 @@ TEST_CASE("a part of a range that begins behind its indices has none")
   CHECK(part_of_range({6, 4, 3}, 2, 1) == Range{8, 2, 1});
   CHECK(part_of_range({6, 4, 1}, 2, 1) == Range{7, 2, 0});
   CHECK(part_of_range({6, 4, 0}, 2, 1) == Range{6, 2, 0});
-  // The last part is shorter, or has nothing at all.
+  // The last part is shorter, or empty.
   CHECK(part_of_range({6, 5, 5}, 3, 2) == Range{10, 1, 1});
   CHECK(part_of_range({6, 5, 4}, 4, 3) == Range{10, 0, 0});
   CHECK(part_of_range({0, 0, 0}, 3, 1) == Range{0, 0, 0});

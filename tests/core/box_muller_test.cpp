@@ -22,7 +22,7 @@ namespace
 
 constexpr std::uint64_t end = std::uint64_t{1} << 53;
 
-/// Both ends, the quadrants' borders, and numbers in between.
+/// Both ends, the borders of quadrants, and numbers in between.
 std::vector<std::uint64_t> samples()
 {
   std::vector<std::uint64_t> all;
@@ -77,7 +77,7 @@ TEST_CASE("box_muller at the ends")
 namespace
 {
 
-/// The bits of the normal number at `index`, in `out`.
+/// Writes the bits of the normal number at `index` to `out`.
 struct NormalBits
 {
   void operator()(std::uint64_t& out, const std::uint64_t& index) const

@@ -17,7 +17,8 @@ TEST_CASE("a second call is refused until the first one ends")
         guard.enter("a plan"),
         "got a call of a plan while another call is in progress, so both would write to the same "
         "workspace; give each thread its own object");
-    CHECK_THROWS_AS(guard.enter("a plan"), ArgumentError);  // the refused call ended nothing
+    CHECK_THROWS_AS(guard.enter("a plan"),
+                    ArgumentError);  // the refused call did not end the first
     CallGuard copy = guard;
     CHECK_NOTHROW(copy.enter("a plan"));
   }

@@ -16,7 +16,7 @@ using namespace cubist;
 namespace
 {
 
-/// All operators on exact operands, as one list of numbers.
+/// The results of all operators on exact operands, as one list of numbers.
 template <class Z>
 std::vector<std::complex<double>> results(Z a, Z b)
 {
@@ -64,7 +64,7 @@ TEST_CASE("std::complex becomes Complex implicitly, and Complex becomes std::com
   const auto product = std::complex<double>{0, 1} * Complex<double>{2, 3};
   STATIC_REQUIRE(std::same_as<decltype(product), const Complex<double>>);
   CHECK(product == Complex<double>{-3, 2});
-  // It is in a device's buffers.
+  // A device's buffers hold it.
   STATIC_REQUIRE(std::is_trivially_copyable_v<Complex<float>>);
 }
 

@@ -21,7 +21,7 @@ using namespace cubist::test;
 
 TEST_CASE("mix is splitmix64")
 {
-  // The first numbers of splitmix64 from the seed 1234567, as the reference by Vigna gives them.
+  // The first numbers that Vigna's reference of splitmix64 gives for the seed 1234567.
   CHECK(mix(1234567, 0) == 6457827717110365317U);
   CHECK(mix(1234567, 1) == 3203168211198807973U);
   CHECK(mix(1234567, 2) == 9817491932198370423U);

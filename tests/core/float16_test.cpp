@@ -25,7 +25,7 @@ T of_bits(unsigned bits)
   return T::from_bits(static_cast<std::uint16_t>(bits));
 }
 
-/// The value of the bits, by the definition of the format.
+/// The value of some bits by the definition of the format.
 template <class T>
 double value_of(unsigned bits)
 {
@@ -69,7 +69,7 @@ TEMPLATE_TEST_CASE("numbers between two neighbours are rounded to the nearest, t
     const float above = of_bits<T>(bits + 1);
     const float tie = below + (above - below) / 2;
     const unsigned even = bits % 2 == 0 ? bits : bits + 1;
-    // Doubles next to the tie round to the tie as floats.
+    // Doubles next to the tie would round to the tie in float.
     const double less = std::nextafter(double{tie}, 0.0);
     const double more = std::nextafter(double{tie}, 1e300);
     const bool right = T{tie}.bits() == even && T{-tie}.bits() == (even | 0x8000U) &&

@@ -57,7 +57,7 @@ TEST_CASE("JSON is parsed to the depth limit, and refused behind it")
   {
     CHECK_THAT(error(nested(depth, "[", "]")), ContainsSubstring("nested more than 64 deep"));
     CHECK_THAT(error(nested(depth, "{\"a\":", "}", "1")), ContainsSubstring("nested more than"));
-    // Truncated, so that no bracket is closed.
+    // The text is truncated, so that no bracket is closed.
     CHECK_THAT(error(nested(depth, "[", "")), ContainsSubstring("nested more than 64 deep"));
   }
 }

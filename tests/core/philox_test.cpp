@@ -26,7 +26,8 @@ struct KnownAnswer
   std::uint32_t words[4];
 };
 
-// Random123's kat_vectors, "philox4x32 10", whose words are index, stream and seed, low word first.
+// Random123's kat_vectors for "philox4x32 10". Their words are index, stream and seed, low word
+// first.
 constexpr KnownAnswer known_answers[] = {
     {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
     {~0ULL, ~0ULL, ~0ULL, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
@@ -76,7 +77,8 @@ TEMPLATE_TEST_CASE("uniform numbers fill the interval from 0 to 1 evenly", "", f
     squares += u * u;
     ++counts[static_cast<std::size_t>(10 * u)];
   }
-  // Five standard deviations: 1/sqrt(12 n) of the mean, sqrt(4/45/n) of the mean square.
+  // Five standard deviations, which are 1/sqrt(12 n) for the mean and sqrt(4/45/n) for the mean
+  // square.
   CHECK(std::abs(sum / n - 0.5) < 5 / std::sqrt(12.0 * n));
   CHECK(std::abs(squares / n - 1.0 / 3) < 5 * std::sqrt(4.0 / 45 / n));
   for (const int c : counts) CHECK(std::abs(c - n / 10.0) < 5 * std::sqrt(0.09 * n));
@@ -126,7 +128,7 @@ TEMPLATE_TEST_CASE("normal numbers have the moments and tails of the distributio
     for (std::size_t a = 0; a < beyond.size(); ++a)
       if (std::abs(z) > static_cast<double>(a)) ++beyond[a];
   }
-  // Five standard deviations: the variances of z, z^2 and z^4 are 1, 2 and 96.
+  // Five standard deviations, as the variances of z, z^2 and z^4 are 1, 2 and 96.
   CHECK(std::abs(sum / n) < 5 / std::sqrt(n));
   CHECK(std::abs(squares / n - 1) < 5 * std::sqrt(2.0 / n));
   CHECK(std::abs(fourths / n - 3) < 5 * std::sqrt(96.0 / n));

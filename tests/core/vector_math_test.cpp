@@ -40,14 +40,14 @@ TEMPLATE_TEST_CASE("polynomial evaluates its coefficients from the lowest", "", 
 namespace
 {
 
-/// |got - wanted| in units of the last place of a number near 1.
+/// |got - wanted| in units in the last place of a number near 1.
 template <class T>
 double error(T got, long double wanted)
 {
   return static_cast<double>(std::abs(got / wanted - 1) / std::numeric_limits<T>::epsilon());
 }
 
-/// The largest error of f(x) from x = `from` to 0, where it is a normal number.
+/// The largest error of f(x) from x = `from` to 0, where f(x) is a normal number.
 template <class T, class F, class G>
 double worst(T from, F f, G wanted)
 {
@@ -112,7 +112,7 @@ TEMPLATE_TEST_CASE("exponentials at the ends of their ranges", "", float, double
 TEMPLATE_TEST_CASE("normal_tail is the tail of the normal distribution", "", float, double)
 {
   using T = TestType;
-  // From 0 to where the gaussian falls below the normal numbers; the polynomial's rounding errors
+  // From 0 to where the gaussian falls below the normal numbers. The polynomial's rounding errors
   // are largest at the far end.
   const T end = sizeof(T) == 4 ? T(13.2) : T(37.6);
   const auto tail = [](T x) {

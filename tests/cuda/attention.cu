@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Attention in one pass on a GPU, compared with attention by blocks of scores in double on the
-// host.
+// Compares attention in one pass on a GPU with attention by blocks of scores in double on the host.
 
 #include <cstddef>
 #include <string>
@@ -17,7 +16,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// A copy of a host's matrix on the device.
+/// Copies a matrix from the host to the device.
 template <class T>
 class OnDevice
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Sizes of attention, and its results by blocks of scores in double on the host, with which those
-// of attention in one pass are compared: on the host and on a GPU.
+// Sizes of attention, and its results by blocks of scores in double on the host. Attention in one
+// pass is compared with these, on the host and on a GPU.
 
 #include <algorithm>
 #include <cmath>
@@ -35,8 +35,8 @@ struct AttentionCase
   return cases;
 }
 
-/// The matrices of a case in host memory: Q, K and V beside each other, and results of T. Matrices
-/// have columns between heads and behind them, which no result may touch.
+/// A case's matrices in host memory: Q, K and V beside each other, and results in T. Matrices have
+/// columns between heads and behind them, which no result may touch.
 template <class T>
 class AttentionProblem
 {
@@ -65,7 +65,7 @@ class AttentionProblem
   }
 
   [[nodiscard]] const AttentionShape& shape() const { return shape_; }
-  /// Numbers of L and D.
+  /// The number of elements of L and of D.
   [[nodiscard]] std::size_t rows() const { return l_.size(); }
   [[nodiscard]] cubist::detail::AttentionOperands<T> operands()
   {
@@ -85,7 +85,7 @@ class AttentionProblem
     for (std::size_t j = 0; j < q_.cols; ++j) q_.view()(row, j) = T{value};
   }
 
-  /// The largest difference of each result from the one by blocks, relative to its largest element.
+  /// Each result's largest difference from the result by blocks, relative to the largest element.
   [[nodiscard]] std::vector<std::pair<std::string, double>> errors()
   {
     auto q = wide(q_), k = wide(k_), v = wide(v_), d_o = wide(d_o_);
@@ -104,7 +104,7 @@ class AttentionProblem
             {"dK", error(dk_, wanted_dk)},
             {"dV", error(dv_, wanted_dv)}};
   }
-  /// P, dS and the results are rounded to T.
+  /// The error that is allowed, as P, dS and the results are rounded to T.
   [[nodiscard]] static double allowed() { return 4 * double(std::numeric_limits<T>::epsilon()); }
 
  private:
@@ -145,10 +145,10 @@ class AttentionProblem
     for (std::size_t i = 0; i < got.elements.size(); ++i)
     {
       const double d = std::abs(double(got.elements[i]) - wanted.elements[i]);
-      if (!(d <= difference)) difference = d;  // a NaN stays
+      if (!(d <= difference)) difference = d;  // keeps a NaN
       largest = std::max(largest, std::abs(wanted.elements[i]));
     }
-    return difference / std::max(largest, 1e-2);  // of one key, dQ is rounding alone
+    return difference / std::max(largest, 1e-2);  // with one key, dQ is nothing but rounding
   }
 
   AttentionShape shape_;

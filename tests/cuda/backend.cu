@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Products, a network and its checkpoints on 1, 2, 4, … GPUs of this machine, compared with one
-// rank on the host; under mpiexec on its processes, which may share GPUs.
+// Compares products, a network and its checkpoints on 1, 2, 4, … GPUs of this machine with one rank
+// on the host. Under mpiexec it runs on the processes, which may share GPUs.
 
 #include <algorithm>
 #include <string>

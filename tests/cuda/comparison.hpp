@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Comparison of results of a GPU and the host; prints those that differ.
+// Compares results of a GPU with those of the host, and prints those that differ.
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ class Comparison
     std::printf("FAILED: %s\n", what.c_str());
   }
 
-  /// @param units of the last place, relative to the largest of what is expected
+  /// @param units  in the last place of the largest expected element
   template <class A>
   void near(const A& got, const A& expected, double units, const std::string& what)
   {

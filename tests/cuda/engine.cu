@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// CudaEngine compared with HostEngine: every operation on all scalars, and a network. The results
-// of the host are computed in host_results.cpp, which nvcc does not compile.
+// Compares CudaEngine with HostEngine: every operation on all scalars, and a network.
+// host_results.cpp, which nvcc does not compile, computes the host's results.
 
 #include <algorithm>
 #include <cmath>
@@ -88,7 +88,7 @@ void compare_networks(Comparison& found)
               "check_finite: " + message);
 }
 
-/// Sums and folds that are captured in a CUDA graph have the bits of direct launches, on every
+/// Checks that sums and folds in a captured CUDA graph have the bits of direct launches, on every
 /// replay.
 template <RealScalar T>
 void compare_captured(Comparison& found)
@@ -149,7 +149,7 @@ void check_errors(Comparison& found)
   found.check(message.find("cudaErrorMemoryAllocation") != std::string::npos,
               "a buffer that is too large: " + message);
   CudaBuffer<double> small(3);
-  ComputeStream::synchronize();  // the error is cleared
+  ComputeStream::synchronize();  // checks that the error is cleared
 
   int waits = 0;
   ComputeStream::set_wait([&] { ++waits; });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Every operation of CudaEngine on one scalar, compared with HostEngine. Except in quick tests,
-// each scalar is an object of its own (engine_scalar.cu), so that they compile side by side.
+// Compares every operation of CudaEngine on one scalar with HostEngine. Except in quick tests, each
+// scalar is a separate object (engine_scalar.cu), so that they compile side by side.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Every operation of an engine on strided blocks, into one list of results, which must be equal for
-// all engines. All elements are small integers, so that sums are exact in any order.
+// Runs every operation of an engine on strided blocks, and lists the results, which must be equal
+// for all engines. All elements are small integers, so that sums are exact in any order.
 
 #include <complex>
 #include <concepts>
@@ -33,7 +33,7 @@ T number(int re, int im)
     return static_cast<T>(re);
 }
 
-/// A strided block in an engine's memory, inside a larger matrix of other numbers.
+/// A strided block in an engine's memory, inside a larger matrix with other numbers.
 template <Engine E, Scalar T>
 class Strided
 {
@@ -58,7 +58,7 @@ class Strided
     return MatrixView<T>{buffer_.data(), all_}.block(1, all_.cols - shape_.cols, shape_);
   }
   [[nodiscard]] MatrixView<const T> in() { return view(); }
-  /// The larger matrix: shows writes outside of the block.
+  /// The larger matrix, which shows writes outside the block.
   [[nodiscard]] std::vector<T> everything()
   {
     std::vector<T> host(all_.size());
@@ -83,7 +83,7 @@ struct Swap
   }
 };
 
-/// x + i - 2 j
+/// Computes x + i - 2 j.
 struct AddIndices
 {
   template <class T>
@@ -93,7 +93,7 @@ struct AddIndices
   }
 };
 
-/// Of row i, the product by i + 1, and a sum.
+/// Multiplies by i + 1 in row i, and adds.
 struct TimesRow
 {
   struct Row
@@ -113,7 +113,7 @@ struct TimesRow
   CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {static_cast<int>(i % 7) + 1}; }
 };
 
-/// All operators of numbers; by a divisor of 2 or 2 + 2i all results are exact.
+/// Applies all operators on numbers. The divisor is 2 or 2 + 2i, so that all results are exact.
 template <Scalar T>
 struct AllOperators
 {
@@ -132,7 +132,7 @@ struct AllOperators
   }
 };
 
-/// The sum and the product of two elements, the latter for a fold.
+/// Computes the sum and the product of two elements, the latter for a fold.
 struct SumAndProduct
 {
   template <class T>
@@ -143,7 +143,7 @@ struct SumAndProduct
   }
 };
 
-/// A distinct number for each element and index; its maximum does not depend on the order.
+/// Gives each element and index another number, so that the maximum does not depend on the order.
 struct DistinctNumber
 {
   template <class T>
@@ -158,7 +158,7 @@ struct DistinctNumber
   }
 };
 
-/// x y, for a fold, and for a sum over a row.
+/// Computes x y, for a fold, and for a sum over a row.
 struct ProductOf
 {
   template <class T>
@@ -172,7 +172,7 @@ struct ProductOf
     return x * y;
   }
 };
-/// x + a number of the row.
+/// Adds a number of the row to x.
 template <class A>
 struct AddOfRow
 {
@@ -185,7 +185,7 @@ struct AddOfRow
   };
   CUBIST_HOST_DEVICE Row operator()(std::size_t i) const { return {numbers[i]}; }
 };
-/// z = x + sums, where sums[i] is the sum of x y over row i.
+/// Computes z = x + sums, where sums[i] is the sum of x y over row i.
 template <class T, class A>
 struct AddSums
 {
@@ -222,7 +222,7 @@ void products(Results<T>& results, Shape shape, std::size_t k, std::size_t gap)
       }
 }
 
-/// Lists of no row, of one and of several, some of them the same.
+/// Lists of no row, of one row, and of several, some of them equal.
 template <class Keep, Engine E, Scalar T>
 void sum_rows(Keep keep, Strided<E, T>& a, Strided<E, T>& c)
 {
@@ -263,7 +263,7 @@ void whole_rows(Keep keep, Strided<E, T>& a, Strided<E, T>& b, Strided<E, T>& c,
   }
   keep("whole rows", c);
   engine.map_rows(c.view(), AddOfRow<A>{sums.data()}, b.in()), keep("sums of whole rows", c);
-  if constexpr (ShortReal<T>) return;  // an engine without them rounds what it sums
+  if constexpr (ShortReal<T>) return;  // an engine without these functions rounds what it sums
   if constexpr (cubist::detail::PassesRows<E>)
     engine.column_sums_of(AddOfRow<A>{sums.data()}, of_columns.view(), b.in());
   else
@@ -336,8 +336,7 @@ template <Engine E, Scalar T>
   for (const Shape shape : {Shape{1, 1}, Shape{13, 7}, Shape{37, 101}, Shape{300, 1}, Shape{1, 999},
                             Shape{2, 1500}, Shape{700, 33}, Shape{0, 5}, Shape{5, 0}})
     for (const std::size_t gap : {0U, 3U}) maps_and_folds<E, T>(results, shape, gap);
-  // Several blocks share a column, or a row, or few threads have a row; sums are exact in
-  // double.
+  // Several blocks share a column or a row, or few threads have a row. Sums are exact in double.
   if constexpr (std::same_as<T, double>)
     for (const Shape shape : {Shape{30000, 3}, Shape{3, 30000}, Shape{5001, 129}, Shape{34001, 37}})
       for (const std::size_t gap : {0U, 3U}) maps_and_folds<E, T>(results, shape, gap);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CudaEngine compared with HostEngine on one scalar, CUBIST_CUDA_TEST_SCALAR.
+// Compares CudaEngine with HostEngine on one scalar, CUBIST_CUDA_TEST_SCALAR.
 
 #include <complex>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The results of HostEngine that a GPU's are compared with; float, double, the complex scalars and
-// those of 16 bits; in quick tests three of them.
+// HostEngine's results, with which a GPU's are compared: for float, double, the complex and the
+// 16-bit scalars, or in quick tests for three of them.
 
 #include "engine_operations.hpp"
 #include "network.hpp"
@@ -22,7 +22,7 @@ struct HostNetwork
   NamedGlobalsOf<T> training = {};
 };
 
-/// For float; for bfloat16 the training only.
+/// The results for float; for bfloat16 only those of training.
 template <RealScalar T>
 [[nodiscard]] HostNetwork<T> host_network();
 

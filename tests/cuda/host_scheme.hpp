@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The results of one rank on the host that a scheme's on GPUs are compared with; nvcc does not
-// compile how they are computed.
+// The results of one rank on the host, with which a scheme's on GPUs are compared. nvcc does not
+// compile the code that computes them.
 
 #include "scheme_run.hpp"
 
 namespace cubist::test
 {
 
-/// For Grid3D and, in full tests, Summa25D.
+/// The results for Grid3D and, in full tests, Summa25D.
 template <class S>
 [[nodiscard]] SchemeResults results_on_host();
 

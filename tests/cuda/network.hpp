@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A network, its losses and optimizers, trained for three steps on one rank with any engine.
+// Trains a network for three steps with its losses and optimizers, on one rank with any engine.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ template <class T>
 using NamedGlobalsOf = std::vector<std::pair<std::string, xt::xtensor<T, 2>>>;
 using NamedGlobals = NamedGlobalsOf<float>;
 
-/// Uniform in [-1, 1).
+/// Random numbers, uniform in [-1, 1).
 struct Uniform
 {
   std::size_t cols;
@@ -107,7 +107,7 @@ struct OnOneRank
     results.push_back({"softmax", gather(y)});
     const double entropy = softmax_cross_entropy(wide, labels, y);
     results.push_back({"slope of the cross-entropy", gather(y)});
-    // On a device a warp has a row of these, and a block one of those.
+    // On a device, each row of one shape gets a warp, and each row of the other gets a block.
     std::vector<double> of_rows;
     for (const Shape shape : {Shape{17, 1001}, Shape{530, 4099}})
     {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A backend of one rank with any engine: distributed code runs on a GPU without NCCL.
+// A backend with one rank and any engine, so that distributed code runs on a GPU without NCCL.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@
 namespace cubist::test
 {
 
-/// The communicator of one rank: a call copies what is sent to what is received, in E's memory.
+/// The communicator of one rank. A call copies the sent data to the receive buffer, in E's memory.
 template <class E>
 class SingleRank : public Collectives<SingleRank<E>>
 {
@@ -49,7 +49,7 @@ class SingleRank : public Collectives<SingleRank<E>>
   }
 
  private:
-  int rank_ = 0;  // a member, since g++ 12 warns of an empty object as uninitialized
+  int rank_ = 0;  // a member, because g++ 12 warns that an empty object is uninitialized
 };
 
 template <class E>

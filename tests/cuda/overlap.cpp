@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Collectives beside products (tests/nccl/overlap.hpp) on all GPUs of this machine, or under
-// mpiexec on its processes, which may share GPUs; with buffers of CUDA's pool, and with registered
-// ones.
+// Runs collectives beside products (tests/nccl/overlap.hpp) on all GPUs of this machine, or under
+// mpiexec on the processes, which may share GPUs. Buffers are from CUDA's pool, or registered.
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Products of CudaEngine that are one call of a library, compared with HostEngine: with epilogues
-// of cublasLt, and in batches. No kernel of this library is among them, so any compiler does.
+// Compares CudaEngine's products that are one library call with HostEngine's: products with
+// epilogues of cublasLt, and batches. They use no kernel of cubist, so any compiler will do.
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// A matrix on the host and one on the device, with the same random elements.
+/// A matrix on the host, and one on the device with the same random elements.
 template <RealScalar T>
 class Twin
 {
@@ -56,7 +56,7 @@ class Twin
     CudaEngine{}.upload(MatrixView<const T>{zeros.data(), shape_}, device());
   }
 
-  /// @param length of the sums that the elements are
+  /// @param length  of the sums that make up the elements
   void compare(Comparison& found, std::size_t length, const std::string& what)
   {
     std::vector<T> got(host_.size());
@@ -83,7 +83,7 @@ std::string name_of(const char* what, std::size_t m, std::size_t n, std::size_t 
          std::to_string(n) + " in " + element_name<T>();
 }
 
-/// Whether a product was fused is printed, and must be so for sizes that cublasLt documents.
+/// Prints whether a product was fused, and checks that it was for sizes that cublasLt documents.
 bool was_fused(Comparison& found, bool fused, bool must_be, const std::string& what)
 {
   std::printf("%s: %s\n", what.c_str(), fused ? "in one pass" : "cublasLt has none");
@@ -91,7 +91,7 @@ bool was_fused(Comparison& found, bool fused, bool must_be, const std::string& w
   return fused;
 }
 
-/// Z = X W + b, and Y = gelu_tanh(Z), for which cublasLt must be used in 16 bits only
+/// Compares Z = X W + b, and Y = gelu_tanh(Z), for which only 16-bit products must use cublasLt.
 template <RealScalar T>
 void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t k, bool must_be)
 {
@@ -117,7 +117,7 @@ void compare_affine(Comparison& found, std::size_t m, std::size_t n, std::size_t
     z.compare(found, k, what);
 }
 
-/// Five products in one call, compared with one by one.
+/// Compares five products in one call with five calls.
 template <RealScalar T>
 void compare_batch(Comparison& found)
 {
@@ -159,7 +159,7 @@ void compare_batch(Comparison& found)
               "a batch of products in " + element_name<T>() + ": off by " + std::to_string(most));
 }
 
-/// Both triangles of C = 2 A A^T + 3 C, with A stored as it is and transposed
+/// Compares both triangles of C = 2 A A^T + 3 C, with A stored as it is or transposed.
 template <RealScalar T>
 void compare_syrk(Comparison& found)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Training steps that are replayed, and the same that are run, on a fake or a GPU.
+// Training steps that are replayed, and the same steps run, on a fake or a GPU.
 
 #include <array>
 #include <cstddef>
@@ -26,7 +26,7 @@ struct ReplayedRun
   std::size_t captures = 0;
 };
 
-/// Elements that a replay can tell apart.
+/// Elements that all differ, so that a wrong replay shows.
 struct ReplayedNumbers
 {
   std::size_t seed;
@@ -36,8 +36,8 @@ struct ReplayedNumbers
   }
 };
 
-/// Eight steps of an MLP with dropout and a schedule: five on 12 rows, and three on 7.
-/// @tparam sharded whether the optimizer's state is
+/// Takes eight steps of an MLP with dropout and a schedule: five on 12 rows, and three on 7.
+/// @tparam sharded  whether the optimizer's state is sharded
 template <SchemeType S, class B, bool sharded = false>
 ReplayedRun train_in_steps(const Mesh<S, B>& mesh, bool captures)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Products, a training and its checkpoints on any scheme and backend.
+// Runs products, training and its checkpoints on any scheme and backend.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace cubist::test
 {
 
-/// A folder that is removed at the end of the scope.
+/// A folder that is removed at the end of its scope.
 struct TemporaryFolder
 {
   std::filesystem::path path;
@@ -66,7 +66,7 @@ class SchemeRun
     return results;
   }
 
-  /// Trains four steps, and the last two again from a checkpoint.
+  /// Trains for four steps, and repeats the last two from a checkpoint.
   void train(NamedGlobals& results, NamedGlobals& again, const std::filesystem::path& folder)
   {
     MLP<S, B, float> mlp{mesh_, {12, 33, 10}, {.activation = gelu, .dropout = 0.1, .seed = 42}};
@@ -108,7 +108,7 @@ struct SchemeResults
   NamedGlobals again;
 };
 
-/// @param id of the checkpoints' folder, the same on all ranks
+/// @param id  of the checkpoints' folder; the same on all ranks
 template <class S, class B>
 [[nodiscard]] SchemeResults results_of(const LaunchOptions& options,
                                        const typename S::Extents& requested = {},

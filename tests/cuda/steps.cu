@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Training steps that are captured and replayed on a GPU have the bits of steps that are run: on 1,
-// 2, 4, … GPUs of this machine, under mpiexec on its processes, which may share GPUs.
+// Checks that training steps that are captured and replayed on a GPU have the bits of steps that
+// are run. It uses 1, 2, 4, … GPUs of this machine, or under mpiexec the processes, which may share
+// GPUs.
 
 #include <algorithm>
 #include <mutex>
@@ -39,7 +40,7 @@ struct NameGroup
 
 void compare(Comparison& found, const LaunchOptions& options)
 {
-  std::mutex mutex;  // of `found`, where ranks are threads
+  std::mutex mutex;  // guards `found` if ranks are threads
   launch<Gpus>(options, [&](auto& world) {
     const Mesh<Summa25D, Gpus> mesh{world};
     const auto run = train_in_steps<Summa25D, Gpus>(mesh, false);
@@ -51,8 +52,8 @@ void compare(Comparison& found, const LaunchOptions& options)
   });
 }
 
-/// An update of rows with gaps, of rows that are aligned and of rows that are not, in one launch
-/// and in one for each: the same bits.
+/// Checks that updates of rows with gaps, of aligned rows and of unaligned rows have the same bits
+/// in one launch as in one launch for each.
 template <class T>
 void compare_groups(Comparison& found)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Transformers on 1, 2, 4, … GPUs of this machine against what Hugging Face and PyTorch computed;
-// under mpiexec on its processes, which may share GPUs.
+// Compares transformers on 1, 2, 4, … GPUs of this machine with what Hugging Face and PyTorch
+// computed. Under mpiexec it runs on the processes, which may share GPUs.
 
 #include <algorithm>
 #include <mutex>
@@ -22,7 +22,7 @@ using examples::Gpus;
 
 void compare(Comparison& found, const ReferenceModel& model, const LaunchOptions& options)
 {
-  std::mutex mutex;  // of `found`, where ranks are threads
+  std::mutex mutex;  // guards `found` if ranks are threads
   launch<Gpus>(options, [&](auto& world) {
     const Mesh<Summa25D, Gpus> mesh{world};
     const auto findings = check_reference<Summa25D, Gpus, float>(mesh, model);

@@ -26,7 +26,7 @@ namespace
 
 using Rows = std::vector<std::uint64_t>;
 
-/// Row i is 10 i, 10 i + 1, 10 i + 2 and the label i.
+/// Writes a table whose row i is 10 i, 10 i + 1, 10 i + 2 and the label i.
 CsvFile write_table(const std::filesystem::path& path, std::size_t rows)
 {
   std::string text;
@@ -91,7 +91,7 @@ TEST_CASE("the held-out and the training rows are all rows, and an epoch visits 
 namespace
 {
 
-/// Batches and the held-out part on a mesh, as rank 0 gathers them.
+/// Batches and the held-out part on a mesh, gathered on rank 0.
 struct Gathered
 {
   std::vector<Global<double>> x;
@@ -170,11 +170,11 @@ TEST_CASE("the last rows are held out where that is asked for, whatever the seed
     const RowBatches data{
         file,
         {.batch = 7, .seed = seed, .held_out = 0.25, .normalize = true, .held_out_last = true}};
-    CHECK(data.held_out_rows() == Rows{7, 8, 9});  // 2.5 rows are 3
+    CHECK(data.held_out_rows() == Rows{7, 8, 9});  // 2.5 rows are rounded to 3
     CHECK(sorted(data.rows_of(0)) == numbers(7));
     CHECK(data.rows_of(0) != data.rows_of(1));
     const auto [mean, deviation] = data.reader().scaling();
-    CHECK(mean == Approx(31));  // of 10 i + j for i < 7 and j < 3
+    CHECK(mean == Approx(31));  // the mean of 10 i + j for i < 7 and j < 3
   }
   CHECK_THROWS_AS((RowBatches{file, {.batch = 7, .held_out_last = true}}.held_out_rows()),
                   ArgumentError);

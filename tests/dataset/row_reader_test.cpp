@@ -49,7 +49,7 @@ constexpr std::size_t col_count = 8;
 using Rows = std::vector<std::uint64_t>;
 const Rows some_rows{12, 0, 5, 5, 1, 11, 7};
 
-/// The table's value: a small integer, which a column of classes may have, too.
+/// A value of the table: a small integer, so that it can also be a class.
 int value(std::uint64_t i, std::size_t j) { return static_cast<int>((7 * i + 3 * j * j) % 11); }
 
 CsvFile write_table(const std::filesystem::path& path)
@@ -62,7 +62,7 @@ CsvFile write_table(const std::filesystem::path& path)
   return CsvFile{path};
 }
 
-/// The features of some_rows, the column of the labels left out.
+/// The features of some_rows, without the column of labels.
 Global<double> expected_features(std::size_t label)
 {
   return generate<double>(some_rows.size(), col_count - 1, [&](std::size_t i, std::size_t j) {
@@ -70,7 +70,7 @@ Global<double> expected_features(std::size_t label)
   });
 }
 
-/// What is wrong with a rank's block of a matrix.
+/// Finds what is wrong with a rank's block of a matrix.
 template <class T, class L, class M>
 Findings compare(const DistMatrix<T, L, M>& x, const Global<double>& wanted)
 {

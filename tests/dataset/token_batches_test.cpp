@@ -60,7 +60,7 @@ TEST_CASE("an epoch predicts each token of whole windows once")
       REQUIRE(data.windows() == (count - 1) / 8);
       CHECK((data.sequences() == sequences && data.length() == 9));
       CHECK(data.batches_per_epoch() == (data.windows() + sequences - 1) / sequences);
-      // As many batches as end with an epoch.
+      // Takes as many batches as it needs to end with an epoch.
       std::vector<std::size_t> predicted(8 * data.windows() + 1);
       for (std::uint64_t b = 0; b < data.windows(); ++b)
       {

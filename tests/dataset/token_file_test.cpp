@@ -23,7 +23,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// The message for a file of these bytes.
+/// The error message for a file with these bytes.
 std::string error(const std::string& bytes, TokenType type = TokenType::uint16)
 {
   const Folder folder;
@@ -38,7 +38,7 @@ std::string four_bytes(std::uint32_t n)
   return bytes;
 }
 
-/// llm.c's header, and these tokens.
+/// A file with llm.c's header and these tokens.
 std::string llmc_file(std::uint32_t magic, std::uint32_t version, std::uint32_t count,
                       const std::string& tokens)
 {
@@ -56,7 +56,7 @@ std::string header_error(const std::string& file, std::optional<TokenType> type 
   return message_of<DataError>([&] { (void)read_header(file, type); });
 }
 
-/// A header of llm.c's, and so many bytes after it.
+/// A file with llm.c's header and so many bytes after it.
 std::string llmc(std::uint32_t magic, std::uint32_t version, std::uint32_t count, std::size_t bytes)
 {
   return llmc_file(magic, version, count, std::string(bytes, '\0'));
@@ -218,8 +218,8 @@ TEST_CASE("tokens of 32 bits, and texts, are refused where no type is named")
   CHECK(error(wide, 65536).empty());  // it has tokens that only uint16 may read
   CHECK(read_header(wide, TokenType::uint16).tokens == 10000);
   CHECK(error(file_of(40000, 3), 50257).empty());
-  CHECK(error(std::string(64, '\0'), 50257).empty());    // a text of zeros
-  CHECK(error(file_of(0x70005, 5000), 151936).empty());  // a 7 is beyond the vocabulary
+  CHECK(error(std::string(64, '\0'), 50257).empty());                 // a text of zeros
+  CHECK(error(file_of(0x70005, 5000), 151936).empty());               // too large for uint32
   CHECK(error(file_of(40000, 8) + std::string(2, '\0'), 0).empty());  // no whole numbers of 4 bytes
   CHECK(error(file_of(40000, 8) + file_of(0x10000, 8), 0).empty());
 
@@ -229,7 +229,7 @@ TEST_CASE("tokens of 32 bits, and texts, are refused where no type is named")
   CHECK(error(text + std::string("\1\0", 2) + text, 50257).empty());
   CHECK(read_header(text, TokenType::uint8).tokens == text.size());
 
-  // A file is read with its vocabulary.
+  // A file is checked against its vocabulary.
   const Folder folder;
   write_contents(folder / "y.bin", wide);
   CHECK(

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# check.sh PROGRAM: runs tests/stop/stop.cpp, which saves checkpoints in the background, on disks that refuse: full, read-only,
-# and one whose folder another run uses. Each time the error must name the file and the cause, and the run must go on from a checkpoint
-# that was saved before, once the disk takes it. Exits with 77 where the kernel permits no such disks.
+# check.sh PROGRAM: runs tests/stop/stop.cpp, which saves checkpoints in the background, on disks that refuse them: one is full,
+# one is read-only, and one has a folder that another run uses. Each time the error must name the file and the cause. Once the disk
+# accepts checkpoints, the run must go on from one that it saved before. Exits with 77 if the kernel permits no such disks.
 set -euo pipefail
 program="$1"
 if [[ -z ${CUBIST_DISK:-} ]]; then
@@ -19,18 +19,18 @@ fail() {
   printf '%s\n' "$1; the run printed:" "$(cat "$log")" >&2
   exit 1
 }
-# Sets `step` to that of the newest checkpoint.
+# Sets `step` to the newest checkpoint's step.
 find_newest() {
   step="$(ls "$disk/saved" | sed -n 's/^step-0*\([0-9]*\)\.safetensors$/\1/p' | tail -n 1)"
 }
-# refused CAUSE STEP: the run must fail with the cause, and leave the checkpoint of a step from STEP on.
+# refused CAUSE STEP: checks that the run fails with the cause, and leaves a checkpoint of STEP or a later step.
 refused() {
   ! "$program" "$disk/saved" 1000 0 >"$log" 2>&1 || fail "the run does not notice that the disk refuses"
   grep -q "cubist: rank [0-9]*: cannot .*$disk/saved.*$1" "$log" || fail "no error with '$1'"
   find_newest
   ((step >= $2)) || fail "the newest checkpoint is that of step $step"
 }
-# The run goes on from a step, and saves again.
+# Checks that the run goes on from a step, and saves again.
 goes_on() {
   "$program" "$disk/saved" "$(($1 + 2))" 0 >"$log" 2>&1 || fail "the run does not go on"
   grep -q "^starts after step $1$" "$log" || fail "the run starts after another step than $1"
@@ -39,7 +39,7 @@ goes_on() {
 mount -t tmpfs -o size=1m none "$disk"
 mkdir "$disk/saved"
 "$program" "$disk/saved" 3 0 >"$log"
-# Two pages are left: for the file of the next checkpoint, and not for all ranks' marks.
+# Two pages are left, enough for the file of the next checkpoint, but not for all ranks' marks.
 head -c "$((1048576 - 4096 * 3))" /dev/zero >"$disk/other"
 refused "No space left on device" 3
 [[ "$(ls "$disk/saved")" == step-*"$step".safetensors ]] || fail "there is more than a checkpoint"
@@ -56,7 +56,7 @@ other=$!
 trap 'kill -KILL "$other"' EXIT
 until [[ -e $disk/saved/.lock ]]; do sleep 0.1; done
 refused "another run saves to it" "$((step + 2))"
-# The other run was killed: what it leaves does not keep a run from going on.
+# Kills the other run: what it leaves behind must not keep a run from going on.
 kill -KILL "$other"
 wait "$other" 2>/dev/null || true
 trap - EXIT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check.sh SHIM PROGRAM CASES: runs test cases that save files under the shim, which fails at a rename without fsync. At
-# least one rename must have been checked.
+# check.sh SHIM PROGRAM CASES: runs test cases that save files under the shim, which fails at a rename without fsync. The
+# shim must have checked at least one rename.
 set -euo pipefail
 shim="$1" program="$2" cases="$3"
 renames="$(mktemp)"

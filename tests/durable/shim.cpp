@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A library for LD_PRELOAD that records what a program does to its files, and checks of each rename
+// A library for LD_PRELOAD that records what a program does to its files, and checks at each rename
 // that
 //
 //   - every descriptor through which the file was written had an fsync after its last write;
@@ -9,11 +9,12 @@
 //   - a folder that was made for the file had an fsync of its parent.
 //
 // Otherwise a crash of the machine could leave an incomplete file under the final name, or the
-// previous one, or an index that describes a mixture of files. The first violation ends the
-// program, with exit code 99 and a message. At its end the program's number of checked renames goes
-// to the file that the environment's CUBIST_DURABLE_RENAMES names. Tests interrupt calls by
-// functions at the end of this file (support/interrupted.hpp). Writes by pwrite and ftruncate
-// count, which cubist's files use; renames of files that were written otherwise are not checked.
+// previous file, or an index that describes a mixture of files. The first violation ends the
+// program with exit code 99 and a message. When the program ends, the number of checked renames
+// goes to the file that the environment's CUBIST_DURABLE_RENAMES names. Tests interrupt calls by
+// functions at the end of this file (support/interrupted.hpp). Only writes by pwrite and ftruncate
+// count, which cubist's files use; renames of files that were written in other ways are not
+// checked.
 
 #include <cerrno>
 #include <cstddef>
@@ -39,20 +40,20 @@ struct State
 {
   std::mutex mutex;
   std::map<Inode, std::set<int>> unsynced;  // descriptors with writes after their last fsync
-  std::map<Inode, std::string> folders;     // those with a rename after their last fsync
+  std::map<Inode, std::string> folders;     // folders with a rename after their last fsync
   std::set<Inode> written;
   std::map<Inode, std::string> removed;  // folders with a removed description and no fsync since
   std::map<Inode, std::string> made;     // folders with a new folder and no fsync since
-  std::map<Inode, Inode> parents;        // of the folders that were made
+  std::map<Inode, Inode> parents;        // parents of the folders that were made
   int renames = 0;
-  long calls = -1;  // before the interrupted one; negative if none is to be
+  long calls = -1;  // calls before the one to interrupt; negative: interrupt none
   bool names = false;
   bool dies = false;
   bool interrupts = false;
   const char* interrupted = nullptr;
 };
 
-// Never destroyed, as other libraries may close files after this one has ended.
+// The state is never destroyed, as other libraries may close files after this one has ended.
 State& state()
 {
   static State& s = *new State;
@@ -65,7 +66,7 @@ F* next(const char* name)
   return reinterpret_cast<F*>(::dlsym(RTLD_NEXT, name));
 }
 
-/// The file of a descriptor, if it is a regular file or a folder.
+/// Finds the file of a descriptor, if it is a regular file or a folder.
 bool find(int descriptor, Inode& inode)
 {
   struct stat about = {};
@@ -74,7 +75,7 @@ bool find(int descriptor, Inode& inode)
   return S_ISREG(about.st_mode) || S_ISDIR(about.st_mode);
 }
 
-/// The folder of a path, if it exists.
+/// Finds the folder of a path, if it exists.
 bool find_folder(const std::string& path, Inode& inode)
 {
   const auto slash = path.rfind('/');
@@ -91,8 +92,9 @@ bool find_folder(const std::string& path, Inode& inode)
   return state().interrupts;
 }
 
-/// Whether this call is the one that is interrupted, and fails. Or the process ends here.
-/// @param name whether it changes the name of a file
+/// Whether this call is the one to interrupt, and so must fail. If processes die, this ends the
+/// process.
+/// @param name  whether the call changes the name of a file
 bool fails(const char* call, bool name)
 {
   const std::lock_guard lock{state().mutex};
@@ -177,7 +179,7 @@ int remove(const char* path) noexcept
   const int result = call(path);
   if (result == 0 && exists)
   {
-    // Its number may go to another file.
+    // Another file may get the descriptor's number.
     const std::lock_guard lock{state().mutex};
     state().unsynced.erase({file.st_dev, file.st_ino});
     state().written.erase({file.st_dev, file.st_ino});
@@ -201,7 +203,8 @@ int mkdir(const char* path, mode_t mode) noexcept
   const Inode folder{about.st_dev, about.st_ino};
   const std::lock_guard lock{state().mutex};
   auto& parents = state().parents;
-  // The number may be that of a folder that is gone, with those in it; else they could form a ring.
+  // The number may belong to a folder that is gone, together with those in it; else parents could
+  // form a ring.
   std::erase_if(parents, [&](const auto& entry) { return entry.second == folder; });
   parents[folder] = parent;
   state().made.erase(folder);
@@ -237,14 +240,14 @@ int rename(const char* from, const char* to) noexcept
   if (result != 0 || !checked) return result;
   ++s.renames;
   s.unsynced.erase(inode);
-  s.written.erase(inode);  // a file that is removed later may leave its number to another
+  s.written.erase(inode);  // another file may later get the number of a removed file
   s.folders[folder] = target;
   return result;
 }
 
-/// Interrupts the call after `calls` others, or none if the number is negative: it fails with EIO,
-/// or the process ends before it with exit code 98. From then on no fsync waits for the disk.
-/// @param names whether only calls count that change the name of a file
+/// Interrupts the call after `calls` others, or none if the number is negative. The call fails with
+/// EIO, or the process ends before it with exit code 98. From then on no fsync waits for the disk.
+/// @param names  whether only calls that change the name of a file count
 void cubist_durable_interrupt(long calls, bool names, bool dies)
 {
   const std::lock_guard lock{state().mutex};
@@ -255,7 +258,7 @@ void cubist_durable_interrupt(long calls, bool names, bool dies)
   state().interrupted = nullptr;
 }
 
-/// The call that was interrupted; null if it has not come.
+/// The name of the interrupted call; null if there was none yet.
 const char* cubist_durable_interrupted()
 {
   const std::lock_guard lock{state().mutex};

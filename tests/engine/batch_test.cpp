@@ -62,7 +62,7 @@ TEST_CASE("products are collected as they are stored, and computed in one call")
   CHECK(BatchingEngine::products == 1);
   CHECK(c == std::vector<double>{17, 39, 23, 53});
 
-  // More products than before, of smaller matrices.
+  // More products than before, but of smaller matrices.
   batch.clear();
   std::vector<double> d(3, -1);
   for (std::size_t i = 0; i < 3; ++i)

@@ -27,7 +27,7 @@ std::vector<std::string>& log()
   return lines;
 }
 
-/// Writes down when a call begins, and when it ends.
+/// Records when a call begins, and when it ends.
 class Line
 {
  public:
@@ -49,7 +49,7 @@ struct LoggedEngine : EngineDecorator<LoggedEngine<E>, E>
   [[nodiscard]] static Line around(const EngineCall& call) { return Line{call}; }
 };
 
-/// An engine with every optional part, of which it computes batches, groups and affine maps.
+/// An engine with every optional part. It computes batches, groups and affine maps.
 struct RichEngine : HostEngine
 {
   struct Graph
@@ -138,7 +138,7 @@ struct RichEngine : HostEngine
   }
 };
 
-/// The lines of one call on views of these shapes.
+/// The lines that one call on views of these shapes records.
 template <class F>
 std::vector<std::string> lines_of(F f)
 {
@@ -147,7 +147,7 @@ std::vector<std::string> lines_of(F f)
   return log();
 }
 
-/// What one call writes down.
+/// The lines that one call of this name records.
 std::vector<std::string> lines(const std::string& name) { return {"begin " + name, "end " + name}; }
 
 }  // namespace
@@ -201,7 +201,7 @@ TEST_CASE(
   engine.map(out, detail::Same{}, in);
   CHECK(seen.bytes == (6 + 6) * sizeof(double));
   CHECK(seen.function.ends_with("Same"));
-  // What for_each writes it also reads; of a repeated row there is one.
+  // for_each also reads what it writes, and a repeated row counts once.
   engine.for_each(detail::Add{}, out, bias);
   CHECK(seen.bytes == (6 + 6 + 3) * sizeof(double));
   CHECK(seen.function.ends_with("Add"));

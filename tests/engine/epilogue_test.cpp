@@ -19,7 +19,7 @@ struct Twice
 {
   double operator()(double x) const { return 2 * x; }
 };
-/// A function that is chosen at run time.
+/// A function chosen at run time.
 struct Chosen
 {
   Twice f;
@@ -30,7 +30,7 @@ void with_function(const E&, const Chosen& chosen, G g)
   g(chosen.f);
 }
 
-/// X W + b with X (2, 3), W (3, 2)
+/// The operands of X W + b, with X (2, 3) and W (3, 2).
 struct Operands
 {
   std::vector<double> x{1, 2, 3, 4, 5, 6};

@@ -24,7 +24,7 @@ struct AddTimes
   }
 };
 
-/// Numbers 0, 1, … in memory for `rows` rows of `ld` elements.
+/// Memory for `rows` rows of `ld` elements, with the numbers 0, 1, …
 std::vector<float> numbers(std::size_t rows, std::size_t ld)
 {
   std::vector<float> v(rows * ld);

@@ -24,7 +24,7 @@ TEST_CASE("an engine that computes does all work")
 namespace
 {
 
-/// How many of three equal works, and of one with other sizes, are done on a simulated rank.
+/// How many of three equal pieces of work, and of one with other sizes, a simulated rank does.
 template <class E>
 int done()
 {

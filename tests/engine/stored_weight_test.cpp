@@ -56,7 +56,7 @@ struct Stored
 
 TEST_CASE("a block of q8 has the scale of its largest element")
 {
-  // 127 / 127 = 1: the integers themselves, and halves are rounded away from 0
+  // The scale is 127 / 127 = 1, so integers are stored as they are, and halves round away from 0.
   std::vector<float> x(32, 0);
   x[0] = -127, x[1] = 5, x[2] = 2.5F, x[3] = -2.5F, x[4] = 0.4F, x[31] = 126.6F;
   const Stored s{StoredWeights::q8, x, 0, 32};
@@ -147,7 +147,7 @@ TEST_CASE("weights that are no numbers are refused by the name of their matrix")
       CHECK(mentions(message, "got up.weight in a file", "input 35 and output 2 of a rank becomes",
                      "fresh copy"));
     }
-  // A half has no larger numbers than 65504, and no block a larger scale.
+  // A half is at most 65504, and so is a block's scale.
   const auto refusal = [](StoredWeights type, float large) {
     StoredWeight w{type, {0, 1, 1}, 1, 1};
     return message_of<NumericError>([&] {

@@ -52,7 +52,7 @@ TEST_CASE("syrk computes one triangle, and mirror the other one")
   CHECK(c == std::vector<double>{14, -2, 32, 77});
   mirror(engine, Triangle::lower, out);
   CHECK(c == std::vector<double>{14, 32, 32, 77});
-  // 2 C - 10 of it; the transpose of A is stored.
+  // 2 A A^T - 10 C, where the transpose of A is stored.
   const std::vector<double> at{1, 4, 2, 5, 3, 6};
   const Operand<const double> op_a{MatrixView<const double>{at.data(), {3, 2}}, Op::transpose};
   syrk<HostEngine, double>(engine, Triangle::upper, 2, op_a, -10, out);
@@ -63,7 +63,8 @@ TEMPLATE_TEST_CASE("a triangle is that of the product, and the rest of C stays",
                    bfloat16, half)
 {
   using T = TestType;
-  // Integers below 2^8 are exact in bfloat16. 300 rows are cut in blocks, by one thread of BLAS.
+  // Integers below 2^8 are exact in bfloat16. With one thread of BLAS, 300 rows are cut into
+  // blocks.
   const BlasThreads one{1};
   const auto check = [](const auto& engine, std::size_t n, std::size_t k, Op op, Triangle triangle,
                         T beta) {

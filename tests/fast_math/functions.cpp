@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The vector functions, activations, tests for NaN and readers in a program that is compiled with
-// flags like -ffast-math. The references are functions of long double, which references.cpp has, as
-// it is compiled without these flags, and constants. Only bits can tell a NaN here.
+// Tests vector functions, activations, tests for NaN, and readers in a program compiled with flags
+// like -ffast-math. The references are constants, and functions of long double in references.cpp,
+// which is compiled without these flags. Here only bits can tell a NaN.
 
 #include <cmath>
 #include <cstdint>
@@ -81,8 +81,8 @@ bool nan_in(const T& x)
   return (bits_of(x) & ~Bits<T>::sign) > Bits<T>::infinity;
 }
 
-/// The largest relative error of outputs, in units of the last place of a number near 1; a block of
-/// them is computed in a loop that is vectorised as those of a network are.
+/// The largest relative error of outputs, in units in the last place of a number near 1. A loop
+/// that is vectorised like those of a network computes a block of outputs.
 template <class T, class F, class G>
 void check_values(const char* what, double from, double to, double most, F f, G wanted)
 {
@@ -138,14 +138,14 @@ void check_accuracy()
   values("the slope of sigmoid", -30, 30, 8, slope(sigmoid), slope_of_logistic);
 }
 
-/// NaN and infinities of activations, a row of 70 elements with one in the middle, so that both the
-/// blocks of the loop and its remainder have one.
+/// Checks NaN and infinities in activations, on rows of 70 elements with one in the middle, so that
+/// both the blocks of the loop and its remainder get one.
 template <class T>
 void check_specials()
 {
   using B = Bits<T>;
-  // The bits of the last result, from memory: with -ffast-math clang 19 assumes that a number which
-  // a function returns is finite.
+  // Takes the bits of the last result from memory: with -ffast-math clang 19 assumes that a
+  // function returns a finite number.
   typename B::Type last = 0;
   const auto each = [&last](auto f, T x) {
     std::vector<T> in(70, T(0.25)), out(70);
@@ -186,7 +186,7 @@ void check_specials()
   check(each([](T x) { return detail::exp_of_negative(x); }, of<T>(B::infinity | B::sign)) == 0,
         B::name, "exp of -infinity");
 
-  // A maximum and a minimum have the NaN of a row, wherever it is.
+  // A maximum and a minimum are a NaN if a row has one, wherever it is.
   for (std::size_t at : {0U, 31U, 32U, 69U})
     for (const auto sign : {typename B::Type{0}, B::sign})
     {
@@ -214,8 +214,8 @@ void check_specials()
 
 void check_half()
 {
-  // 1 + 2^-11 is halfway between two halves; the double above it must be rounded up, which rounding
-  // to float first would not.
+  // 1 + 2^-11 is halfway between two halves. The double above it must be rounded up, which would
+  // not happen if it were first rounded to float.
   check(half{1 + 0x1p-11 + 0x1p-40}.bits() == 0x3c01 && half{1 + 0x1p-11}.bits() == 0x3c00 &&
             half{-1 - 0x1p-11 - 0x1p-40}.bits() == 0xbc01,
         "half", "rounding a double once");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Functions of long double by their definitions; references.cpp is compiled without flags that
+// Functions of long double by their definitions. references.cpp is compiled without flags that
 // change arithmetic.
 
 namespace reference

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A loss, the monitor of NaN and the loss scale in a program that is compiled with -ffast-math.
+// Tests a loss, the monitor for NaN, and the loss scale in a program compiled with -ffast-math.
 
 #include <cmath>
 #include <cstddef>

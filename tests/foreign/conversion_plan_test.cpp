@@ -43,7 +43,7 @@ TEST_CASE("replicas take turns in sending, and read what they have")
       BlockCyclic{.shape = {4, 6}, .block = {1, 6}, .grid = {2, 1}, .row_source = -1}};
   const Distribution rows{one_block_a_rank({4, 6}, {4, 1})};
   CHECK(conversion_cost(replicated, rows) == ConversionCost{12, 6, 6});
-  // To the replicas: each lacks what is not on it.
+  // Conversion to replicas: each rank lacks what it does not hold.
   CHECK(conversion_cost(rows, replicated) == ConversionCost{36, 12, 18});
 }
 

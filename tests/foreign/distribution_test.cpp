@@ -144,7 +144,7 @@ TEST_CASE("rectangles that each rank passes are checked on all ranks alike")
   require_clear(on_ranks<TestBackend>(4, [](auto& world) {
     Findings found;
     const auto rank = static_cast<std::size_t>(world.rank());
-    // Rank r has the rows r and 7 - r; rank 2 has none, its rows are of rank 3.
+    // Rank r has the rows r and 7 - r, but rank 3 has those of rank 2, which has none.
     Rectangles mine{{0, rank, 0, {1, 5}}, {0, 7 - rank, 0, {1, 5}, StorageOrder::column_major}};
     if (rank == 2) mine.clear();
     if (rank == 3) mine = {{0, 2, 0, {4, 5}}};

@@ -58,14 +58,14 @@ TEST_CASE("a window of a window, and a set that is packed or begins at another p
 namespace
 {
 
-/// A set, and what it holds by definition.
+/// A set, and the indices that it holds by definition.
 struct Case
 {
   IndexSet set;
   List held;
 };
 
-/// Those of `all` that are in a window.
+/// The case for those indices of `all` that are in a window.
 Case in_window(const IndexSet& set, const List& all, std::size_t lo, std::size_t n)
 {
   Case c{set.window(lo, n), {}};
@@ -131,7 +131,7 @@ TEST_CASE("an index set finds its runs, and their positions in memory")
 TEST_CASE("two index sets have their common runs in order")
 {
   const auto cases = cases_of_23_indices();
-  // Every 7th with every 5th: sets of all kinds and windows meet.
+  // Every 7th set meets every 5th, so that sets of all kinds and windows meet.
   for (std::size_t a = 0; a < cases.size(); a += 7)
     for (std::size_t b = 0; b < cases.size(); b += 5)
     {

@@ -90,7 +90,7 @@ T conjugate(T x)
     return x;
 }
 
-/// What a conversion is to do.
+/// What a conversion must do.
 template <class T>
 struct Task
 {
@@ -121,12 +121,12 @@ Task<T> any_task(Dice& dice)
   return task;
 }
 
-/// The elements that one rank sent, and those that it had to receive.
+/// The number of elements that one rank sent, and that it had to receive.
 struct ElementCounts
 {
   std::uint64_t sent = 0;
   std::uint64_t missing = 0;
-  std::uint64_t cost = 0;  // by the formula, of all ranks
+  std::uint64_t cost = 0;  // elements that all ranks send by the formula
 
   [[nodiscard]] auto members() { return std::tie(sent, missing, cost); }
   [[nodiscard]] auto members() const { return std::tie(sent, missing, cost); }
@@ -134,8 +134,8 @@ struct ElementCounts
 
 constexpr std::array<std::size_t, 11> sizes{0, 1, 1, 2, 3, 5, 7, 12, 19, 24, 31};
 
-/// One conversion between random sub-matrices of random matrices: every element of the target, what
-/// lies around it in memory, and the number of elements sent.
+/// Checks one conversion between random sub-matrices of random matrices: every element of the
+/// target, what is around it in memory, and the number of elements sent.
 template <class T, class B>
 ElementCounts convert_and_check(typename B::Communicator& world, std::uint64_t seed,
                                 Findings& found)
@@ -206,7 +206,7 @@ ElementCounts convert_and_check(typename B::Communicator& world, std::uint64_t s
     y = unused;
   }
   found.check(wrong == 0, wrong, " wrong elements: ", name.str());
-  // What is left is what was not to be written.
+  // The rest of memory must not have been written.
   bool touched = false;
   target.for_each_in_memory([&](T& x) { touched = touched || !(x == unused); });
   found.check(!touched, "wrote elsewhere: ", name.str());
@@ -272,8 +272,8 @@ TEMPLATE_TEST_CASE("conversions have all scalars", "", float, std::complex<float
 
 TEST_CASE("many transfers between the same two ranks and rectangles arrive in their places")
 {
-  // Ranks 0 and 2 have 24 strips of columns each, alternately, which all go to one rectangle of
-  // rank 1. Counted sends them in one message of each rank.
+  // Ranks 0 and 2 hold 24 strips of columns each, in turn, which all go to one rectangle of rank 1.
+  // Counted sends them in one message from each rank.
   if (!fits<Counted>(3)) return;
   constexpr std::size_t strips = 48;
   const Shape shape{3, 2 * strips};
@@ -308,7 +308,7 @@ TEST_CASE("many transfers between the same two ranks and rectangles arrive in th
 namespace
 {
 
-/// Counts messages, and has the windows of what it decorates.
+/// Counts messages, and passes on the windows of what it decorates.
 template <Communicator C>
 class WatchedCommunicator : public CommunicatorDecorator<WatchedCommunicator<C>, C>
 {

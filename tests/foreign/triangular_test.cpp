@@ -58,7 +58,7 @@ void check(Findings& found, const Any<T>& m, const std::string& what, F wanted)
   });
 }
 
-/// Products of random operands in random layouts; up to 70 rows are cut into 8 blocks.
+/// Checks products of random operands in random layouts. Up to 70 rows are cut into 8 blocks.
 template <class T>
 Findings multiply_some(typename Threads::Communicator& world)
 {

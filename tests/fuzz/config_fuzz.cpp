@@ -17,7 +17,7 @@ using cubist::fuzz::demand;
 namespace
 {
 
-/// Demands that a configuration's text is read as the same configuration.
+/// Demands that reading a configuration's text gives the same configuration.
 void check_text(const TransformerConfig& config)
 {
   const bool accepted = accepts<Error>([&] {

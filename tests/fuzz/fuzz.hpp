@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Properties that every parser must have for every input, and what begins a fuzz target.
+// Properties that every parser must have for every input, and the macro that begins a fuzz target.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,14 +18,14 @@ namespace cubist::fuzz
 
 using Target = int (*)(const std::uint8_t*, std::size_t);
 
-/// The targets of this program by the names of their readers.
+/// This program's targets, by the names of their readers.
 inline std::map<std::string_view, Target>& targets()
 {
   static std::map<std::string_view, Target> all;
   return all;
 }
 
-/// Aborts the program, which a fuzzer reports, unless the property holds.
+/// Aborts the program if the property does not hold; a fuzzer reports that.
 inline void demand(bool holds, const char* what)
 {
   if (holds) return;
@@ -33,7 +33,7 @@ inline void demand(bool holds, const char* what)
   std::abort();
 }
 
-/// Whether a parser accepts its input. If not, it must throw an E with a short and printable
+/// Whether a parser accepts its input. If it does not, it must throw an E with a short, printable
 /// message.
 template <class E = DataError, class Read>
 bool accepts(const Read& read)
@@ -53,8 +53,9 @@ catch (const E& error)
 
 }  // namespace cubist::fuzz
 
-// CUBIST_FUZZ_TARGET(reader) { … } is the target that gives `reader` the bytes [data, data + size)
-// and returns 0. libFuzzer wants one of a fixed name in a program; fuzz/replay.cpp has all of them.
+// CUBIST_FUZZ_TARGET(reader) { … } defines the target that gives `reader` the bytes
+// [data, data + size) and returns 0. libFuzzer wants one target with a fixed name in a program;
+// fuzz/replay.cpp has all of them.
 #ifdef CUBIST_FUZZER
 #define CUBIST_FUZZ_TARGET(reader)                                                                 \
   extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);               \

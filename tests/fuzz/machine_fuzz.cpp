@@ -17,7 +17,7 @@ using cubist::fuzz::demand;
 namespace
 {
 
-/// The names that the user gives to a machine and its links, and that messages repeat in full.
+/// Shortens the names of a machine and its links, which messages repeat in full.
 nlohmann::json with_short_names(nlohmann::json machine)
 {
   if (!machine.is_object()) return machine;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The input is parsed as a file, and as the dictionary of a header.
+// The input is parsed as a file, and as a header's dictionary.
 
 #include <algorithm>
 #include <cstddef>

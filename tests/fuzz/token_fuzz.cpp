@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The input is a byte that selects the type of the tokens, and a token file.
+// The input is a byte that selects the type of tokens, and a token file.
 
 #include <array>
 #include <cstddef>

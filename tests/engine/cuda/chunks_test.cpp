@@ -36,7 +36,7 @@ TEST_CASE("chunks are accessed at once where data and rows are aligned")
   CHECK(aligned(0, 1, 5));
   CHECK_FALSE(aligned(0, 2, 5));
   CHECK_FALSE(aligned(1, 3, 4));
-  // Eight of them are two accesses of 16 bytes.
+  // Eight floats are two accesses of 16 bytes.
   CHECK(detail::chunks_are_aligned<8>(MatrixView<float>{x + 4, {2, 4}}));
   CHECK_FALSE(detail::chunks_are_aligned<1>(MatrixView<float>{x, {2, 4}}));
 }
@@ -44,7 +44,7 @@ TEST_CASE("chunks are accessed at once where data and rows are aligned")
 namespace
 {
 
-/// Adds 10 x to y for a chunk at column j of a row of 10.
+/// Adds 10 x to y for a chunk that begins at column j of a row of 10.
 std::vector<float> add(bool aligned, std::size_t j)
 {
   alignas(16) const float x[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};

@@ -80,7 +80,7 @@ TEST_CASE("adapters compute 16-bit elements in float, and return the sum's terms
 namespace
 {
 
-/// Arithmetic on complex elements, which asserts whose it is.
+/// Arithmetic on complex elements, which asserts that they have cubist's type Complex.
 template <class Element>
 struct Arithmetic
 {
@@ -89,7 +89,7 @@ struct Arithmetic
   {
     static_assert(std::same_as<T, Complex<Real<Element>>>);
   }
-  /// For map, and for_each.
+  /// The function for map and for_each.
   template <class T>
   T operator()(const T& x, const T& y) const
   {
@@ -180,7 +180,7 @@ TEMPLATE_TEST_CASE("the library's functions of complex elements give the same on
 namespace
 {
 
-/// A function that has arithmetic of std::complex.
+/// A function that uses the arithmetic of std::complex.
 struct OfStdComplex
 {
   std::complex<double> operator()(const std::complex<double>& x) const { return x + x; }

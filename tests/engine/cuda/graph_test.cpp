@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Captured work on the fake of CUDA.
+// Tests captured work on the fake of CUDA.
 #include <functional>
 #include <optional>
 #include <vector>

@@ -26,7 +26,7 @@ struct AddTimes
   }
 };
 
-/// Whether all parts of two matrices, of which the second is padded, are updated once.
+/// Whether all parts of two matrices, the second of which is padded, are updated just once.
 template <class T>
 bool updates_once(std::size_t rows, std::size_t cols, std::size_t part, std::size_t offset)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A warp of attention_kernels.hpp on the host: one thread that has whole tiles. Elements are
-// rounded to T where a device's are.
+// A warp for attention_kernels.hpp on the host: one thread that holds whole tiles. Elements are
+// rounded to T where a device rounds them.
 
 #include <algorithm>
 #include <cstddef>
@@ -143,7 +143,7 @@ class HostWarp
   unsigned block_;
 };
 
-/// Runs a kernel of attention for all its blocks.
+/// Runs an attention kernel for all its blocks.
 template <class T, class Kernel>
 void run_on_host(const Kernel& kernel)
 {

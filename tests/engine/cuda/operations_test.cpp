@@ -106,8 +106,8 @@ struct AllSums
   friend bool operator==(const AllSums&, const AllSums&) = default;
 };
 
-/// The sums of a matrix that begins `offset` elements into its memory, and whose rows are `ld`
-/// apart.
+/// The sums of a matrix whose first element has the index `offset` in memory, and whose rows are
+/// `ld` apart.
 template <class T>
 AllSums<T> sums_of(const std::vector<T>& numbers, Shape shape, std::size_t ld, std::size_t offset)
 {

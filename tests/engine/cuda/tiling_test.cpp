@@ -19,7 +19,7 @@ namespace
 const std::vector<Shape> shapes{{1, 1},   {1, 1000},  {1000, 1}, {7, 13},  {64, 300},
                                 {129, 8}, {5000, 33}, {3, 9000}, {4096, 2}};
 
-/// How often each element is visited; a chunk ends with its row.
+/// How often each element is visited. A chunk ends where its row does.
 std::vector<int> visits(const Tiling& t)
 {
   std::vector<int> all(t.shape.size());
@@ -38,7 +38,7 @@ bool visits_each_once(const Tiling& t)
   return std::all_of(all.begin(), all.end(), [](int n) { return n == 1; });
 }
 
-/// Large shapes, which are not visited here.
+/// Large shapes, whose elements are not visited here.
 const std::vector<Shape> large{{8192, 8192}, {1U << 20, 64}, {64, 1U << 20},
                                {1024, 1024}, {1U << 26, 1},  {1, 1U << 26}};
 
@@ -97,7 +97,7 @@ TEST_CASE("tilings of large shapes fill a device, and their parts fit into its w
       if (columns.blocks_down > 1) CHECK(columns.blocks_down * shape.cols * sum <= workspace);
       if (rows.blocks_across > 1) CHECK(rows.blocks_across * shape.rows * 32 <= workspace);
       CHECK(std::size_t{all.blocks()} * 32 <= workspace);
-      // Blocks that share a result have a counter.
+      // Blocks that share a result need a counter.
       if (columns.blocks_down > 1) CHECK(columns.blocks_across <= detail::filling_blocks());
       if (rows.blocks_across > 1) CHECK(rows.blocks_down <= detail::filling_blocks());
     }

@@ -12,7 +12,7 @@ using namespace cubist;
 
 namespace
 {
-// Only OpenBLAS has functions for it.
+// Whether the number of threads can be set: only OpenBLAS has functions for that.
 bool settable() { return blas_threads() != 0; }
 }  // namespace
 

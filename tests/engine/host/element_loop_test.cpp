@@ -52,7 +52,7 @@ TEST_CASE("every element is visited once, and none beyond")
 namespace
 {
 
-/// Products and sums that a compiler may contract, a quotient, bits, and a comparison.
+/// Uses products and sums that a compiler may contract, a quotient, bits, and a comparison.
 struct Elaborate
 {
   template <class T>

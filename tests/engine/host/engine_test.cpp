@@ -66,7 +66,7 @@ namespace
 {
 
 using Scalars = std::tuple<float, double, std::complex<float>, std::complex<double>>;
-/// Of the functions that call no BLAS; the other scalars instantiate the same code.
+/// The scalars for functions that call no BLAS; the others instantiate the same code.
 using FewScalars = std::tuple<float, std::complex<double>>;
 
 template <Scalar T>
@@ -78,7 +78,7 @@ T number(int re, int im)
     return static_cast<T>(re);
 }
 
-/// A matrix inside a larger buffer, whose other elements have a mark.
+/// A matrix inside a larger buffer, whose other elements hold a mark.
 template <Scalar T>
 struct Strided
 {
@@ -88,7 +88,7 @@ struct Strided
       : memory((s.rows + 2) * (s.cols + gap + 1), mark),
         view{memory.data() + s.cols + gap + 2, s.rows, s.cols, s.cols + gap}
   {
-    // Small integers: every product and sum of these is exact, whatever the order.
+    // Small integers, whose products and sums are exact in any order.
     int x = seed;
     for (std::size_t i = 0; i < s.rows; ++i)
       for (std::size_t j = 0; j < s.cols; ++j)
@@ -127,7 +127,7 @@ T element(Op op, MatrixView<const T> a, std::size_t i, std::size_t j)
   return x;
 }
 
-/// gemm by its definition.
+/// Computes gemm by its definition.
 template <Scalar T>
 std::vector<T> reference(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b,
                          T beta, MatrixView<const T> c)
@@ -263,7 +263,7 @@ TEST_CASE("gemm refuses extents that BLAS cannot count")
 
 TEST_CASE("many threads multiply concurrently")
 {
-  // More callers than OpenBLAS has buffers for.
+  // There are more callers than OpenBLAS has buffers for.
   const BlasThreads one{1};
   constexpr int callers = 100;
   constexpr std::size_t n = 48;
@@ -475,7 +475,7 @@ TEMPLATE_LIST_TEST_CASE("map_sums maps and sums columns", "", FewScalars)
       CHECK(elements(sums.view) == elements(wanted_sums.view));
       CHECK(out.untouched_outside());
       CHECK(sums.untouched_outside());
-      // In place
+      // In place.
       engine.map_sums(a.view, sums.view, times, a.view, b.in());
       CHECK(elements(a.view) == elements(wanted.view));
       const Strided<T> wide{{1, cols + 1}, 0, 1};
@@ -567,7 +567,7 @@ TEST_CASE("folds combine elements in row-major order")
   const HostEngine engine;
   std::vector<double> memory{1, 2, 3, -1, 4, 5, 6, -1};
   const MatrixView<const double> m{memory.data(), 2, 3, 4};
-  // Not commutative: the order shows.
+  // The function is not commutative, so that the order shows.
   const auto append = [](double a, double b) { return 10 * a + b; };
   const auto itself = [](std::size_t, std::size_t, double x) { return x; };
 

@@ -23,8 +23,8 @@ namespace
 
 using Reals = std::tuple<float, double>;
 
-/// A matrix of small integers, of which all sums and products are exact; rows have a gap between
-/// them, whose elements are 77.
+/// A matrix of small integers, whose sums and products are all exact. Between rows there are gaps,
+/// whose elements are 77.
 template <class T>
 struct Integers
 {
@@ -48,7 +48,7 @@ struct Integers
   MatrixView<T> view;
 };
 
-/// alpha A op(B) + beta C, by its definition, in C's memory.
+/// Computes C = alpha A op(B) + beta C by its definition.
 template <class T, class W>
 std::vector<T> by_definition(T alpha, MatrixView<const T> a, MatrixView<const W> b, bool transposed,
                              T beta, Integers<T> c)
@@ -68,7 +68,7 @@ std::vector<T> by_definition(T alpha, MatrixView<const T> a, MatrixView<const W>
 namespace
 {
 
-/// Products by matrices with elements W, which may have 16 bits.
+/// Checks products by matrices with elements W, which may have 16 bits.
 template <class T, class W>
 void multiplies_as_defined()
 {

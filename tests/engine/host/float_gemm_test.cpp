@@ -19,7 +19,7 @@ using namespace cubist;
 namespace
 {
 
-/// A matrix inside a larger buffer, whose other elements have a mark.
+/// A matrix inside a larger buffer, whose other elements hold a mark.
 template <class T>
 struct Random
 {
@@ -68,12 +68,12 @@ constexpr Op ops[] = {Op::none, Op::transpose, Op::adjoint};
 
 }  // namespace
 
-// The products of 16-bit numbers are exact in float, and their sums rounded as float's.
+// Products of 16-bit numbers are exact in float, and their sums are rounded as float's.
 TEMPLATE_TEST_CASE("gemm of 16-bit elements sums in float and rounds once", "", bfloat16, half)
 {
   using T = TestType;
-  // The thread keeps its buffers: smaller and larger products follow the first one. The last ones
-  // read B as it is stored, or have several panels in one dimension.
+  // The thread keeps its buffers, so smaller and larger products follow the first one. The last
+  // ones read B as it is stored, or have several panels in one dimension.
   const ProductSize shape =
       GENERATE(ProductSize{.m = 9, .n = 7, .k = 300}, ProductSize{.m = 3, .n = 5, .k = 40},
                ProductSize{.m = 13, .n = 11, .k = 310}, ProductSize{.m = 2, .n = 131, .k = 513},
@@ -129,7 +129,7 @@ TEMPLATE_TEST_CASE("gemm of 16-bit elements takes empty matrices", "", bfloat16,
 namespace
 {
 
-/// How far Y = X W is from its definition, as a share of what rounding explains.
+/// How far Y = X W is from its definition, relative to the error that rounding explains.
 template <class T>
 double error_of_stored(StoredWeights type, ProductSize size, std::size_t offset)
 {

@@ -16,7 +16,7 @@ using namespace cubist;
 namespace
 {
 
-/// 3 x 2 elements of rows that are 4 apart: 0, 1; 4, 5; 8, 9.
+/// A matrix of 3 x 2 elements whose rows are 4 apart: 0, 1; 4, 5; 8, 9.
 struct StridedMatrix
 {
   std::vector<double> memory = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -44,7 +44,7 @@ TEST_CASE("an index loop maps the elements of a matrix with their indices, and n
 namespace
 {
 
-/// Combines in an order that shows.
+/// Combines numbers so that the order shows.
 struct TwiceAndAdd
 {
   double operator()(double all, double x) const { return 2 * all + x; }

@@ -22,7 +22,7 @@ namespace
 
 using Reals = std::tuple<float, double>;
 
-/// W (k, n), whose integers and scales are exact.
+/// Fills W (k, n) with integers and scales that are exact.
 StoredWeight& integers(StoredWeight& w, std::size_t k, std::size_t n)
 {
   std::vector<double> x(k * n);

@@ -28,7 +28,8 @@ TEST_CASE("a long row of floats is summed with less rounding than from left to r
 namespace
 {
 
-/// Neither commutative nor associative: the order shows. All values are exact.
+/// A function that is neither commutative nor associative, so that the order shows. All values are
+/// exact.
 struct Shuffle
 {
   double operator()(double a, double b) const
@@ -47,7 +48,7 @@ struct WithIndices
   }
 };
 
-/// The fold of some numbers, in the order that the header states.
+/// Folds some numbers in the order that the header states.
 double fold_of(std::vector<double> x)
 {
   const Shuffle combine;

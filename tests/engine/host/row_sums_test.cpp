@@ -19,7 +19,7 @@ using namespace cubist;
 namespace
 {
 
-/// Lists of no row, one and more; the last row of the result is no target.
+/// Lists of no row, one row, and more. The last row of the result is no target.
 struct Lists
 {
   std::vector<int> starts{0, 0, 1, 4, 6};
@@ -68,7 +68,7 @@ TEMPLATE_TEST_CASE("listed rows are summed, and nothing else is written", "", fl
 
 TEST_CASE("sums of 16-bit rows are rounded once")
 {
-  // Rounded after each row, 256 + 1 + 1 would stay 256.
+  // If it were rounded after each row, 256 + 1 + 1 would stay 256.
   const std::vector<bfloat16> in{bfloat16{256}, bfloat16{1}};
   const std::vector<int> rows{0, 1, 1};
   for (const bool adds : {false, true})
@@ -83,7 +83,8 @@ TEST_CASE("sums of 16-bit rows are rounded once")
 TEMPLATE_TEST_CASE("listed rows are added as the sum of them would be", "", float, double, bfloat16,
                    half, std::complex<float>)
 {
-  // A rank adds rows that it has, and sums of rows that others send: both must have the same bits.
+  // A rank adds up rows that it has, or gets sums of rows from others: both must have the same
+  // bits.
   using T = TestType;
   for (const std::size_t cols : {1U, 31U, 300U, 513U})
   {

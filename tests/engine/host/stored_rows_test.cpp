@@ -21,7 +21,7 @@ namespace
 
 constexpr Target targets[] = {Target::as_compiled, Target::avx2, Target::avx512};
 
-/// Small integers, of which all sums and products are exact.
+/// Small integers, whose sums and products are all exact.
 template <class T>
 std::vector<T> integers(std::size_t n, std::size_t seed)
 {
@@ -37,7 +37,7 @@ std::vector<T> integers(std::size_t n, std::size_t seed)
   return all;
 }
 
-/// y = 2 x b^T - y, by its definition.
+/// Computes y = 2 x b^T - y by its definition.
 template <class W>
 void checks_products()
 {
@@ -90,7 +90,7 @@ TEMPLATE_TEST_CASE("rows of 16-bit elements are added exactly, on every instruct
       {
         if (!detail::supports(target)) continue;
         CAPTURE(static_cast<int>(target), m, n);
-        constexpr std::size_t k = 13;  // of which 3 x 4 rows are added
+        constexpr std::size_t k = 13;  // 3 x 4 of these rows are added
         const auto a = integers<float>(m * k, 1), before = integers<float>(m * n, 2);
         const auto b = integers<TestType>(k * n, 3);
         auto c = before;

@@ -19,7 +19,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// 100 operations and 8 bytes a second, and a second for each call.
+/// A machine with 100 operations and 8 bytes a second, and a second for each call.
 Machine slow_machine()
 {
   Machine machine;
@@ -44,7 +44,7 @@ struct Matrix
   SimulatedBuffer<T> buffer;
 };
 
-/// The seconds that each call takes, on one rank.
+/// The seconds that each call takes on one rank.
 template <class Body>
 std::vector<double> seconds(const Machine& machine, Body body)
 {
