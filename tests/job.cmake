@@ -1,4 +1,4 @@
-# A job in which a rank fails ends soon, as failed, and with one message. The jobs wait more than they compute.
+# Tests that a job in which a rank fails ends soon, as failed, and with one message. The jobs wait more than they compute.
 add_executable(cubist_job job/job.cpp)
 target_link_libraries(cubist_job PRIVATE cubist::mpi cubist_warnings)
 cubist_use_precompiled(cubist_job cubist_test_precompiled)
@@ -13,7 +13,7 @@ cubist_add_job_test("none throws")
 cubist_add_job_test("throws" "cubist: rank 2: no weights.bin")
 cubist_add_job_test("throws under way" "cubist: rank 2: no weights.bin")
 cubist_add_job_test("throws while others compute" "cubist: rank 2: no weights.bin")
-# The lowest rank prints its message, unless a busy machine delays it.
+# The lowest rank prints its message unless a busy machine delays it.
 cubist_add_job_test("all throw" ": no weights.bin")
 cubist_add_job_test("some throw" ": no weights.bin")
 cubist_add_job_test("drops" "cubist: rank 2 dropped the request of its all_reduce on rank 2 of 4")

@@ -1,4 +1,4 @@
-# An include may only point down the layers. The checker must also catch trees that break a rule.
+# Tests that includes only point down the layers, and that the checker catches trees that break a rule.
 set(script "${CMAKE_CURRENT_SOURCE_DIR}/layers/check.cmake")
 add_test(NAME "layers: include/cubist"
   COMMAND "${CMAKE_COMMAND}" "-DROOT=${PROJECT_SOURCE_DIR}/include/cubist" -P "${script}")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A main of our own, for both Catch2 2 and 3.
+// Our own main, for both Catch2 2 and 3.
 #if __has_include(<catch2/catch_session.hpp>)
 #include <catch2/catch_session.hpp>
 #else

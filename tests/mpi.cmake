@@ -1,4 +1,4 @@
-# The tests that say TestBackend, built once more with MPI as that backend, and those of MPI alone: cubist_<layer>_mpi_tests.
+# Builds cubist_<layer>_mpi_tests: the tests that say TestBackend, once more with MPI as that backend, and those of MPI alone.
 add_library(cubist_mpi_test_main OBJECT EXCLUDE_FROM_ALL mpi_main.cpp)
 target_compile_features(cubist_mpi_test_main PUBLIC cxx_std_20)
 target_compile_definitions(cubist_mpi_test_main PUBLIC CUBIST_TEST_MPI CUBIST_DIGITS_CSV="${CUBIST_DIGITS_CSV}"
@@ -16,8 +16,8 @@ foreach(source IN LISTS test_sources mpi_only_sources)
   endif()
 endforeach()
 
-# Layers whose templates depend on the backend, or whose tests need processes. Those that make worlds run on worlds of all
-# sizes; the others on as many processes as their meshes have.
+# Layers whose templates depend on the backend, or whose tests need processes. Tests that make worlds run on worlds of all
+# sizes, and the others on as many processes as their meshes have.
 set(tested_layers backend comm mesh matrix gradients matmul scheme foreign nn io training support testing trace pblas)
 set(counts_backend 1 2 4 8)
 set(counts_comm 1 2 4 8)
@@ -32,12 +32,12 @@ foreach(layer IN ITEMS matrix gradients foreign io support testing trace)
 endforeach()
 set(mpi_environment ${CUBIST_MPI_ENVIRONMENT})
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*thread")
-  set(tested_layers) # MPI is not built with the sanitizer, which sees races in it
+  set(tested_layers) # MPI is not built with the sanitizer, which would see races in it
 elseif(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
-  set(tested_layers comm matmul) # the rest is checked on threads
+  set(tested_layers comm matmul) # threads check the rest
   set(counts_comm 4)
   set(counts_matmul 4)
-  # LeakSanitizer crashes on where it believes the thread-local memory of Open MPI's plugins to be.
+  # LeakSanitizer crashes where it believes the thread-local memory of Open MPI's plugins to be.
   list(APPEND mpi_environment
     ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/lsan.supp:print_suppressions=0")
 elseif(NOT CUBIST_QUICK_TESTS)
@@ -65,7 +65,7 @@ foreach(layer IN LISTS tested_layers)
     set(name "mpi: ${layer} on ${n} ranks")
     set(cases)
     if(n EQUAL 12 AND CUBIST_QUICK_TESTS)
-      set(cases "*Grid3D*,*three extents*") # what has meshes of 12; the other schemes have them on threads
+      set(cases "*Grid3D*,*three extents*") # cases with meshes of 12; the other schemes have such meshes on threads
     endif()
     set(processors 2)
     if(layer MATCHES "^(backend|comm|testing)$" AND n LESS 8)

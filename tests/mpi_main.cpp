@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The main of tests whose ranks are processes: mpiexec -n 4 cubist_nn_mpi_tests.
+// The main function of tests whose ranks are processes: mpiexec -n 4 cubist_nn_mpi_tests.
 //
-// Every process runs all tests, and process 0 prints the report. The others write theirs to a file,
-// which is printed if a test case fails there; the job then ends at once, because processes that
-// take different paths would wait for each other. CUBIST_TEST_SECONDS is the time limit of the job,
-// a little below that of ctest, which does not know the case that runs.
+// Every process runs all tests, and process 0 prints the report. Each other process writes its
+// report to a file, and prints it if a test case fails there. The job then ends at once, because
+// processes that take different paths would wait for each other. CUBIST_TEST_SECONDS is the job's
+// time limit, a little below that of ctest, which does not know which case runs.
 #if __has_include(<catch2/catch_session.hpp>)
 #include <catch2/catch_session.hpp>
 #include <catch2/catch_test_case_info.hpp>
@@ -13,7 +13,7 @@
 using Listener = Catch::EventListenerBase;
 #else
 #define CATCH_CONFIG_RUNNER
-#define CATCH_CONFIG_NO_POSIX_SIGNALS  // a process that the job ends has not failed
+#define CATCH_CONFIG_NO_POSIX_SIGNALS  // a process that the job's end kills has not failed
 #include <catch2/catch.hpp>
 using Listener = Catch::TestEventListenerBase;
 #endif
@@ -45,7 +45,7 @@ namespace
 {
 
 int process = 0;
-std::FILE* report = nullptr;  // of a process other than 0
+std::FILE* report = nullptr;  // in processes other than 0
 
 /// Redirects the output of this process to a temporary file.
 void redirect_report()
@@ -67,7 +67,7 @@ void print_report()
   std::fflush(stderr);
 }
 
-/// Ends the job when its time is over, and names the case that runs.
+/// Ends the job when its time is up, and names the case that runs.
 class TimeLimit
 {
  public:
@@ -75,7 +75,7 @@ class TimeLimit
   {
     thread_ = std::jthread{[this, limit](const std::stop_token& stop) {
       std::unique_lock lock{mutex_};
-      // Process 0 comes first, and ends the others.
+      // Process 0 is the first, and ends the others.
       const auto mine = limit + process * std::chrono::milliseconds{500};
       static_cast<void>(never_.wait_for(lock, stop, mine, [] { return false; }));
       if (stop.stop_requested()) return;
@@ -120,7 +120,7 @@ struct EndOnFailure : Listener
   void testCaseEnded(const Catch::TestCaseStats& stats) override
   {
     if (stats.totals.testCases.failed == 0) return;
-    // Most tests fail on all processes: the first one reports the failure, and ends the others.
+    // Most tests fail on all processes, so the first one reports the failure, and ends the others.
     std::this_thread::sleep_for(process * std::chrono::milliseconds{100});
     print_report();
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -134,11 +134,11 @@ CATCH_REGISTER_LISTENER(EndOnFailure)
 int main(int argc, char** argv)
 {
   int level = 0;
-  // Ignore what MPI allocates at its start, some of it in plugins that it unloads.
+  // Ignores what MPI allocates when it starts, some of it in plugins that it unloads.
   if (__lsan_disable != nullptr) __lsan_disable();
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   if (__lsan_enable != nullptr) __lsan_enable();
-  // As Boost's environment does; MPICH reports there what MPI_Test finds on any communicator.
+  // Like Boost's environment; MPICH reports there what MPI_Test finds on any communicator.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &process);
   static_cast<void>(cubist::test::one_node());
@@ -154,7 +154,8 @@ int main(int argc, char** argv)
               << cubist::test::process_count() << " processes; " << cubist::test::tally.skipped
               << " that need more were skipped" << std::endl;
   time_limit.stop();
-  // Check for leaks while all plugins of MPI are loaded: their pointers cannot be found later.
+  // Checks for leaks while all of MPI's plugins are loaded, as later their pointers cannot be
+  // found.
   if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
   MPI_Finalize();
   return worst;

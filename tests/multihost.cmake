@@ -1,5 +1,5 @@
-# Tests on several hosts, which scripts/hosts makes out of this one where the kernel allows it: label multihost.
-# Each test starts on hosts of its own, and shares the cores with nothing else.
+# Tests on several hosts, with the label multihost. scripts/hosts makes the hosts out of this one where the kernel allows it.
+# Each test starts on its own hosts, and shares the cores with nothing else.
 function(cubist_add_multihost_test name target slots)
   set(name "multihost: ${name} on 4 x ${slots} ranks")
   add_test(NAME ${name} COMMAND
@@ -16,7 +16,7 @@ foreach(slots 1 2)
   cubist_add_multihost_test(hosts cubist_multihost_test ${slots} 4)
   cubist_add_multihost_test(comm cubist_comm_mpi_tests ${slots})
 endforeach()
-# Algorithms see of the network only that data is remote: a scheme of each algorithm, and a network.
+# All that algorithms see of the network is that data is remote, so one scheme for each algorithm, and a network, are enough.
 if(CUBIST_QUICK_TESTS)
   set(scheme_cases "Summa25D multiplies small*,Cube3D multiplies small*")
   set(nn_cases "five layers train as on one rank,transformers on Summa25D*- 0")

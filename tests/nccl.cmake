@@ -1,11 +1,11 @@
-# The tests of NCCL, and the conformance suite of communicators, on a fake for its library and CUDA's (nccl/fake.hpp):
-# they need no GPU. Only their headers are used.
+# Builds the tests of NCCL, and the conformance suite of communicators, with fakes of NCCL's and CUDA's libraries
+# (nccl/fake.hpp), of which only the headers are used. They need no GPU.
 if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
-  list(APPEND nccl_sources comm/communicator_test.cpp) # long to compile, and without errors, whose paths free memory
+  list(APPEND nccl_sources comm/communicator_test.cpp) # slow to compile, and it has no errors, whose paths free memory
 endif()
 list(APPEND nccl_sources comm/wait_time_test.cpp)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
-  # The kernels run in the test's own thread here, which has nothing to race with; those of a graph have streams.
+  # Here kernels run in the test's own thread, which has nothing to race with; those of a graph have streams.
   list(FILTER nccl_sources EXCLUDE REGEX "^engine/cuda/(attention_kernels|chunks|functions|groups|operations|rows|tiling)_test\\.cpp$")
 endif()
 add_executable(cubist_nccl_tests ${nccl_sources} nccl/fake_cuda.cpp nccl/fake_nccl.cpp nccl/fake_nvtx.cpp)
@@ -19,7 +19,7 @@ cubist_use_precompiled(cubist_nccl_tests cubist_test_precompiled)
 cubist_use_loops(cubist_nccl_tests)
 cubist_test_cases(cubist_nccl_tests nccl. nccl)
 
-# The conformance suite with the libraries themselves, and a process for each rank; two of them may share a GPU:
+# Builds the conformance suite with the libraries themselves, and a process for each rank; two of them may share a GPU:
 #   cmake --build … --target cubist_nccl_mpi_tests && mpiexec -n 2 tests/cubist_nccl_mpi_tests
 if(TARGET cubist_mpi)
   add_executable(cubist_nccl_mpi_tests EXCLUDE_FROM_ALL comm/communicator_test.cpp)

@@ -28,7 +28,7 @@ constexpr std::size_t in = 7, out = 5, rows = 24;
 const MlpOptions options{.activation = gelu, .seed = 3};
 const Place<DataParallel<Summa2D>> two_meshes{8, {.data = 2, .scheme = {.q = 2}}};
 
-/// All gradients on rank 0, one after the other.
+/// Gathers all gradients on rank 0, one after the other.
 template <class Parameters>
 std::vector<double> gathered_gradients(const Parameters& parameters)
 {
@@ -47,7 +47,7 @@ xt::xarray<double> micro_batch(const xt::xarray<double>& x, std::size_t i, std::
   return xt::view(x, xt::range(i * rows / n, (i + 1) * rows / n), xt::all());
 }
 
-/// The gradients of a step of n micro-batches, after a step that they overwrite.
+/// The gradients of a step with n micro-batches, which overwrite those of an earlier step.
 template <class S>
 std::vector<double> gradients(const Place<S>& place, std::size_t n, Method method)
 {
@@ -143,7 +143,7 @@ TEST_CASE("four micro-batches of sequences have the gradients of one batch")
 TEST_CASE("micro-batches of different lengths have the mean of their gradients")
 {
   using Lengths = std::vector<std::size_t>;
-  // The gradients after each step, of micro-batches of these lengths.
+  // The gradients after each step, whose micro-batches have these lengths.
   const auto gradients_of = [&](const auto& place, bool tied, const std::vector<Lengths>& steps) {
     return on_root(place, [&](const auto& mesh) {
       using S = typename std::decay_t<decltype(mesh)>::Scheme;

@@ -68,8 +68,8 @@ Blocks gradients(int rank, const std::vector<std::size_t>& sizes)
   return blocks;
 }
 
-/// What a rank found: the sums of two backwards, and the messages and elements that it sent in the
-/// second one.
+/// What a rank found: the sums of two backward passes, and the messages and elements that it sent
+/// in the second one.
 struct Found
 {
   Blocks first;  // in buckets that still grow
@@ -78,7 +78,7 @@ struct Found
   std::uint64_t elements = 0;
 };
 
-/// The sums along Data of gradients of these sizes, in buckets of so many bytes, twice.
+/// Sums gradients of these sizes along Data, twice, in buckets of so many bytes.
 std::vector<Found> sums(const std::vector<std::size_t>& sizes, std::size_t bytes)
 {
   return on_mesh<B>(three_ranks, [&](const auto& mesh) {
@@ -134,7 +134,7 @@ TEST_CASE("a bucket is sent when the next gradient does not fit any more, not be
     std::vector<std::size_t> sizes;
     std::uint64_t collectives;
   };
-  // Of 10 floats.
+  // Each row: sizes of gradients, and the number of buckets of 10 floats that they need.
   const std::vector<Row> table{
       {{6, 4}, 1},             // full
       {{6, 5}, 2},             // one too many
@@ -143,7 +143,7 @@ TEST_CASE("a bucket is sent when the next gradient does not fit any more, not be
       {{9, 2, 9, 2}, 4},       // each alone, since 11 do not fit
       {{10, 10}, 2},           // each full
       {{1, 10, 1}, 3},         // 1; 10; 1
-      {{11, 10, 11}, 3},       // the large ones on their own
+      {{11, 10, 11}, 3},       // each large one alone
       {{4, 11, 6}, 2},         // a large one does not send the others
       {{3, 3, 3, 1, 1}, 2},    // 3, 3, 3, 1; 1
       {{5, 0, 5, 0}, 1},       // an empty one has room in a full bucket
@@ -171,7 +171,7 @@ TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
   const auto pieces = on_mesh<B>(three_ranks, [&](const auto& mesh) {
     Buckets buckets{mesh};
     auto& replicas = mesh.template along<Data>();
-    std::vector<Blocks> both;  // the second backward has buffers that were large enough
+    std::vector<Blocks> both;  // in the second backward pass, buffers are already large enough
     for (int backward = 0; backward < 2; ++backward)
     {
       auto blocks = gradients(mesh.rank(), sizes);
@@ -260,7 +260,7 @@ TEST_CASE("sums over other replicas, and scattered ones, have buckets of their o
     mine.messages = mesh.world().traffic().total().messages;
     return mine;
   });
-  CHECK(found[0].messages == 4 + 2 + 4);  // three buckets, of which one is scattered
+  CHECK(found[0].messages == 4 + 2 + 4);  // three buckets, one of which is scattered
   for (std::size_t r = 0; r < 3; ++r)
     for (std::size_t k = 0; k < sizes.size(); ++k)
     {
@@ -285,7 +285,7 @@ TEST_CASE("a backward that did not finish does not disturb the next one")
       std::vector<float> lost(9, 1), sent(9, 2);
       buckets.begin();
       buckets.sum(mesh, Axes<Data>{}, row(lost));
-      buckets.sum(mesh, Axes<Data>{}, row(sent));  // closes the bucket of the first
+      buckets.sum(mesh, Axes<Data>{}, row(sent));  // closes the first one's bucket
     }
     std::vector<float> kept(4, 2);
     buckets.begin();

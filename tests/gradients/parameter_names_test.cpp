@@ -29,7 +29,7 @@ TEST_CASE("an asterisk stands for any characters of a name")
 namespace
 {
 
-/// A layer with two parameters, of which one cannot be frozen.
+/// A layer with two parameters, one of which cannot be frozen.
 struct Half
 {
   using Value = double;

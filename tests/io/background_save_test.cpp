@@ -27,8 +27,8 @@ using detail::BackgroundSave;
 namespace
 {
 
-/// A file of two tensors. Each of two ranks writes one: "zero" and "ones", with the fingerprints 10
-/// and 11.
+/// A file with two tensors, "zero" and "ones", with the fingerprints 10 and 11. Each of two ranks
+/// writes one.
 struct TwoParts
 {
   Folder folder;
@@ -43,7 +43,7 @@ struct TwoParts
     return detail::format_with_fingerprints(header, std::vector<std::uint64_t>{10, 11}) +
            "zeroones";
   }
-  /// @param number of the save
+  /// @param number  the number of the save
   [[nodiscard]] BackgroundFile file(int rank, std::uint64_t number = 7) const
   {
     const std::uint64_t begin = expected().size() - 8;

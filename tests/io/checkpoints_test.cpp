@@ -44,8 +44,8 @@ struct Trained
   std::vector<double> losses;
 };
 
-/// Trains up to step `last` from the newest checkpoint on, and saves every third step.
-/// @param copies  for saves in the background; without it there are none
+/// Trains from the newest checkpoint up to step `last`, and saves every third step.
+/// @param copies  for saves in the background; without it, saves are at once
 template <class T = double, class Optimizer, class S>
 Trained train(const Place<S>& place, const std::filesystem::path& folder, std::uint64_t last,
               std::uint64_t seed = 3, std::size_t keep = 0, std::optional<std::size_t> copies = {})
@@ -81,7 +81,7 @@ struct ByAdam
   using On = Adam<T, M>;
 };
 
-/// With momentum, because without it there is no state.
+/// An SGD optimizer with momentum, because it has no state without.
 struct BySgd
 {
   template <class T, class M>
@@ -159,7 +159,7 @@ TEST_CASE("the newest checkpoints are kept, as many as requested")
   CHECK(names(folder / "a") ==
         std::set<std::string>{"step-000000000009.safetensors", "step-000000000012.safetensors"});
 
-  // Other files in the folder are no checkpoints, and are not removed.
+  // Other files in the folder are no checkpoints, and stay.
   once([&] {
     for (const char* name : {"step-000000000013.safetensors.part", "step-13.safetensors",
                              "step-99999999999999999999.safetensors", "step-.safetensors", "notes"})
@@ -278,7 +278,7 @@ TEST_CASE("files that are saved in the background are those of save, byte for by
 namespace
 {
 
-/// A file whose parts are written when this rank says so.
+/// A file whose parts are written only when this rank says so.
 struct Blocked
 {
   std::latch may_write{1};
@@ -325,7 +325,7 @@ TEST_CASE("a save in the background waits for the one before it, or is skipped a
                                       saved.state());
     };
     found.check(!start(1, SaveInFlight::skip), "a save is not skipped");
-    // Some ranks have written: it is in flight all the same.
+    // Some ranks have written, but the save is still in flight.
     if (mesh.rank() != 0) blocked.may_write.count_down();
     found.check(!start(2, SaveInFlight::skip), "a save of few ranks is not skipped");
     if (mesh.rank() == 0) blocked.may_write.count_down();

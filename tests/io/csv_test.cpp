@@ -23,7 +23,7 @@ namespace
 
 using Values = std::vector<double>;
 
-/// The message for a text that is refused; empty for one that is accepted.
+/// The error message for a text; empty if the text is accepted.
 std::string error(const std::string& text, const CsvOptions& options = {})
 {
   return test::message_of<DataError>([&] { (void)parse_csv(text, "x.csv", options); });

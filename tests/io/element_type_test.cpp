@@ -91,7 +91,7 @@ TEST_CASE("the number of bytes must match the number of elements")
 namespace
 {
 
-/// The elements, decoded from bytes that are not aligned.
+/// Decodes elements from bytes that are not aligned.
 template <class T, class From>
 std::vector<T> decode_all(ElementType type, const std::vector<From>& elements)
 {
@@ -116,7 +116,7 @@ TEST_CASE("16-bit elements keep their bits, and others are rounded once")
   CHECK(decode_all<bfloat16>(ElementType::f16, Halfs{0x3C00})[0] == 1);
   CHECK(decode_all<half>(ElementType::bf16, Halfs{0x3F80})[0] == 1);
   CHECK(decode_all<bfloat16>(ElementType::f32, std::vector<float>{1.0F / 3})[0].bits() == 0x3EAB);
-  // Rounded to float first, it would be a tie.
+  // If it were first rounded to float, it would be a tie.
   const double above = 1 + 0x1p-8 + 0x1p-40;
   CHECK(decode_all<bfloat16>(ElementType::f64, std::vector<double>{above})[0] == 1 + 0x1p-7F);
 }

@@ -98,7 +98,7 @@ TEST_CASE("errors of opening and writing name the file and the reason")
 TEST_CASE("a folder that cannot be written is an error that says so")
 {
   const Folder folder;
-  // The superuser may write anywhere but in the kernel's own folders.
+  // The superuser may write anywhere except in the kernel's own folders.
   const bool superuser = ::geteuid() == 0;
   const std::filesystem::path locked = superuser ? "/sys" : folder / "locked";
   if (!superuser)
@@ -120,7 +120,7 @@ TEST_CASE("a full disk is an error")
 {
   const Folder folder;
   File file{(folder / "full").string(), Mode::create};
-  // A limit of the size of files stands for a full disk.
+  // A limit on the size of files stands for a full disk.
   struct rlimit before = {};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

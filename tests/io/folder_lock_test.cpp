@@ -31,14 +31,14 @@ TEST_CASE("a folder that another run has locked is refused until that run has en
 {
   const Folder folder;
   {
-    // As another process would: flock refuses every other opening of the file.
+    // Acts as another process would: flock refuses whoever opens the file again.
     const File other{folder / ".lock", File::Mode::create};
     REQUIRE(::flock(other.descriptor(), LOCK_EX | LOCK_NB) == 0);
     const auto message =
         message_of<DataError>([&] { (void)detail::FolderLock::of(folder.path()); });
     CHECK(mentions(message, folder.path().string(), "another run saves to it", ".lock"));
   }
-  // The run was killed: it leaves the file, without a lock.
+  // A run that was killed leaves the file behind, but without a lock.
   CHECK(detail::FolderLock::of(folder.path()) != nullptr);
 }
 

@@ -20,7 +20,7 @@ namespace
 
 using Sizes = std::vector<std::uint64_t>;
 
-/// The start of a file of this version with this dictionary.
+/// The start of a file with this version and dictionary.
 std::string file(const std::string& dictionary, char major = 1)
 {
   const auto length = dictionary.size();
@@ -62,7 +62,7 @@ TEST_CASE("headers of NumPy are parsed")
 namespace
 {
 
-/// The message for a file that is refused; empty for one that is accepted.
+/// The error message for a file; empty if the file is accepted.
 std::string error(const std::string& start, std::uint64_t data_bytes = 48)
 {
   return test::message_of<DataError>([&] { (void)parse(start, data_bytes); });
@@ -166,7 +166,7 @@ NpyHeader parse(const std::string& text)
   return cubist::detail::NpyDictionary{text, "x.npy"}.parse();
 }
 
-/// The message for a text that is refused; empty for one that is accepted.
+/// The error message for a text; empty if the text is accepted.
 std::string error(const std::string& text)
 {
   return test::message_of<DataError>([&] { (void)parse(text); });
@@ -241,7 +241,7 @@ TEST_CASE("shapes may have any number of sizes")
   CHECK(shape("(3,)") == Sizes{3});
   CHECK(shape("(0, 5)") == Sizes{0, 5});
   CHECK(shape("(2, 3, 4, 5)") == Sizes{2, 3, 4, 5});
-  // As NumPy of Python 2 writes sizes.
+  // NumPy on Python 2 writes sizes like this.
   CHECK(shape("(2L, 3L)") == Sizes{2, 3});
   CHECK(shape("(7L,)") == Sizes{7});
   for (const char* bad : {"(2 3)", "(,)", "(2,,3)", "[2, 3]", "(6)", "6", "(-2, -3)", "(2.0, 3)",

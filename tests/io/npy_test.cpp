@@ -84,7 +84,7 @@ TEST_CASE("half is NumPy's f2, and bfloat16 has no name in .npy files")
 namespace
 {
 
-/// Writes a file of these elements.
+/// Writes a file with these elements.
 template <class V>
 void write_npy(const std::filesystem::path& path, std::string dictionary, const V& values)
 {

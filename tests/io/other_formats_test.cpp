@@ -20,7 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("a zip archive is refused by each reader, which says what to save instead")
 {
-  // The first bytes of files of np.savez, of torch.save, and of a spreadsheet.
+  // The first bytes of files by np.savez, torch.save, and a spreadsheet.
   for (const auto& zip :
        {std::string("PK\x03\x04\x2d\0\0\0\0\0\0\0\x21\0", 14),
         std::string("PK\x03\x04\0\0\x08\x08\0\0\0\0\0\0", 14),

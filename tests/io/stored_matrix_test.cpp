@@ -125,7 +125,7 @@ TEST_CASE("a block is written and read in chunks of any size, as it is or transp
     for (std::size_t j = 0; j < shape.cols; ++j) turned[j * shape.rows + i] = all(i, j);
   File file{(folder / "chunks").string(), File::Mode::create};
   file.write(0, std::as_bytes(std::span{turned}));
-  // Whole rows and parts of them, of whole columns and parts; the last blocks are short or empty.
+  // Whole rows or parts of them, with whole columns or parts; the last blocks are short or empty.
   const std::vector<Block> blocks{{part(9, 1, 0), part(11, 1, 0)}, {part(9, 2, 1), part(11, 1, 0)},
                                   {part(9, 1, 0), part(11, 3, 2)}, {part(9, 2, 0), part(11, 2, 1)},
                                   {part(9, 4, 3), part(11, 3, 1)}, {part(9, 6, 5), part(11, 2, 0)}};
@@ -139,7 +139,7 @@ TEST_CASE("a block is written and read in chunks of any size, as it is or transp
                                   shape, transposed};
         if (!transposed)
         {
-          file.resize(stored.begin);  // what another size of chunks has written
+          file.resize(stored.begin);  // removes what another size of chunks has written
           file.resize(2 * stored.begin);
           CHECK(write_block<float>(file, stored, b, engine, wanted, chunk) ==
                 fingerprint(wanted, b.rows.offset, b.cols.offset, shape.cols));
@@ -174,7 +174,7 @@ TEST_CASE("a chunk has as many whole rows as fit, and one where none fits")
   CHECK(chunks({7, 5}, 4, 139) == V{0, 6, 6, 1});
   CHECK(chunks({7, 0}, 4, 140).empty());
   CHECK(chunks({0, 5}, 4, 140).empty());
-  // What is read at once by default is a mebibyte.
+  // By default a read takes one mebibyte at a time.
   CHECK(chunks({1025, 1024}, 8, detail::chunk_bytes) ==
         V{0, 128, 128, 128, 256, 128, 384, 128, 512, 128, 640, 128, 768, 128, 896, 128, 1024, 1});
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check.sh MPIEXEC PROGRAM WHAT [MESSAGE]: a job of 4 ranks with a failing rank must end soon, with a non-zero status, and
-# print the reason once, as its last line.
+# check.sh MPIEXEC PROGRAM WHAT [MESSAGE]: checks that a job of 4 ranks, one of which fails, ends soon with a non-zero status,
+# and prints the reason once, as its last line.
 set -euo pipefail
 mpiexec="$1" program="$2" what="$3" message="${4:-}"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// job WHAT: a program whose job is to end with an error, as tests/job/check.sh tells.
+// job WHAT: a program that must end with an error, which tests/job/check.sh checks.
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -54,7 +54,7 @@ int main(int argc, char** argv)
     world.barrier();
   };
 
-  // In the first sum of rank 2.
+  // The fault is in rank 2's first sum.
   const auto fault = [&](const char* name, Fault::Kind kind) {
     if (what == name)
       Faulty<Mpi>::faults = {{.kind = kind, .rank = 2, .collective = CallKind::all_reduce}};

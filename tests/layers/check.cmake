@@ -1,8 +1,8 @@
-# Run with -P and ROOT=<.../cubist>: folders are layers, an include only points down, and nothing includes itself by way
-# of others.
+# Run with -P and ROOT=<.../cubist>. Folders are layers. Checks that an include only points down, and that nothing includes
+# itself through others.
 cmake_minimum_required(VERSION 3.24)
 
-# The layers, and the folders whose headers a layer may include besides its own.
+# The layers, each with the other folders whose headers it may include.
 function(layer folder)
   set(below ${ARGN})
   foreach(other IN LISTS ARGN)
@@ -32,7 +32,7 @@ layer(engine/host engine)
 layer(engine/cuda engine cuda)
 layer(engine/simulated engine simulation)
 layer(backend comm/threads comm/mpi comm/nccl comm/simulated engine/host engine/cuda engine/simulated)
-# From here on a program knows concepts, never who carries the data or computes.
+# From here on code knows concepts, never who carries the data or computes.
 layer(mesh comm)
 layer(matrix mesh engine)
 layer(gradients matrix)
@@ -43,7 +43,7 @@ layer(algorithm/direct algorithm machine)
 layer(algorithm/gram algorithm/gather algorithm/direct)
 layer(scheme algorithm/summa algorithm/gram)
 layer(matmul scheme)
-# What models are made of, and how a pipeline is cut, in numbers and names, for networks and for the planner.
+# Describes what models are made of, and how a pipeline is cut, in numbers and names, for networks and the planner.
 layer(model core)
 layer(plan scheme model gradients)
 layer(foreign matmul plan)
@@ -64,7 +64,7 @@ layer(compiled engine/host nn/attention)
 layer(testing backend)
 layer(trace backend matrix)
 
-# The engine on the host, and the way of global matrices in and out.
+# Only the host's engine, and the folder by which global matrices come in and go out, may include xtensor.
 set(may_include_xtensor engine/host matrix)
 
 set(faults)
@@ -72,7 +72,7 @@ file(GLOB_RECURSE headers RELATIVE "${ROOT}" "${ROOT}/*.hpp")
 if(NOT headers)
   message(FATAL_ERROR "no headers in ${ROOT}")
 endif()
-# The umbrella includes everything, everything includes the version.
+# The umbrella header includes everything, and everything includes the version.
 list(REMOVE_ITEM headers cubist.hpp version.hpp)
 
 foreach(header IN LISTS headers)
@@ -88,7 +88,7 @@ foreach(header IN LISTS headers)
     string(REGEX MATCH "[<\"][^>\"]+[>\"]" spelled "${line}")
     string(REGEX REPLACE "[<>\"]" "" included "${spelled}")
 
-    # A header ends with its functions' bodies (core/compiled.hpp), which include it.
+    # A header ends by including the bodies of its functions (core/compiled.hpp), which include the header.
     if(line MATCHES "CUBIST_BODY")
       string(REGEX REPLACE "\\.hpp$" "_body.hpp" body "cubist/${header}")
       if(NOT included STREQUAL body)
@@ -125,7 +125,7 @@ foreach(header IN LISTS headers)
   endif()
 endforeach()
 
-# Headers whose includes are all resolved are resolved; what remains includes itself.
+# A header is resolved when all its includes are; headers that remain include themselves.
 set(remaining ${headers})
 set(resolved)
 while(remaining)

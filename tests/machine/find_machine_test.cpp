@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace
 {
 
-/// The current folder, until the end of the scope.
+/// Changes the current folder until the end of the scope.
 class CurrentFolder
 {
  public:

@@ -154,7 +154,7 @@ TEST_CASE("JSON that describes no machine is refused")
 namespace
 {
 
-/// Results in the form of cubist_bench collectives.
+/// Results in the format of `cubist_bench collectives`.
 json measured(int nodes, int ranks)
 {
   json rows = json::array();
@@ -247,7 +247,7 @@ TEST_CASE("Every file in machines is a machine")
     REQUIRE_NOTHROW(machine = read_machine(entry.path().string()));
     CHECK(!machine.source.empty());
     CHECK(names.insert(machine.name).second);
-    // Ranks of several nodes share at least the links between them.
+    // Ranks on several nodes have at least the links between nodes.
     CHECK(machine.links.size() >= 2);
     CHECK(machine.rates.count("float") == 1);
     CHECK(machine_from_json(to_json(machine)).links.size() == machine.links.size());

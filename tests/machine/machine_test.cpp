@@ -94,12 +94,12 @@ TEST_CASE("Messages that occupy cores make ranks share them, and are not hidden"
 {
   Machine machine;
   CHECK(machine.hidden(64) == 1);
-  // A message of a second, which two nodes of 16 cores send and receive, occupies a quarter of
-  // both.
+  // A message that takes a second occupies a quarter of the two nodes that send and receive it,
+  // each with 16 cores.
   machine.links.back().core_seconds_per_byte = 0.25 * 16 / machine.across().bandwidth / 2;
   CHECK(machine.shares_cores(2));
   CHECK(machine.hidden(64) == Approx(0.75));
-  machine.nodes_sharing = 2;  // a half of the cores that both share
+  machine.nodes_sharing = 2;  // half of the cores, which both nodes share
   CHECK(machine.hidden(64) == Approx(0.5));
   CHECK(machine.hidden(16) == Approx(0.75));
   machine.nodes_sharing = 8;

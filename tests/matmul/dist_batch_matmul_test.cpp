@@ -214,7 +214,7 @@ TEST_CASE("A batch sends the words of its products, and those of the sum of a sh
     forward += f;
     gradient += g;
   }
-  // Each product: (z-1) KN + (x-1) MN = 128. The sum: 2 (g-1) KN.
+  // Each product sends (z-1) KN + (x-1) MN = 128, and the sum 2 (g-1) KN.
   CHECK(forward == 4 * 128);
   CHECK(gradient == 4 * 128 + 2 * 64);
 }
@@ -243,7 +243,7 @@ struct Batching
   using Engine = BatchingEngine;
 };
 
-/// The elements of all matrices of this rank's group.
+/// Lists the elements of all matrices of this rank's group.
 template <class Batch>
 std::vector<double> elements(Batch& batch)
 {
@@ -254,7 +254,7 @@ std::vector<double> elements(Batch& batch)
   return all;
 }
 
-/// Y, dX and dW of batches that are stored as the operations say, with factors.
+/// Checks Y, dX and dW of batches that are stored as the operations say, with factors.
 template <class B, Op op_x, Op op_w>
 std::vector<std::vector<double>> products(TestBackend::Communicator& world, int groups)
 {

@@ -67,7 +67,7 @@ TEST_CASE("two ranks multiply a matrix of 2 x 3 by its transpose")
 namespace
 {
 
-/// All four forms of the product, and that of its result, are those of the oracle.
+/// Checks all four forms of the product, and the product of its result, against the oracle.
 template <class L, Op op, class M>
 void check_gram(const M& mesh, std::size_t n, std::size_t k, Findings& found,
                 Method method = Method::automatic)
@@ -113,7 +113,7 @@ void on_each_mesh(typename B::Communicator& world, F f)
   });
 }
 
-/// The layouts of the weights and inputs of a scheme, on each of its meshes.
+/// Checks the layouts of a scheme's weights and inputs, on each of its meshes.
 template <SchemeType S>
 void check_scheme(int ranks)
 {
@@ -173,7 +173,7 @@ TEST_CASE("Any number of groups, and sizes that leave ranks without a block, are
 namespace
 {
 
-/// The elements that the ranks of a grid send in X X^T, and in A^2.
+/// The number of elements that the ranks of a grid send for X X^T and for A^2.
 struct Sent
 {
   std::uint64_t gram = 0;
@@ -216,14 +216,14 @@ TEST_CASE("The ranks send the elements of the formula")
       const auto s = static_cast<std::uint64_t>(e[1]);
       const std::uint64_t n = 24 * r;
       const std::uint64_t k = 60;
-      // G N, for an even R less a quarter of a block
+      // G N; for an even R it is a quarter of a block less.
       const std::uint64_t rows = r % 2 == 1 ? (r - 1) / 2 * n : r / 2 * n - n / 4;
       const std::uint64_t rest = (s - 1) * n * (n + 1) + s * (n * n - n * n / r) / 2;
       const Sent sent = sent_on_grid(e, n, k);
       CHECK(sent.gram == rows * k + rest);
       CHECK(sent.square == rows * n + rest);
     }
-  // Blocks of unequal and no rows: 11 rows on 4 groups are 3, 3, 3, 2, and 3 rows 1, 1, 1, 0.
+  // Some blocks have fewer rows, or none: on 4 groups 11 rows are 3, 3, 3, 2, and 3 are 1, 1, 1, 0.
   if (!fits(8)) return;
   CHECK(sent_on_grid({4, 2}, 11, 7).gram == detail::gram_elements({3, 3, 3, 2}, 7, 2));
   CHECK(sent_on_grid({4, 2}, 3, 7).gram == detail::gram_elements({1, 1, 1, 0}, 7, 2));

@@ -116,7 +116,7 @@ TEST_CASE("Where ranks can't expose memory, a plan uses collectives and refuses 
 namespace
 {
 
-/// The operands of a product of this size; tests replace one of them.
+/// The operands of a product; tests replace one of them.
 struct Matrices
 {
   explicit Matrices(const Product::Mesh& mesh)
@@ -152,7 +152,7 @@ void replace(Matrices& o, char operand, const Product::Mesh& mesh, Shape shape)
   if (operand == 'W') o.dw = {mesh, shape};
 }
 
-/// Whether every call of each refusal throws its message and how to mend it.
+/// Checks that every call of each refusal throws its message, and says what to do.
 template <class E>
 void check_refused(bool on_another_mesh, const std::string& fix,
                    const std::vector<Refusal>& refusals)
@@ -339,7 +339,7 @@ namespace
 
 std::atomic<int> buffers_allocated{0};
 
-/// The host's engine, which counts buffers.
+/// The host's engine, but it counts buffers.
 struct CountingEngine : HostEngine
 {
   template <class T>
@@ -371,8 +371,8 @@ struct CountedBuffers : TestBackend
   using Engine = CountingEngine;
 };
 
-/// How many buffers a rank needs for direct products: for what it computes that is not C, and for
-/// the panels of A or of B that it assembles.
+/// How many buffers a rank needs for direct products: for results outside C, and for the panels of
+/// A or B that it assembles.
 template <SchemeType S>
 int buffers_of_direct(const Mesh<S, CountedBuffers>& mesh, ProductSize s)
 {
@@ -478,7 +478,7 @@ TEST_CASE("A result that is also an operand is refused by every call, and no ope
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const TestMesh2 mesh{world, {.q = 2}};
     Product plan{mesh, {.m = 4, .n = 4, .k = 4}};
-    // In Summa2D, X, W and Y of one size are of one type.
+    // In Summa2D, if X, W and Y have the same size, they have the same type.
     Product::Output a{mesh, {4, 4}};
     Product::Output b{mesh, {4, 4}};
     Product::Output c{mesh, {4, 4}};
@@ -505,7 +505,7 @@ TEST_CASE("A result that is also an operand is refused by every call, and no ope
       found.check(m->valid()(1, 1) == 4.0 * static_cast<double>(m->block().rows.offset + 1) +
                                           static_cast<double>(m->block().cols.offset + 1),
                   "an operand changed");
-    plan.forward(a, a, c);  // both only read
+    plan.forward(a, a, c);  // it only reads both operands
     return found;
   }));
 }
@@ -554,7 +554,7 @@ TEST_CASE("Of two threads of a rank in one plan one multiplies, the other gets a
   CHECK(refusals_per_rank == std::vector<int>{1, 0});
 }
 
-// Two panels or parts are rounded to bfloat16, and their sum.
+// Each of two panels or parts is rounded to bfloat16, and so is their sum.
 TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
 {
   using T = bfloat16;

@@ -25,7 +25,7 @@ namespace cubist::test::stored_product_test
 namespace
 {
 
-/// Y on every rank of a mesh as rank 0 gathers it, and how often W was read.
+/// Computes Y on a mesh; returns what rank 0 gathers, and how often W was read.
 template <class S, class B>
 Global<float> multiplied(const Mesh<S, B>& mesh, StoredWeights type, const Global<float>& x,
                          const Global<float>& w, bool by_columns)
@@ -44,12 +44,12 @@ Global<float> multiplied(const Mesh<S, B>& mesh, StoredWeights type, const Globa
   DistMatrix<float, typename S::Output, M> y{mesh, {x.shape(0), shape.cols}};
   scatter(x, a);
   mesh.engine().fill(y.valid(), 77.0F);
-  // Twice, since the second call finds the buffers of the first.
+  // Twice, because the second call finds the buffers of the first.
   for (int i = 0; i < 2; ++i) product->forward(a.view(), y.view());
   return gather(y);
 }
 
-/// Compares with a product in double, for every mesh of scheme S.
+/// Compares with a product in double, on every mesh of scheme S.
 template <class S, class B = TestBackend>
 void equals_product(int most)
 {

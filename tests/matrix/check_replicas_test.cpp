@@ -45,7 +45,8 @@ DistMatrix<double, L, Grid> index_matrix(const Grid& mesh, Shape shape)
   return m;
 }
 
-/// The message of check_replicas on each rank, for a (5, 7) matrix in which these ranks flip a bit.
+/// The message that check_replicas throws on each rank, for a (5, 7) matrix in which these ranks
+/// flip a bit.
 template <class L>
 std::vector<std::string> errors(std::vector<int> flipped, const Grid::Array& extents = {2, 2, 2})
 {

@@ -82,7 +82,7 @@ bool identical(const Global<T>& a, const Global<T>& b)
   return a.shape() == b.shape() && std::equal(a.data(), a.data() + a.size(), b.data());
 }
 
-/// Whether a shard is its slice of `global`, and its padding zero.
+/// Whether a shard equals its slice of `global`, and has zeros as padding.
 template <class D, class T>
 bool is_slice(const D& shard, const Global<T>& global)
 {
@@ -97,7 +97,7 @@ bool is_slice(const D& shard, const Global<T>& global)
   return true;
 }
 
-/// Scatters to the shards, twice, and gathers again, in one layout.
+/// Checks in one layout that scatter, called twice, and gather work.
 template <class L, class M, class T>
 void check_round_trip(const M& mesh, const Global<T>& global, Findings& found)
 {
@@ -311,7 +311,7 @@ TEST_CASE("scatter into a matrix from a view of itself")
 {
   require_clear(on_ranks<TestBackend>(4, [](World& world) {
     const Mesh2 mesh{world, {.q = 2}};
-    // On rank 0, a view as large as the matrix, which every rank holds whole.
+    // Rank 0 passes a view as large as the matrix, of which every rank holds all.
     DistMatrix<double, Layout<Rows<>, Cols<>>, Mesh2::AxisMesh> x{mesh, {3, 4}};
     x.generate([](std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j + 1); });
     scatter(x.local(), x);

@@ -29,7 +29,7 @@ TEST_CASE("Layout: only dimensions that are cut are padded, by less than a quant
 namespace
 {
 
-/// The blocks of all ranks of a mesh, and the ranks that hold first replicas.
+/// The blocks of all ranks of a mesh, and the ranks that hold the first replicas.
 struct Cutting
 {
   std::vector<Block> blocks;
@@ -60,7 +60,7 @@ std::vector<int> coverage(Shape shape, const std::vector<Block>& blocks)
   return count;
 }
 
-/// What holds for every layout, mesh and shape.
+/// Checks what holds for every layout, mesh and shape.
 template <class L, class A>
 void check_laws(Shape shape, const typename A::Array& extents, std::size_t quantum)
 {
@@ -128,7 +128,7 @@ TEST_CASE("Layout: blocks partition the matrix, on three axes")
 namespace
 {
 
-/// A rank and its neighbour along an axis, for each pair of them.
+/// Calls f(here, there) with the coordinates of each pair of neighbours along an axis.
 template <class A, class Axis, class F>
 void for_neighbours(const typename A::Array& extents, F f)
 {
@@ -163,7 +163,7 @@ TEST_CASE("Layout: ranks that differ along uncut axes only hold the same block")
 namespace
 {
 
-/// The second range begins where the first one ends, padding included.
+/// Whether the second range begins where the first ends, including padding.
 bool follows(const Range& a, const Range& b, std::size_t n)
 {
   return b.offset == std::min(a.offset + a.size, n) && (b.valid == 0 || a.valid == a.size);
@@ -190,7 +190,7 @@ TEST_CASE("Layout: blocks along the innermost axis are consecutive, along an out
       CHECK(block(here).rows == block(there).rows);
     });
   }
-  // 12 rows on z 2, y 3: the stride of z is the three pieces of y.
+  // 12 rows with z = 2 and y = 3: a step along z skips the three pieces along y.
   const auto at_z = [&](int z) {
     return L::block<Cube>({12, 2}, extents, {0, 0, z}, 12).rows.offset;
   };
@@ -200,7 +200,7 @@ TEST_CASE("Layout: blocks along the innermost axis are consecutive, along an out
 
 TEST_CASE("Layout: a cut dimension is padded to a multiple of the quantum and the parts")
 {
-  // 13 rows in 6 parts: 24 with their padding.
+  // 13 rows in 6 parts are 24 with padding.
   using L = Layout<Rows<Row, Col>, Cols<>>;
   const Block b = L::block<Axes<Row, Col>>({13, 7}, {2, 3}, {1, 0}, 4);
   CHECK(b == Block{{12, 4, 1}, {0, 7, 7}});

@@ -18,7 +18,7 @@ using namespace cubist::test;
 
 TEST_CASE("intersection: the rectangle that two blocks share, without their padding")
 {
-  // Rows [i, i + m), of which `valid`, and columns [j, j + n).
+  // Rows [i, i + m), of which the first `valid` are no padding, and columns [j, j + n).
   const auto block = [](std::size_t i, std::size_t m, std::size_t valid, std::size_t j,
                         std::size_t n) {
     return Block{{i, m, valid}, {j, n, n}};
@@ -104,7 +104,7 @@ TEST_CASE("is_blockwise_product: the inner dimension is not cut, and the others 
   CHECK_FALSE(local(blocks({7, 5}, 3, 1), blocks({5, 9}, 1, 1, 3), blocks({7, 9}, 1, 1, 3)));
   CHECK_FALSE(local(blocks({7, 5}, 1, 1, 3), blocks({5, 9}, 1, 3), blocks({7, 9}, 3, 1)));
   CHECK_FALSE(local(blocks({7, 5}, 1, 1, 3), blocks({5, 9}, 1, 1, 3), blocks({7, 9}, 1, 3)));
-  // One of two ranks holds the whole inner dimension of size 1: still not a blockwise product.
+  // One of two ranks holds the whole inner dimension of size 1, but the product is not blockwise.
   CHECK_FALSE(local(blocks({7, 1}, 1, 2), blocks({1, 9}, 2, 1), blocks({7, 9}, 1, 1, 2)));
 }
 

@@ -76,7 +76,7 @@ namespace
 
 // -- Matrices of any layout on any mesh -----------------------------------------------------------
 
-/// A matrix whose layout and axes are known at run time only.
+/// A matrix whose layout and axes are only known at run time.
 struct AnyMatrix
 {
   std::string name;
@@ -99,7 +99,7 @@ class Random
       : seed_{seed}
   {
   }
-  /// In [0, n).
+  /// The next integer in [0, n).
   std::size_t operator()(std::size_t n) { return hash(seed_, 0, rolls_++) % n; }
 
  private:
@@ -107,7 +107,7 @@ class Random
   std::uint64_t rolls_ = 0;
 };
 
-/// Random extents of at most as many ranks as the world has, with a random quantum.
+/// A mesh with random extents, on no more ranks than the world has, and with a random quantum.
 template <class A>
 On<A> any_mesh(const World& world, Random& random)
 {
@@ -170,7 +170,7 @@ bool holds(const AnyMatrix& m, int rank, std::size_t i, std::size_t j)
   return std::visit([&](const auto& view) { return holds(view, rank, i, j); }, m.view);
 }
 
-/// The number of elements that a rank holds of `to` and not of `from`.
+/// The number of elements that a rank holds in `to` but not in `from`.
 std::uint64_t missing(const AnyMatrix& from, const AnyMatrix& to, Shape shape, int rank)
 {
   std::uint64_t n = 0;
@@ -194,7 +194,7 @@ void fill(const AnyMatrix& m, F f)
       m.view);
 }
 
-/// Whether this rank's block has its elements, and zeros as padding.
+/// Whether this rank's block has the right elements, and zeros as padding.
 bool is_right(const AnyMatrix& m)
 {
   return std::visit(
@@ -213,7 +213,7 @@ bool is_right(const AnyMatrix& m)
       m.view);
 }
 
-/// The elements that one rank sent in a redistribution, and those that it had to receive.
+/// The number of elements that one rank sent in a redistribution, and that it had to receive.
 struct ElementCounts
 {
   std::uint64_t sent = 0;

@@ -61,7 +61,7 @@ TEST_CASE("ranks share sequences where there are fewer than parts of rows, or by
   const RowParts eight{.parts = 8, .batches = 1, .quantum = 8};
   CHECK(choose_cut(1, 1024, eight, 0).parts == 8);
   CHECK(choose_cut(2, 1024, eight, 0).parts == 4);
-  CHECK(choose_cut(3, 1024, eight, 0).parts == 8);  // 3 · 128 rows a rank, and not 2 · 256
+  CHECK(choose_cut(3, 1024, eight, 0).parts == 8);  // 3 · 128 rows on each rank, not 2 · 256
   CHECK(choose_cut(7, 1024, eight, 0).parts == 8);
   CHECK_FALSE(choose_cut(8, 1024, eight, 0).is_cut());
   CHECK_FALSE(choose_cut(9, 1024, eight, 0).is_cut());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Matrices of one stage as matrices of all ranks.
+// Tests matrices of one stage, seen as matrices of all ranks.
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -68,7 +68,7 @@ TEST_CASE("the ranks of other stages hold empty blocks of a matrix")
 namespace
 {
 
-/// The mesh on which a rank makes a matrix of these stages. Every rank calls it.
+/// Makes the mesh on which a rank makes a matrix of these stages. Every rank calls it.
 OfStage mesh_for(const M& mesh, int first, int second)
 {
   const OfStage of_stage = make_stage_mesh(mesh);

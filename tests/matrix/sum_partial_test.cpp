@@ -51,7 +51,7 @@ TEST_CASE("sum_partial: a replicated sum sends twice the elements of one that is
 namespace
 {
 
-/// The part of element (i, j) that the rank at coordinate `c` along the pending axes holds.
+/// The part of element (i, j) on the rank with coordinate `c` along the pending axes.
 template <class T>
 T part(std::size_t i, std::size_t j, int c)
 {
@@ -72,7 +72,8 @@ int count(const Grid& mesh, Partial<A...>)
   return (1 * ... * mesh.extent<A>());
 }
 
-/// Sums parts of layout P into a matrix of layout L that holds other elements before.
+/// Checks that sum_partial sums parts of layout P into a matrix of layout L, which held other
+/// elements before.
 template <class P, class L, class T = double>
 void check_sum(const Grid& mesh, Shape shape, Findings& found)
 {
@@ -103,7 +104,7 @@ void check_sum(const Grid& mesh, Shape shape, Findings& found)
 const std::vector<Shape> shapes = {{0, 0}, {0, 5}, {5, 0}, {1, 1}, {2, 3}, {13, 7}, {24, 12}};
 const std::vector<Three::Array> meshes = {{2, 2, 2}, {1, 2, 3}, {3, 1, 2}, {1, 1, 4}, {1, 1, 1}};
 
-/// check_sum on every mesh, for every shape.
+/// Calls check_sum on every mesh, for every shape.
 template <class P, class... L>
 void check_sums()
 {
@@ -173,7 +174,7 @@ TEST_CASE("sum_partial: parts whose blocks do not contain those of the sum throw
     DistMatrix<double, Layout<Rows<Row, Col>, Cols<>>, Grid> sum{mesh, {6, 5}};
     return message_of<MeshError>([&] { sum = parts; });
   });
-  // Blocks of 3 rows, and of 2 where 6 rows are cut in 4.
+  // Blocks have 3 rows, or 2 where 6 rows are cut in 4.
   for (const auto& m : messages)
     CHECK(mentions(m, "blocks of 3 rows", "2 blocks of 2", "create the mesh with a quantum"));
 }

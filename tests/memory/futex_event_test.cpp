@@ -74,7 +74,7 @@ TEST_CASE("without a notification, a wait ends at the time that it was given")
 namespace
 {
 
-/// Two of three waiting threads are notified. Returns whether the third one wakes.
+/// Notifies two of three waiting threads. Returns whether the third one wakes.
 bool third_wakes()
 {
   FutexEvent event;
@@ -106,8 +106,8 @@ bool third_wakes()
 TEST_CASE("a notification wakes those whose bits it names, and no others")
 {
   const Watchdog watchdog;
-  // On a busy machine the third thread may begin to wait after the notification, and then returns
-  // at once.
+  // On a busy machine the third thread may begin to wait only after the notification, and then
+  // returns at once.
   bool wakes = true;
   for (int i = 0; i < 20 && wakes; ++i) wakes = third_wakes();
   CHECK_FALSE(wakes);

@@ -72,7 +72,7 @@ TEST_CASE("An arena keeps few freed pages, and returns many to the system")
   CHECK(bytes_held() == before);
   use(64 * mib);
   CHECK(bytes_held() < before + 4 * mib);
-  // Beside a large block the arena keeps free pages of up to an eighth of its size.
+  // Beside a large block, the arena keeps up to an eighth of its size in free pages.
   void* const large = arena.allocate(512 * mib);
   use(48 * mib);
   CHECK(bytes_held() >= before + 48 * mib);
@@ -144,7 +144,7 @@ TEST_CASE("Another process reads what this one writes, and its mapping outlives 
 namespace
 {
 
-/// good(), called in a child process.
+/// Calls good() in a child process, and returns its result.
 template <class F>
 bool in_child_process(F good)
 {

@@ -46,7 +46,7 @@ TEST_CASE("A rank knows its place on the mesh")
 namespace
 {
 
-/// The ranks of the world that a communicator has, in its order.
+/// The world ranks of a communicator's members, in its order.
 std::vector<int> members(World& group, int world_rank)
 {
   std::vector<int> all(static_cast<std::size_t>(group.size()));
@@ -200,7 +200,7 @@ TEST_CASE("The first ranks are the mesh, and the others are idle")
       {
         found.check(mesh.coordinates() == Three::Array{}, "coordinates of an idle rank");
       }
-      world.barrier();  // the parent is as usable as before
+      world.barrier();  // the parent can still be used
       return found;
     }));
   }

@@ -21,8 +21,8 @@ namespace cubist::test::families_test
 namespace
 {
 
-/// The config.json files of models as they were published, each with its number of parameters, or
-/// with what the error names for one that is refused.
+/// The config.json files of published models, each with its number of parameters or, if cubist
+/// refuses it, with what the error names.
 nlohmann::json published()
 {
   std::ifstream file{CUBIST_TRANSFORMER_DATA "/published.json"};
@@ -48,7 +48,7 @@ TEST_CASE("published configurations are read, or refused for what cubist lacks")
     CHECK(config.parameters() == model["parameters"]);
     // A save keeps every key and every value.
     CHECK(nlohmann::json::parse(config_text(config)) == nlohmann::json::parse(text));
-    // Without the file the configuration is one of the same layers.
+    // Without the file's text, the configuration describes the same layers.
     auto without = config;
     without.source = {};
     CHECK(parse_config(config_text(without), "again") == config);

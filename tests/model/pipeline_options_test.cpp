@@ -103,7 +103,7 @@ TEST_CASE("a batch is cut in as many micro-batches as asked, whose sizes differ 
                  "some would be empty", "at least as many rows"));
   CHECK(mentions(refused(1, {.pieces = 2}), "got 1 rows for 2 stages of 2 pieces",
                  "at least 2 rows"));
-  // Outputs and losses do not depend on the number.
+  // Outputs and losses do not depend on the number of micro-batches.
   CHECK(sizes(detail::cut_evaluation(3, 2, {.micro_batches = 4})) == List{1, 1, 1});
   CHECK(sizes(detail::cut_evaluation(3, 2, {})) == List{2, 1});
 }

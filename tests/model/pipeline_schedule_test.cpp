@@ -43,7 +43,7 @@ TEST_CASE("every micro-batch has one forward and one backward in each piece")
 namespace
 {
 
-/// A message of stages that exchange groups: its sender, its receiver, and what it is.
+/// A message between stages that exchange groups: sender, receiver, and what it carries.
 using Message = std::tuple<std::size_t, std::size_t, bool, std::size_t, std::size_t>;
 
 /// What a stage sends and receives in each group of messages.
@@ -52,7 +52,8 @@ struct Group
   std::vector<Message> sent, received;
 };
 
-/// @param first_trained  the first piece with a backward
+/// The groups of messages of one stage.
+/// @param first_trained  the first piece with a backward pass
 std::vector<Group> groups_of(std::size_t stage, std::size_t stages, std::size_t pieces,
                              const std::vector<PipelineStep>& steps, std::size_t first_trained)
 {
@@ -91,8 +92,8 @@ std::vector<Group> groups_of(std::size_t stage, std::size_t stages, std::size_t 
   return groups;
 }
 
-/// Whether all stages come to their ends: a message arrives once both its ends have begun their
-/// groups, and a group ends when all of its messages have arrived.
+/// Whether all stages reach their ends. A message arrives once both its ends have begun their
+/// groups, and a group ends when all its messages have arrived.
 bool all_groups_end(const std::vector<std::vector<Group>>& stages)
 {
   std::set<Message> arrived;
@@ -169,7 +170,7 @@ TEST_CASE("groups of messages do not wait for one another in a circle, and have 
 namespace
 {
 
-/// "F0 F1 B0 …", with the piece after a colon if it is not the first.
+/// The steps as text, "F0 F1 B0 …", with the piece after a colon if it is not the first.
 std::string text(const std::vector<PipelineStep>& steps)
 {
   std::string all;
@@ -213,8 +214,8 @@ TEST_CASE("a stage has activations of at most as many micro-batches as there are
 namespace
 {
 
-/// The time of a step in which a forward takes 1 and a backward `backward`, and messages nothing;
-/// a schedule that cannot go on is an endless one.
+/// The time of a step in which a forward pass takes 1, a backward pass takes `backward`, and
+/// messages take nothing; infinite for a schedule that gets stuck.
 double time_of(std::size_t stages, std::size_t micro_batches, std::size_t pieces, double backward)
 {
   std::vector<std::vector<PipelineStep>> all;

@@ -17,7 +17,7 @@ namespace
 
 using Type = RotaryScaling::Type;
 
-/// The frequencies of all pairs of 16 elements.
+/// The frequencies of all pairs in a head of 16 elements.
 std::vector<double> frequencies(const RotaryScaling& scaling)
 {
   const cubist::detail::RotaryFrequency f{10000, 16, scaling};

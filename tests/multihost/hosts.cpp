@@ -18,7 +18,7 @@ using World = MpiCommunicator;
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// The number of this host, whose name is a letter and that number.
+/// The number of this host, whose name is a letter and the number.
 int host()
 {
   char name[64] = "";
@@ -39,7 +39,7 @@ void check_remote(World& world, int hosts)
   check(far.size() == hosts && far.remote(), "ranks on several hosts are not remote");
 }
 
-/// Computes for a time without calling MPI.
+/// Computes for some time without calling MPI.
 double compute(Clock::duration time)
 {
   double x = 1.0;

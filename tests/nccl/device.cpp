@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CUDA and NCCL themselves, not the fake: threads, one for each GPU, reduce and send device memory.
+// Tests CUDA and NCCL themselves, not the fake: threads, one for each GPU, reduce and send device
+// memory.
 #include <cstdio>
 #include <exception>
 #include <numeric>

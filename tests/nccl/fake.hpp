@@ -3,8 +3,9 @@
 
 // A fake of the functions of CUDA's runtime and NCCL that cubist uses. It is compiled against their
 // headers and linked instead of their libraries: ranks are threads, device memory is host memory.
-// It tests ordering: each stream is a thread with random delays; NCCL returns ncclInProgress and
-// launches later, rejects memory that is not on a device, and blocks where NCCL would.
+// It tests ordering. Each stream is a thread with random delays. The fake NCCL returns
+// ncclInProgress and launches later, rejects memory that is not on a device, and blocks where NCCL
+// would.
 
 #include <functional>
 #include <memory>
@@ -18,22 +19,23 @@ namespace cubist::test::fake
 
 class Point;
 
-/// The next call of `function` by this thread but `after` ones returns `code` and does nothing.
+/// Makes this thread's next call of `function`, after `after` others, return `code` and do nothing.
 void fail(const std::string& function, int code, int after = 0);
-/// The GPUs of this machine that this thread sees; by default GPUs 0 to 7.
+/// Sets which of the machine's GPUs this thread sees; by default GPUs 0 to 7.
 void see_gpus(int first, int count);
-/// The next call of this thread is not executed, and has this asynchronous result.
+/// Makes this thread's next call have this asynchronous result, without being executed.
 void fail_later(ncclResult_t code);
-/// Whether ranks get ncclRemoteError when another one aborts its communicator; by default no.
+/// Sets whether ranks get ncclRemoteError when another one aborts its communicator; by default no.
 void report_aborts(bool report);
 
-/// Whether the ranks have NVLink, without which NCCL opens no symmetric window; by default yes.
+/// Sets whether the ranks have NVLink, without which NCCL opens no symmetric window; by default
+/// yes.
 void connect_by_nvlink(bool connected);
 
 /// Enqueues work on a stream.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
-/// Blocks the work that is enqueued on a stream after it, until it is opened.
+/// Blocks the work that is later enqueued on a stream, until the gate is opened.
 class Gate
 {
  public:
@@ -47,7 +49,7 @@ class Gate
   std::shared_ptr<Point> point_;
 };
 
-/// Whether the streams of this thread are being captured; their work is executed all the same.
+/// Sets whether this thread's streams are being captured; their work is executed all the same.
 void capture(bool is_capturing);
 
 /// The number of resources that exist.
@@ -64,10 +66,10 @@ struct Live
 [[nodiscard]] Live live();
 /// The number of communicators that were aborted so far.
 [[nodiscard]] int aborts();
-/// What NCCL's documentation forbids and NCCL does not report: collectives of registered memory on
-/// some ranks only or at different offsets of a symmetric window, memory that is freed or a
-/// communicator that is finalized while it is registered, and memory that is deregistered while a
-/// call uses it.
+/// How often something happened that NCCL's documentation forbids and NCCL does not report:
+/// collectives with registered memory on only some ranks, or at different offsets of a symmetric
+/// window; memory freed or a communicator finalized while it is registered; memory deregistered
+/// while a call uses it.
 [[nodiscard]] int violations();
 
 }  // namespace cubist::test::fake

@@ -28,7 +28,7 @@ thread_local int gpus = 8;
 thread_local int current_device = 0;
 thread_local bool captures = false;
 
-/// Delays some tasks at random, so that unordered work of streams runs in varying orders.
+/// Delays some tasks at random, so that unordered work on streams runs in varying orders.
 void delay_at_random()
 {
   thread_local std::mt19937 random{std::random_device{}()};
@@ -140,8 +140,8 @@ cudaStream_t fake::resolved(cudaStream_t stream)
 struct CUevent_st
 {
   std::shared_ptr<Point> point;
-  std::shared_ptr<fake::Capture> capture;  // in which it was recorded last
-  std::size_t number = 0;                  // there
+  std::shared_ptr<fake::Capture> capture;  // in which the event was last recorded
+  std::size_t number = 0;                  // of the event there
 };
 
 #define CUBIST_INJECT(function)                                                                    \
@@ -204,7 +204,7 @@ cudaError_t cudaFree(void* data)
 namespace
 {
 
-/// Ends the capture of a stream by an error, if it captures.
+/// Breaks a stream's capture with an error. Returns whether the stream captures.
 bool is_broken_by(cudaStream_t stream)
 {
   const auto& capture = fake::resolved(stream)->capture;
@@ -216,7 +216,8 @@ bool is_broken_by(cudaStream_t stream)
 cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream)
 {
   CUBIST_INJECT(cudaMallocAsync);
-  // CUDA gives memory of the graph, which exists while the graph runs: no buffer wants that.
+  // CUDA would give memory of the graph, which exists only while the graph runs; no buffer wants
+  // that.
   if (is_broken_by(stream)) return cudaErrorStreamCaptureUnsupported;
   return cudaMalloc(data, bytes);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the fakes of CUDA and NCCL share.
+// What the fakes of CUDA and NCCL have in common.
 
 #include <atomic>
 #include <chrono>
@@ -31,10 +31,10 @@ struct Counts
 };
 inline Counts counts;
 
-/// The error code that a call returns instead of its work, or 0.
+/// The error code that a call returns instead of doing its work, or 0.
 [[nodiscard]] int injected(const char* function);
 [[nodiscard]] bool on_device(const void* data, std::size_t bytes);
-/// The stream of a handle; cudaStreamPerThread is another stream on each thread.
+/// The stream of a handle; cudaStreamPerThread is a different stream on each thread.
 [[nodiscard]] cudaStream_t resolved(cudaStream_t stream);
 
 struct Capture;
@@ -60,7 +60,7 @@ class Point
     const std::lock_guard lock{mutex_};
     return reached_;
   }
-  /// @pre reached
+  /// @pre the point was reached
   [[nodiscard]] std::chrono::steady_clock::time_point when()
   {
     const std::lock_guard lock{mutex_};
@@ -81,9 +81,9 @@ struct CUstream_st
 {
   CUstream_st();
   ~CUstream_st();
-  /// While capturing, the task is of every launch of the graph.
+  /// Adds a task; while capturing, every launch of the graph runs it.
   void enqueue(std::function<void()> task);
-  /// While capturing: a task that is made for each launch.
+  /// While capturing, adds a task that is made anew for each launch.
   void record(std::function<std::function<void()>()> make);
   void run();
 
@@ -91,7 +91,7 @@ struct CUstream_st
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::function<void()>> tasks;  // the first one is running
+  std::deque<std::function<void()>> tasks;  // the first is running
   bool stopped = false;
   std::thread worker;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the fake's streams capture, and how it is launched: each captured stream is a branch, whose
-// tasks run in order on a stream of their own; branches wait for each other as they did by events.
+// What the fake's streams capture, and how it is launched. Each captured stream becomes a branch,
+// whose tasks run in order on their own stream. Branches wait for each other where events did.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,9 +18,9 @@ namespace cubist::test::fake
 {
 
 using Task = std::function<void()>;
-/// The task of one launch.
+/// Makes the task for one launch.
 using MakeTask = std::function<Task()>;
-/// The number of tasks of each branch that precede.
+/// For each branch, the number of its tasks that come before.
 using Clock = std::map<std::size_t, std::size_t>;
 
 struct Capture
@@ -33,12 +33,12 @@ struct Capture
     std::size_t event = 0;
   };
 
-  std::vector<cudaStream_t> streams;  // of each branch; the first one began the capture
-  std::vector<Clock> clocks;          // of each branch
+  std::vector<cudaStream_t> streams;  // one for each branch; the first began the capture
+  std::vector<Clock> clocks;          // one for each branch
   std::vector<Node> nodes;
-  std::vector<Clock> events;  // that were recorded
+  std::vector<Clock> events;  // events that were recorded
   bool broken = false;        // by a call that is not allowed while capturing
-  // Calls that NCCL may add from a thread of its own: nothing else may be added meanwhile.
+  // Calls that NCCL may add from its own thread; nothing else may be added meanwhile.
   int in_progress = 0;
 
   std::size_t branch_of(cudaStream_t stream)
@@ -90,7 +90,7 @@ struct CUgraph_st
 struct CUgraphExec_st
 {
   std::shared_ptr<cubist::test::fake::Capture> capture;
-  std::vector<std::unique_ptr<CUstream_st>> streams;  // of all branches but the first
+  std::vector<std::unique_ptr<CUstream_st>> streams;  // for all branches but the first
 
   void launch(cudaStream_t stream)
   {

@@ -105,7 +105,7 @@ struct Group
   std::map<std::uint64_t, std::vector<std::size_t>> pending_windows;  // their sizes
 };
 
-/// One rank of it. Its pending work in streams shares ownership.
+/// One rank of a communicator. Its pending work on streams shares ownership.
 struct Rank
 {
   std::shared_ptr<Group> group;
@@ -207,8 +207,8 @@ void combine(ncclDataType_t type, const std::vector<const std::byte*>& in, std::
   }
 }
 
-/// Takes back what a rank has posted and its peers have not joined: they no longer access its
-/// memory.
+/// Takes back what a rank has posted and its peers have not joined, so that they no longer access
+/// its memory.
 void withdraw(const Rank& me)
 {
   for (auto& [_, state] : me.group->collectives)
@@ -225,7 +225,7 @@ void execute(const std::vector<std::optional<Op>>& parts)
   const Op& first = *parts[0];
   const std::size_t bytes = first.count * size_of(first.type);
   const auto root = static_cast<std::size_t>(first.peer);
-  std::vector<std::vector<std::byte>> results(ranks);  // sends and receives may be one buffer
+  std::vector<std::vector<std::byte>> results(ranks);  // send and receive buffer may be the same
   const auto combined = [&](std::size_t offset) {
     std::vector<const std::byte*> in;
     for (const auto& p : parts) in.push_back(p->send + offset);
@@ -328,7 +328,7 @@ void exchange(Rank& me, const std::vector<Op>& ops, std::unique_lock<std::mutex>
   changed.wait(lock, [&] { return me.aborted || complete(); });
 }
 
-/// The task of a stream that executes operations.
+/// Makes a stream's task that executes operations.
 std::function<void()> make_task(const std::shared_ptr<Rank>& member, const std::vector<Op>& ops)
 {
   std::vector<Op> messages;
@@ -398,8 +398,7 @@ void fake::report_aborts(bool report) { reports_aborts = report; }
 void fake::connect_by_nvlink(bool connected) { has_nvlink = connected; }
 fake::Live fake::live()
 {
-  cudaStreamSynchronize(
-      cudaStreamPerThread);  // which frees memory that this thread no longer needs
+  cudaStreamSynchronize(cudaStreamPerThread);  // frees memory that this thread no longer needs
   return {counts.communicators, counts.streams, counts.events,
           counts.allocations,   counts.graphs,  counts.registrations};
 }
@@ -436,7 +435,8 @@ ncclResult_t issue(ncclComm_t comm, const std::vector<Op>& ops)
   return ncclSuccess;
 }
 
-/// Also if the call does not use this argument.
+/// Whether memory is registered with the communicator, or null, as in arguments that a call
+/// ignores.
 bool is_registered(ncclComm_t comm, const std::byte* data)
 {
   const std::lock_guard lock{mutex};
@@ -603,7 +603,7 @@ bool end_split(Rank& m)
   auto& split = m.group->pending_splits[m.splits];
   if (static_cast<int>(split.requested.size()) < m.group->size) return false;
   const auto [colour, key] = split.requested.at(m.rank);
-  std::vector<std::pair<int, int>> same;  // key, rank
+  std::vector<std::pair<int, int>> same;  // key and rank
   for (const auto& [rank, requested] : split.requested)
     if (requested.first == colour) same.emplace_back(requested.second, rank);
   std::sort(same.begin(), same.end());

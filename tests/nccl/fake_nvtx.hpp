@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A fake of a profiler, which NVTX finds in the program (static injection).
+// A fake profiler, which NVTX finds in the program (static injection).
 
 #include <string>
 #include <vector>
@@ -9,10 +9,10 @@
 namespace cubist::test::fake
 {
 
-/// Records the ranges of this thread from now on.
+/// Records this thread's ranges from now on.
 void record_ranges();
-/// The ranges that began since then, each after two spaces for each range that it is in, and the
-/// number of those that have not ended in `open`.
+/// The ranges that have begun since, each indented by two spaces for every range around it, and in
+/// `open` the number of those that have not ended.
 struct Ranges
 {
   std::vector<std::string> names;

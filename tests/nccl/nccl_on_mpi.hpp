@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// NCCL with processes of MPI as ranks, on one machine. If there are more processes than GPUs, they
-// share the GPUs, each with a host id of its own: NCCL 2.28 rejects two ranks of one host on one
-// GPU.
+// NCCL with MPI processes as ranks, on one machine. If there are more processes than GPUs, they
+// share the GPUs, and each gets its own host id, because NCCL 2.28 rejects two ranks of one host on
+// a GPU.
 
 #include <chrono>
 
@@ -17,7 +17,7 @@
 namespace cubist::test
 {
 
-/// The number of GPUs. To be called before NCCL.
+/// Prepares this process's GPU, and returns the number of GPUs. Must be called before NCCL.
 inline int prepare_gpus(int processes, int process)
 {
   int devices = 0;

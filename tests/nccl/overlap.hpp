@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Collectives beside products: what the communicator's stream reads and writes, and what the
-// compute stream does, in both orders. A missing wait between them gives other values:
+// Runs collectives beside products: the communicator's stream and the compute stream read and write
+// the same memory, in both orders. A missing wait between them gives other values:
 //
 //   product writes `sent`, all_gather reads it      all_gather writes `all`, a copy reads it
-//   all_gather reads `sent`, a copy overwrites it   a copy reads `all`, the next all_gather writes
-//   it
+//   all_gather reads `sent`, a copy overwrites it   a copy reads `all`, an all_gather overwrites it
 
 #include <array>
 #include <cstddef>
@@ -23,7 +22,7 @@ template <class B>
 class Overlap
 {
  public:
-  /// @param n a power of two: the products are exact
+  /// @param n  a power of two, so that the products are exact
   Overlap(typename B::Communicator& world, std::size_t n)
       : world_{world},
         shape_{n, n},
@@ -69,7 +68,7 @@ class Overlap
   [[nodiscard]] MatrixView<float> view(Buffer& b) const { return {b.data(), shape_}; }
   [[nodiscard]] MatrixView<float> all(Buffer& b) const { return {b.data(), all_shape_}; }
 
-  /// All elements to x, by a product, which takes long.
+  /// Sets all elements to x by a product, which takes long.
   void set(Buffer& b, float x)
   {
     const MatrixView<const float> ones{ones_.data(), shape_};

@@ -11,7 +11,7 @@
 namespace cubist::test
 {
 
-/// What `f` prints on stderr.
+/// Runs `f`, and returns what it prints on stderr.
 template <class F>
 std::string printed(F f)
 {

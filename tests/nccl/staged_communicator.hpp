@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// NCCL's communicator for tests with data on the host: what is sent is copied to the device in the
-// compute stream, and what is received back.
+// NCCL's communicator for tests with data on the host. In the compute stream it copies what is sent
+// to the device, and what is received back.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace cubist::test
 {
 
-/// Owned device memory.
+/// Device memory that this owns.
 class DeviceMemory
 {
  public:
