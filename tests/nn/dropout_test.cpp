@@ -18,7 +18,7 @@ namespace cubist::test::dropout_test
 namespace
 {
 
-/// Dropout of a matrix of ones with layout L.
+/// Applies dropout to a matrix of ones with layout L.
 template <class L, class T = double, class S>
 Global<T> mask(const Place<S>& place, Shape shape, const Dropout& dropout, std::uint64_t step)
 {

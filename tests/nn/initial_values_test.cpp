@@ -15,7 +15,7 @@ namespace cubist::test::initial_values_test
 namespace
 {
 
-/// The initial values of a weight of 12 features.
+/// The initial values of a weight with 12 features.
 template <class T, class S>
 Global<T> drawn(const Place<S>& place, const Initial& initial)
 {

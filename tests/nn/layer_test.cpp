@@ -28,7 +28,7 @@ using TestMesh = AxisMesh<Summa25D::Axes, Threads>;
 using Matrix = DistMatrix<double, Summa25D::Input, TestMesh>;
 using Back = BackwardPass<double, TestMesh>;
 
-/// A layer without effect, with one parameter: no more than the interface asks for.
+/// A layer that does nothing and has one parameter: no more than the interface asks for.
 struct Plain
 {
   using Value = double;
@@ -108,7 +108,7 @@ struct WithoutKept : Plain
   };
 };
 
-/// One that has a number for checkpoints, too.
+/// A layer that also has a number for checkpoints.
 struct Counter : Plain
 {
   explicit Counter(const Plain& plain)

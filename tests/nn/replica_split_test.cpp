@@ -22,7 +22,7 @@ namespace
 
 constexpr std::size_t width = 250, few = 7, many = 301;  // 301 x 250 elements are shared
 
-/// Whether work is shared, and the number of rows that this rank computes.
+/// Whether work is shared, and the numbers of rows and columns that this rank computes.
 template <class B>
 std::vector<std::size_t> rows_of(const Mesh<Megatron1D, B>& mesh, std::size_t m)
 {
@@ -59,8 +59,8 @@ TEST_CASE("replicas share out the rows of large matrices, and compute all rows o
 namespace
 {
 
-/// Outputs and gradients of steps of a layer, with other numbers of rows between.
-/// @param frozen the number of a parameter
+/// The outputs and gradients of a layer's steps, with other numbers of rows in between.
+/// @param frozen  the index of a frozen parameter
 template <template <class, class, class> class Norm, class S>
 std::vector<Global<double>> steps(const Mesh<S, TestBackend>& mesh,
                                   std::optional<std::size_t> frozen)
@@ -117,7 +117,7 @@ TEST_CASE("a norm beside its input, whose rows replicas share out, has the bits 
 
 TEST_CASE("replicas that cannot access each other's memory compute all rows, and send nothing")
 {
-  using B = Counting<TestBackend>;  // has no windows
+  using B = Counting<TestBackend>;  // this backend has no windows
   if (!fits<B>(2)) return;
   const auto sent = on_mesh<B>(Place<Megatron1D>{2, {}}, [&](const Mesh<Megatron1D, B>& mesh) {
     Residual layer{LayerNorm<Megatron1D, B, float>{mesh, width, NormOptions{}}};

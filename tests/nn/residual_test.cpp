@@ -18,7 +18,7 @@ namespace
 
 constexpr std::size_t rows = 13, width = 6;
 
-/// Y and dX of a layer beside its input, and of its steps by hand.
+/// Y and dX of a layer with a residual connection, and of its steps by hand.
 struct Both
 {
   Global<double> y, dx, y_by_hand, dx_by_hand;

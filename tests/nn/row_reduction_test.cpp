@@ -16,7 +16,7 @@ namespace cubist::test::row_reduction_test
 namespace
 {
 
-/// Every rank has the sum and the maximum of all columns for each of its rows.
+/// Checks that every rank gets the sum and the maximum over all columns for each of its rows.
 template <class L, class S>
 void check_rows(const Place<S>& place)
 {

@@ -50,7 +50,7 @@ TEST_CASE("the parameters of a sequence have the numbers of their layers")
 namespace
 {
 
-/// The losses of a network and those of an MLP of the same layers.
+/// The losses of a network, and of an MLP with the same layers.
 template <class S>
 std::vector<std::vector<double>> losses(const Mesh<S, Threads>& mesh)
 {

@@ -151,7 +151,7 @@ TEST_CASE("attention is the same on every mesh, with uneven sequences and heads"
 
 TEST_CASE("attention's gradients are the slopes of its output")
 {
-  // The sum of dY ∘ Y, by differences in an element of X.
+  // The derivative of the sum of dY ∘ Y, by differences in one element of X.
   const Case c = cases[1];
   const auto value = [&](double change) {
     return on_root<Threads>(one_rank, [&](const auto& mesh) {
@@ -192,7 +192,7 @@ TEST_CASE("attention in 16 bits is that in float, rounded")
 namespace
 {
 
-/// An engine with attention in one pass, by the kernels of a device.
+/// An engine with attention in one pass, by a device's kernels.
 struct OnePassEngine : HostEngine
 {
   static inline thread_local bool has_gradients = true;
@@ -252,7 +252,7 @@ TEST_CASE("attention in one pass is that by blocks, also where only the forward 
     REQUIRE(got.size() == wanted.size());
     for (std::size_t i = 0; i < got.size(); ++i)
     {
-      double largest = 0.1;  // the gradient of the keys' bias is rounding alone
+      double largest = 0.1;  // the gradient of the keys' bias is nothing but rounding
       for (const double v : wanted[i]) largest = std::max(largest, std::abs(v));
       CHECK(difference(got[i], wanted[i]) < 0.02 * largest);
     }

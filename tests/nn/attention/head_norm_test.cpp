@@ -85,7 +85,7 @@ Results results(const Mesh<S, Threads>& mesh)
   Results all;
   typename Norm::Kept kept;
   ImmediateSums<T, typename Norm::Mesh> sums;
-  // Other numbers of rows before, fewer and more, must not change what follows.
+  // Earlier calls with fewer or more rows must not change later ones.
   for (const std::size_t m : {std::size_t{5}, std::size_t{29}, rows})
   {
     auto x = matrix_of_heads<T>(mesh, m);

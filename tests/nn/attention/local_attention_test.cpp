@@ -21,7 +21,7 @@ namespace cubist::test::attention_kernel_test
 namespace
 {
 
-// Its blocks have all sequences and heads.
+// A block has all sequences and heads.
 static_assert(detail::MultipliesBatches<BatchingEngine, double>);
 
 using Matrix = Global<double>;
@@ -32,10 +32,10 @@ struct Case
   const char* name;
   AttentionShape shape;
   double drop = 0;
-  double size = 1;  // of the elements of Q and K
+  double size = 1;  // magnitude of the elements of Q and K
 };
 
-/// B, queries, keys, key_rows, heads, group, head size, causal
+/// A shape from B, queries, keys, key_rows, heads, group, head size, and causal.
 AttentionShape shape(std::size_t b, std::size_t queries, std::size_t keys, std::size_t key_rows,
                      std::size_t heads, std::size_t group, std::size_t size, bool causal)
 {
@@ -68,13 +68,13 @@ Results run(LocalAttention<T, E>& attention, const Case& c, const Operands& m)
   auto l = xt::xtensor<T, 2>::from_shape({1, s.sequences * s.heads * s.queries});
   const auto nan = std::numeric_limits<T>::quiet_NaN();
   for (auto* each : {&o, &dq, &l, &dk, &dv}) each->fill(nan);
-  // Rows of no key keep their gradients.
+  // Rows without a key keep their gradients.
   for (auto* each : {&dk, &dv})
     for (std::size_t i = 0; i < each->shape(0); ++i)
       if (i % s.key_rows >= s.keys) xt::view(*each, i, xt::all()) = T{};
   std::optional<AttentionDropout> dropout;
   if (c.drop > 0) dropout = dropout_of(c);
-  for (int again = 0; again < 2; ++again)  // the workspace was used
+  for (int again = 0; again < 2; ++again)  // the second time, the workspace was used before
     attention.forward(s, dropout, view(q), view(k), view(v), view(o), view(l));
   attention.backward(s, dropout, view(q), view(k), view(v), view(o), view(l), view(d_o), view(dq),
                      view(dk), view(dv));
@@ -93,7 +93,7 @@ Results run(const Case& c, const Operands& m, const AttentionBlocks& blocks)
 
 TEST_CASE("attention is a mean of values, weighted by the exponentials of scores")
 {
-  // The first query sees the first key alone; the scores of the second are 0 and ln 3.
+  // The first query only sees the first key; the scores of the second are 0 and ln 3.
   const Case two{"two tokens", shape(1, 2, 2, 2, 1, 1, 1, true)};
   const Matrix ones{{1}, {1}};
   const Operands m{{{0}, {std::log(3.0)}}, {{0}, {1}}, {{1}, {5}}, ones};
@@ -114,7 +114,7 @@ const std::vector<Case> cases{
     {"large scores", shape(1, 12, 12, 12, 2, 1, 4, true), 0, 100},  // up to 1e4
 };
 
-/// The mask of an element of softmax(Q K^T), by its definition.
+/// The mask of one element of softmax(Q K^T), by its definition.
 double mask(const Case& c, std::size_t b, std::size_t h, std::size_t i, std::size_t j)
 {
   const auto& s = c.shape;
@@ -133,7 +133,7 @@ Operands operands(const Case& c)
           uniform<double>(s.sequences * s.queries, s.heads * s.head_size, 4)};
 }
 
-/// Attention as it is defined, with all scores of a head at once.
+/// Computes attention by its definition, with all scores of a head at once.
 Results serial(const Case& c, const Operands& m)
 {
   const auto& s = c.shape;
@@ -227,7 +227,7 @@ TEMPLATE_TEST_CASE("attention in a workspace that had other shapes is that in a 
         CHECK(identical(got.*matrix, wanted.*matrix));
     };
     for (const auto& c : cases) check(c);
-    // As many tokens in another cut, fewer, and more.
+    // As many tokens with another cut, then fewer, then more.
     for (const auto& [sequences, tokens] :
          {std::pair{6U, 4U}, {3U, 8U}, {2U, 3U}, {5U, 17U}, {6U, 4U}})
       check({"cut", shape(sequences, tokens, tokens, tokens, 4, 2, 3, true), 0.3});
@@ -272,7 +272,7 @@ TEST_CASE("scores of 1e4 overflow in no number format")
   const auto got = run<float>(c, m, {4, 3});
   CHECK(difference(got.o, wanted.o) < 0.01);
   CHECK(difference(got.dv, wanted.dv) < 0.01);
-  // Their gradients have factors of 100.
+  // The gradients of Q and K have factors of 100.
   CHECK(difference(got.dq, wanted.dq) < 1);
   CHECK(difference(got.dk, wanted.dk) < 1);
 }
@@ -295,7 +295,7 @@ TEMPLATE_TEST_CASE("heads may lie in pieces of columns, with other columns betwe
   Case c{"pieces", shape(2, 5, 5, 5, 4, 1, 3, true)};
   const auto m = operands(c);
   const auto wanted = serial(c, m);
-  // Piece by piece: two heads of Q, of K and of V.
+  // Pieces of two heads each of Q, K and V.
   c.shape.q = {0, 6, 18};
   c.shape.k = {6, 6, 18};
   c.shape.v = {12, 6, 18};

@@ -19,11 +19,11 @@ namespace cubist::test::ring_attention_memory_test
 namespace
 {
 
-/// Multi-head attention, in which every head has keys of its own.
+/// Multi-head attention, where every head has its own keys.
 constexpr std::size_t width = 64, heads = 8;
 
-/// The bytes that a rank allocates at most in a step of attention to one sequence, X and dY among
-/// them: the most of all ranks.
+/// The most bytes that any rank has allocated during a step of attention to one sequence, including
+/// X and dY.
 template <class B, class S>
 double memory_of_step(const Place<S>& place, std::size_t length, std::size_t head_size)
 {

@@ -40,17 +40,17 @@ const std::vector<Case> cases{
     {"all keys", 2, 9, 10, {.heads = 3, .key_value_heads = 1, .head_size = 4, .causal = false}},
     {"dropout", 3, 6, 12, {.heads = 4, .key_value_heads = 2, .dropout = 0.25}},
     {"fewer tokens than chunks", 1, 3, 8, {.heads = 2}},
-    // Of longer messages a part of the heads goes around at a time.
+    // If messages would be longer, only some of the heads go around at a time.
     {"a head at a time", 1, 48, 6, {.heads = 4, .head_size = 8192}},
     {"a head at a time, grouped, with dropout",
      1,
      48,
      6,
      {.heads = 4, .key_value_heads = 2, .head_size = 8192, .dropout = 0.25}},
-    // Two heads at a time would be long enough, but on some meshes three are side by side.
+    // Messages of two heads would be long enough, but on some meshes three heads are side by side.
     {"six heads", 1, 48, 2, {.heads = 6, .head_size = 2736}},
 };
-/// The first cases, which every mesh has, and the end of those whose heads go around in turn.
+/// The number of first cases, which run on every mesh, and the end of those whose heads take turns.
 constexpr std::size_t few = 4, in_turn = 6;
 
 /// Y, dX and the gradients of all parameters.
@@ -61,7 +61,8 @@ struct Results
   std::uint64_t backward = 0;
 };
 
-/// @param parts ranks that share each sequence; 1: none do
+/// Runs a case on a mesh.
+/// @param parts  how many ranks share each sequence; 1: none do
 template <class T, class S, class B>
 Results results(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
 {
@@ -76,7 +77,7 @@ Results results(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
   const auto& cut = pass.cut;
   const std::size_t rows = cut.is_cut() ? cut.rows() : tokens;
   const Quanta quanta{(cut.is_cut() ? 1 : c.length) * mesh.quantum(), mesh.quantum()};
-  // Padding has values, which no result shows.
+  // Padding has values, which must not show in any result.
   const auto arranged = [&](std::uint64_t seed, T padding) {
     const auto m = uniform<T>(tokens, c.width, seed);
     return generate<T>(rows, c.width, [&](std::size_t i, std::size_t j) {

@@ -17,7 +17,7 @@ namespace
 constexpr std::size_t rows = 10, sequence = 5, position = 3, heads = 3, size = 6;
 constexpr double base = 100;
 
-/// Each pair as a complex number, times e^(i angle).
+/// Rotates each pair, taken as a complex number, by e^(i angle).
 Global<double> rotated(Global<double> x)
 {
   for (std::size_t i = 0; i < rows; ++i)
@@ -40,7 +40,7 @@ double error()
   auto x = uniform<T>(rows, heads * size, 1);
   const auto before = x;
   RotaryTable<T, HostEngine> table;
-  table.prepare(engine, 4, 4, 0, size, {.base = base});  // others, to be replaced
+  table.prepare(engine, 4, 4, 0, size, {.base = base});  // other rows, which are replaced
   table.prepare(engine, rows, sequence, position, size, {.base = base});
   table.rotate(engine, view(x), {}, heads);
   const double there = difference(converted<double>(x), rotated(converted<double>(before)));
@@ -83,7 +83,7 @@ TEST_CASE("a table that was made for other rows rotates as a new one")
   {
     std::size_t rows, sequence, position, size;
   };
-  // As many rows in another cut, at other positions, of other heads; fewer, and more.
+  // As many rows with another cut, at other positions, or of other heads; then fewer, and more.
   for (const auto& r : {Rows{24, 4, 0, 6},
                         {24, 8, 0, 6},
                         {24, 8, 3, 6},

@@ -84,16 +84,17 @@ const std::vector<Case> cases{
 };
 constexpr std::size_t steps = 5;
 
-/// The outputs of tokens that follow a prompt, a matrix for each token of the sequences.
+/// The outputs of tokens after a prompt, with one matrix for each token of the sequences.
 struct Outputs
 {
   std::vector<Global<double>> all;
-  std::uint64_t elements = 0;  // that this rank sent for them
+  std::uint64_t elements = 0;  // elements that this rank sent for them
 };
 
-/// @param parts ranks that share each sequence of the prompt; 1: none do. Of several numbers, a
-/// prompt is read with each, and the tokens follow the last one.
-/// @param tokens of each sequence in each call after the prompt
+/// Reads a prompt, and computes the tokens after it.
+/// @param parts  how many ranks share each sequence of the prompt; 1: none do. If there are several
+/// numbers, a prompt is read with each, and the tokens follow the last prompt.
+/// @param tokens  of each sequence, in each call after the prompt
 template <class S, class B>
 Outputs outputs(const Mesh<S, B>& mesh, const Case& c, const std::vector<std::size_t>& parts,
                 const std::vector<std::size_t>& tokens = {1, 1, 1, 1, 1})
@@ -112,7 +113,7 @@ Outputs outputs(const Mesh<S, B>& mesh, const Case& c, const std::vector<std::si
           row_parts<typename S::Output, typename S::Axes>(mesh.extents(), mesh.quantum()));
     const auto& cut = pass.cut;
     const std::size_t rows = cut.is_cut() ? cut.rows() : prompt.shape(0);
-    // Padding has values, which no result shows.
+    // Padding has values, which must not show in any result.
     const auto arranged = generate<double>(rows, c.width, [&](std::size_t i, std::size_t j) {
       if (!cut.is_cut()) return prompt(i, j);
       return cut.is_token(i) ? prompt(cut.token(i), j) : 0.5;
@@ -189,7 +190,7 @@ TEST_CASE("a prompt of whole sequences replaces a prompt that ranks share, and t
 TEST_CASE("a cache that ranks share sends the rows of a token, and the parts of its softmax")
 {
   using B = Counting<Threads>;
-  // Without a shared cache, only the layer's products send, and they send as much with it.
+  // Without a shared cache, only the layer's products send, and with it they send as much.
   const auto sent = [](const auto& place, const Case& c, std::size_t parts) {
     std::uint64_t all = 0;
     for (const auto& rank :

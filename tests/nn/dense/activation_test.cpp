@@ -63,8 +63,8 @@ T derivative(const Activation& f, T x)
   return std::visit([x](auto g) { return g.derivative(x); }, f);
 }
 
-// The activations by their definitions, and their derivatives, each as the sum of two terms: where
-// they cancel each other, a function can be exact to its terms, but not to their sum.
+// The activations by their definitions, and their derivatives, each as a sum of two terms. Where
+// the terms cancel, a function can be exact relative to its terms, but not relative to their sum.
 using Wide = long double;
 struct Definition
 {
@@ -100,7 +100,7 @@ const std::vector<Definition> definitions{
      }},
 };
 
-/// The largest errors over [from, to], in units of the last place of a number near 1.
+/// The largest errors over [from, to], in units in the last place of a number near 1.
 template <class T>
 std::pair<double, double> worst_errors(const Definition& d, double from, double to)
 {
@@ -135,8 +135,8 @@ TEMPLATE_TEST_CASE("activations are exact to a few units in the last place", "",
     const auto near = worst_errors<T>(d, -4, 12);
     CHECK(near.first < (is_float ? 5 : 6));
     CHECK(near.second < (is_float ? 5 : 6));
-    // To where GELU is near the smallest normal number. The functions of the C library, in x
-    // Phi(x), are off by 99 and 857 there: they round x^2.
+    // Down to where GELU is near the smallest normal number. There x Phi(x) by the C library's
+    // functions is off by 99 and 857, as they round x^2.
     const auto far = worst_errors<T>(d, is_float ? -13.2 : -37.6, -4);
     CHECK(far.first < (is_float ? 6 : 14));
     CHECK(far.second < (is_float ? 7 : 20));
@@ -246,7 +246,7 @@ TEST_CASE("a function of the program's is an activation, for float and double")
   CHECK(derivative(f, 2.0) == 1);
 
   Activation other = std::move(f);
-  CHECK(value(f, -1.0) == -0.1);  // as after a copy
+  CHECK(value(f, -1.0) == -0.1);  // as if copied
   f = Bend{0.5};
   CHECK(value(f, -1.0) == -0.5);
   CHECK(value(other, -1.0) == -0.1);
@@ -278,7 +278,7 @@ TEST_CASE("an activation function returns the type of its argument")
 
 TEMPLATE_TEST_CASE("large inputs make neither NaN nor infinity", "", float, double)
 {
-  // The limits of value and derivative far to the left and far to the right, by their order.
+  // The limits of value and derivative, far to the left and then far to the right.
   struct Limits
   {
     bool linear;  // x on the right, else `right`

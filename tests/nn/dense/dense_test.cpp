@@ -35,7 +35,7 @@ constexpr std::size_t tokens = 13, in = 7, out = 11;
 
 static_assert(LayerType<Dense<Cube3D, Threads, double>>);
 
-/// The results of a layer, and of its steps by hand: Linear, the activation, the mask.
+/// The results of a layer, and of its steps by hand: Linear, activation, mask.
 struct Both
 {
   Global<double> y, dx, dw, db, y_by_hand, dx_by_hand, dw_by_hand, db_by_hand;

@@ -47,7 +47,7 @@ struct Results
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// The serial layer: V, a, W, b in this order.
+/// Computes the layer serially from V, a, W, b, in this order.
 Results serial(const Global<double>& x, const Global<double>& dy,
                const std::vector<Global<double>>& parameters)
 {

@@ -57,7 +57,7 @@ namespace
 
 struct Case
 {
-  std::vector<std::size_t> rows;  // of successive calls
+  std::vector<std::size_t> rows;  // for successive calls
   std::size_t in, out;
   bool bias;
 };
@@ -78,7 +78,7 @@ Global<T> output_gradient(std::size_t rows, std::size_t out)
   return integers<T>(rows, out, 200 + rows);
 }
 
-/// A layer of integers on the mesh, forward and backward for each number of rows in turn.
+/// Runs a layer of integers on the mesh, forward and backward, for each number of rows in turn.
 template <class T, class S>
 std::vector<Pass<T>> passes(const Mesh<S, Threads>& mesh, const Case& c)
 {
@@ -101,7 +101,7 @@ std::vector<Pass<T>> passes(const Mesh<S, Threads>& mesh, const Case& c)
   return all;
 }
 
-/// On one scheme: the tests of schemes have every scalar on every scheme.
+/// Checks one scheme; the schemes' own tests have every scalar on every scheme.
 template <class T, class S>
 void equals_oracle()
 {
@@ -149,7 +149,7 @@ TEST_CASE("a layer of complex<float> equals the serial oracle")
 namespace
 {
 
-/// The results of a layer with an activation, in one pass over Z or in separate steps.
+/// The results of a layer with an activation, by one pass over Z or by separate steps.
 struct Activated
 {
   Global<double> z, y, dz, dx, dw, db;
@@ -341,7 +341,7 @@ TEST_CASE("the bias costs the words of its gradient's sum, and no more")
       for (const auto n : sent) all += n;
       return all;
     };
-    // The ranks that cut the rows of Y hold parts of db: 2 (p-1)/p N' elements of each of them.
+    // The p ranks that cut the rows of Y hold parts of db, and each sends 2 (p-1)/p N' elements.
     const auto found = on_root(place, [](const auto& mesh) {
       const DistMatrix<double, typename S::Output, AxisMesh<typename S::Axes, Threads>> y{
           mesh, {rows, out}};
@@ -419,7 +419,7 @@ TEST_CASE("matrices of other sizes, or of another mesh, are refused")
 namespace
 {
 
-/// An engine that counts the affine maps that it is asked to do in one pass.
+/// An engine that counts how often it is asked for an affine map in one pass.
 struct FusingEngine : HostEngine
 {
   static inline thread_local int fused = 0;
@@ -438,7 +438,7 @@ struct Fusing
   using Engine = FusingEngine;
 };
 
-/// How often `forward` with and without an activation asked a rank's engine, and its results.
+/// How often `forward`, with and without an activation, asked a rank's engine, and the results.
 template <class S>
 std::pair<int, Findings> asked_to_fuse(Threads::Communicator& world,
                                        const typename S::Extents& extents)

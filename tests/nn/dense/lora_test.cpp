@@ -38,7 +38,8 @@ struct Results
 template <class M>
 using List = Parameters<double, M>;
 
-/// One forward and one backward of a layer of `L` whose matrices are integers. `a` is A before.
+/// The results of one forward and one backward pass of a layer of `L` whose matrices are integers.
+/// `a` is A before the passes.
 template <SchemeType L, class Place>
 Results results_on(const Place& place)
 {
@@ -183,7 +184,7 @@ TEST_CASE("A and B have the rate and the decay of their group, or the optimizer'
     const auto& before = std::get<0>(results);
     const auto& after = std::get<1>(results);
     const auto& gradients = std::get<2>(results);
-    // The first step of Adam is the rate times the sign of the gradient.
+    // Adam's first step is the rate times the gradient's sign.
     const auto stepped = [&](std::size_t i, double rate, double decay) {
       return each(before[i], gradients[i - 1], [&](double w, double g) {
         return w * (1 - rate * decay) - rate * g / (std::abs(g) + adam.epsilon);
@@ -201,7 +202,7 @@ TEST_CASE("A and B have the rate and the decay of their group, or the optimizer'
 namespace
 {
 
-/// The largest element of each row of B's gradient, or of dX - dY W^T.
+/// The largest element in each row of B's gradient, or of dX - dY W^T.
 template <SchemeType S>
 std::pair<Global<double>, Global<double>> with_dropout(const Place<S>& place, std::uint64_t step)
 {
@@ -236,7 +237,7 @@ TEST_CASE(
 {
   const auto wanted = with_dropout(one_rank, 0);
   const auto& [y, dx] = wanted;
-  // dX is 0 where X was dropped: about half of its elements.
+  // dX is 0 where X was dropped, which is about half of its elements.
   const auto undropped =
       product(product(integers<double>(rows, out, 6), transposed(integers<double>(rank, out, 3))),
               transposed(integers<double>(in, rank, 2)));
@@ -263,7 +264,7 @@ TEST_CASE(
 namespace
 {
 
-/// The multiplications of all products, and of those of matrices as large as (rows, in) (in, out).
+/// Counts the multiplications of all products, and of products as large as (rows, in) (in, out).
 struct CountedEngine : EngineDecorator<CountedEngine, HostEngine>
 {
   static inline std::size_t all = 0, large = 0;
@@ -277,7 +278,7 @@ struct CountedEngine : EngineDecorator<CountedEngine, HostEngine>
     return 0;
   }
 };
-/// One rank whose products are counted.
+/// A backend with one rank, whose products are counted.
 struct CountedThread : BackendDecorator<CountedThread, Threads>
 {
   using Communicator = Threads::Communicator;

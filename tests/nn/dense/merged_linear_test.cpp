@@ -20,7 +20,7 @@ namespace cubist::test::merged_linear_test
 namespace
 {
 
-/// Rows are padded to groups of `unit`, outputs to groups of 3, 1 and 4 columns.
+/// A layer, whose rows are padded to groups of `unit`, and outputs to groups of 3, 1 and 4 columns.
 struct Case
 {
   std::size_t rows, unit, in;
@@ -40,7 +40,7 @@ struct Results
   Global<double> dx;
 };
 
-/// Copies Y_i from `merged` to an ordinary matrix, or, `back`, from there.
+/// Copies Y_i from `merged` to an ordinary matrix or, if `back`, from there to `merged`.
 template <class Output>
 void copy_columns(const MergedColumns& columns, Output& merged, Output& y, bool back)
 {
@@ -56,7 +56,8 @@ void copy_columns(const MergedColumns& columns, Output& merged, Output& y, bool 
   }
 }
 
-/// @param gradients  without them the weights of all outputs may be in one matrix
+/// Runs a merged layer, and returns its results.
+/// @param gradients  without these, the weights of all outputs may be in one matrix
 template <class S, class B>
 Results run(const Mesh<S, B>& mesh, const Case& c, bool gradients,
             StoredWeights weights = StoredWeights::scalar)
@@ -109,7 +110,7 @@ void equals_oracle(const Place<S>& place)
     const auto got = on_root(place, [&](const auto& mesh) { return run<S>(mesh, c, true); });
     const auto inference = on_root(place, [&](const auto& mesh) { return run<S>(mesh, c, false); });
     CHECK(inference.y == got.y);
-    // 16 bits have these integers exactly.
+    // 16-bit scalars hold these integers exactly.
     const auto stored = on_root(
         place, [&](const auto& mesh) { return run<S>(mesh, c, false, StoredWeights::half); });
     CHECK(stored.y == got.y);

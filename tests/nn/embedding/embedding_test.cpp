@@ -23,7 +23,7 @@
 namespace cubist
 {
 
-/// An engine that multiplies matrices faster whose rows begin at multiples of 16 bytes.
+/// An engine that multiplies faster if rows begin at multiples of 16 bytes.
 struct AligningEngine : HostEngine
 {
 };
@@ -92,7 +92,7 @@ Results results(const Mesh<S, B>& mesh, const Case& c, const std::vector<int>& i
   Results r;
   Passes<Embedding<S, B, double>> passes{layer};
   auto& [_, kept, sums] = passes;
-  layer.forward(ids_of(c, 99), pass, kept);  // others, which leave their lists
+  layer.forward(ids_of(c, 99), pass, kept);  // other ids, which leave their lists
   auto& h = layer.forward(ids, pass, kept);
   r.h = gather(h);
   auto dh = h;
@@ -147,8 +147,8 @@ TEST_CASE("an embedding copies rows of its table, and sums their gradients, on e
 namespace
 {
 
-/// Whether the replicas of a table's gradient are equal, bit by bit, where ids occur several times
-/// in a rank's rows, with sums that depend on the order; and added to what is there.
+/// Whether the replicas of a table's gradient are equal, bit by bit, if ids occur several times in
+/// a rank's rows and sums depend on the order, also when gradients are added to what is there.
 template <class T, class S>
 void has_equal_replicas(const Place<S>& place)
 {
@@ -192,12 +192,12 @@ TEST_CASE("replicas of an embedding's gradient are equal where ids occur more th
 namespace
 {
 
-/// Whether an embedding that had other shapes before has the bits of a new one.
+/// Whether an embedding that computed other shapes before gives the bits of a new one.
 template <class S>
 void forgets_former_shapes(const Place<S>& place)
 {
   CAPTURE(place.name());
-  // As many tokens in another cut, fewer, more, and those of the first call again.
+  // As many tokens with another cut, then fewer, then more, then those of the first call again.
   const std::vector<Case> shapes{{6, 4, 11, 7}, {3, 8, 11, 7}, {2, 3, 11, 7},
                                  {9, 8, 11, 7}, {4, 6, 11, 7}, {6, 4, 11, 7}};
   const auto found = on_root<Threads>(place, [&](const auto& mesh) {
@@ -243,7 +243,7 @@ TEST_CASE("an embedding's results do not depend on the shapes of the calls befor
 namespace
 {
 
-/// The elements that all ranks send in forward and in backward, and those of the definition.
+/// The elements that all ranks send in forward and in backward, as counted and by the definition.
 template <class S>
 std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Place<S>& place,
                                                                         const Case& c)
@@ -261,7 +261,7 @@ std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Pl
     const std::uint64_t forward = traffic.total().elements;
     layer.backward(ids, h, {pass, passes.sums}, passes.kept);
     const std::uint64_t backward = traffic.total().elements - forward;
-    // What this rank receives: from each block that it does not hold, once.
+    // This rank receives from each block that it does not hold, once.
     const auto received = [&](const auto& mine, const auto& theirs, bool mine_is_h) {
       std::uint64_t all = 0;
       std::set<std::pair<std::size_t, std::size_t>> seen;
@@ -313,7 +313,7 @@ TEST_CASE("an embedding sends each distinct token of a block once")
   CHECK(check(Place<Summa2D>{6, {.rows = 2, .cols = 3}})[0] > 0);
   check(two_two_two);
   check(cube);
-  // Every rank has all of dH: nothing is sent.
+  // Every rank has all of dH, so nothing is sent.
   CHECK(check(Place<Megatron1D>{3, {.p = 3}})[1] == 0);
 }
 #endif

@@ -20,7 +20,8 @@ namespace
 constexpr std::size_t sequences = 5, length = 3, positions = 7, first = 2, width = 10;
 const Pass pass{.training_step = {}, .sequence = length, .position = first};
 
-/// @param whole whether a rank's rows are whole sequences
+/// Checks a layer on a mesh.
+/// @param whole  whether a rank's rows are whole sequences
 template <class S>
 void equals_serial(const Place<S>& place, bool whole)
 {
@@ -85,7 +86,7 @@ TEST_CASE("of positions, the gradients of those in use are sent")
     layer.backward(dh, {pass, sums});
     return std::pair{mesh.world().traffic().total().elements, dh.block().cols.size};
   });
-  // Rows are cut along depth and row: 2 (p-1)/p of a block, for p = 4 in two groups.
+  // Rows are cut along depth and row, so ranks send 2 (p-1)/p of a block, for p = 4 in two groups.
   std::uint64_t all = 0;
   for (const auto& r : ranks) all += r.first;
   CHECK(all == 2 * 2 * 3 * length * ranks[0].second);

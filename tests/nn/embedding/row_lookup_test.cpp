@@ -21,7 +21,7 @@ namespace
 
 using Ends = std::vector<std::pair<int, int>>;
 
-/// Sender and receiver of each route.
+/// The sender and the receiver of each route.
 Ends ends(const std::vector<detail::LookupRoute>& routes)
 {
   Ends all;
@@ -29,7 +29,7 @@ Ends ends(const std::vector<detail::LookupRoute>& routes)
   return all;
 }
 
-/// The block of rows [i, i + rows) and columns [j, j + cols).
+/// A block with rows [i, i + rows) and columns [j, j + cols).
 Block block(std::size_t i, std::size_t rows, std::size_t j, std::size_t cols)
 {
   return {{i, rows, rows}, {j, cols, cols}};
@@ -39,7 +39,7 @@ Block block(std::size_t i, std::size_t rows, std::size_t j, std::size_t cols)
 
 TEST_CASE("a rank reads a block that it holds itself, and is sent one that it does not hold")
 {
-  // Rank 0 holds the table, and both ranks the matrix.
+  // Rank 0 holds the table, and both ranks hold the matrix.
   const auto table = [](int rank) { return rank == 0 ? block(0, 5, 0, 2) : Block{}; };
   const auto matrix = [](int) { return block(0, 3, 0, 2); };
   const auto first = detail::lookup_routes(2, 0, table, matrix, true);
@@ -50,7 +50,7 @@ TEST_CASE("a rank reads a block that it holds itself, and is sent one that it do
   CHECK(second.sends.empty());
   CHECK(second.receives[0].rows.valid == 3);
   CHECK(second.receives[0].vocab.valid == 5);
-  CHECK(second.receives[0].most_elements() == 6);  // three rows have no more than three ids
+  CHECK(second.receives[0].most_elements() == 6);  // three rows have at most three ids
   CHECK(first.receives[0].most_elements() == 0);
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("rows are sent in the columns that both blocks have")
   CHECK(mine.sends[0].cols == 1);  // column 2
   CHECK(mine.sends[0].to_col == 2);
 
-  // The gradients go the other way.
+  // Gradients go the other way.
   const auto back = detail::lookup_routes(3, 1, matrix, table, false);
   CHECK(ends(back.receives) == Ends{{0, 1}, {1, 1}});
   CHECK(back.receives[0].vocab.valid == 5);
@@ -90,7 +90,7 @@ TEST_CASE("rows are sent in the columns that both blocks have")
 
 TEST_CASE("the routes of a rank ask for each block no more than twice")
 {
-  // On 1,024 ranks it matters that the blocks are not asked for once a pair of ranks.
+  // On 1,024 ranks it matters that blocks are not asked for once for each pair of ranks.
   const int ranks = 64;
   int calls = 0;
   const auto table = [&](int rank) {

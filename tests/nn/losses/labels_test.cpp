@@ -42,7 +42,7 @@ TEST_CASE("labels have another checksum if one of them differs, or two are excha
 namespace
 {
 
-/// What one rank gets from a sum of 1 from each block, for labels of its own.
+/// The mean that one rank gets for its own labels, where each block's sum is 1.
 struct Mean
 {
   double value = 0;
@@ -101,7 +101,7 @@ TEST_CASE("labels that differ between ranks are refused by all ranks, with the s
       CHECK(mean.error == found[0].error);
     }
   }
-  // All of them different, as shuffled with seeds of their own.
+  // All ranks have different labels, as if shuffled with different seeds.
   for (const auto& mean :
        means<Summa25D::Output>(two_two_two, [](int mine) { return std::vector<int>(9, mine); }))
     CHECK(mean.error != "");

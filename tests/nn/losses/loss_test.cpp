@@ -30,7 +30,7 @@ struct RankLoss
   Padding padding;
 };
 
-/// loss(Y, dY) on every rank, Y being distributed with layout L.
+/// Computes loss(Y, dY) on every rank, with Y distributed in layout L.
 template <class L, class T, class S, class F>
 std::vector<RankLoss> distributed(const Place<S>& place, const Global<double>& y, F loss)
 {
@@ -117,7 +117,7 @@ void agrees(const std::vector<RankLoss>& ranks, const Loss& wanted, double toler
   }
 }
 
-/// Some leave ranks without a column or without a row.
+/// Shapes, some of which leave ranks without a column or without a row.
 const std::vector<Shape> shapes{{13, 10}, {5, 2}, {3, 3}, {6, 1}, {1, 17}};
 
 }  // namespace
@@ -175,7 +175,7 @@ TEST_CASE("rows of label -100 are ignored, and the mean is one over the others")
         CAPTURE(place.name(), shape, left);
         const auto y = uniform<double>(shape.rows, shape.cols, 1, 3);
         auto labels = classes(shape.rows, shape.cols);
-        // The last rows, all of which are those of some ranks, or the first ones.
+        // Ignores the last rows, which are all that some ranks have, or the first ones.
         std::fill(labels.begin() + static_cast<std::ptrdiff_t>(left), labels.end(), -100);
         if (left > 1) std::reverse(labels.begin(), labels.end());
         const auto wanted = cross_entropy(y, labels);
@@ -315,7 +315,7 @@ TEST_CASE("a NaN in a row of logits reaches the loss and the row's gradient, and
     for (std::size_t column = 0; column < 5; ++column)
     {
       auto y = integers<double>(2, 5, 3);
-      y(0, 0) = -100;  // no hit either
+      y(0, 0) = -100;  // this is no hit, either
       y(1, column) = std::nan("");
       CAPTURE(place.name(), column);
       const auto got = distributed_cross_entropy<typename S::Output, double>(place, y, {2, 0});
@@ -327,7 +327,7 @@ TEST_CASE("a NaN in a row of logits reaches the loss and the row's gradient, and
   });
 }
 
-/// The loss of some rows and that of all, whose gradient replaces the logits if `in_place`.
+/// The loss of some rows, and that of all rows; the gradient replaces the logits if `in_place`.
 struct EntropyOfRows
 {
   double of_some = 0;

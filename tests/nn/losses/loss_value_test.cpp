@@ -29,7 +29,7 @@ TEST_CASE("a loss on a device is read in each conversion")
   const LossValue loss{[&] { return memory; }};
   const LossValue copy = loss;
   CHECK(loss == 1);
-  memory = 2;  // as a replayed step stores it
+  memory = 2;  // as a replayed step would store it
   CHECK(loss == 2);
   CHECK(copy == 2);
 }

@@ -23,7 +23,8 @@ constexpr std::size_t sequences = 3, length = 5, vocabulary = 7;
 
 std::vector<int> tokens() { return classes(sequences * length, vocabulary); }
 
-/// @param labels beside the tokens
+/// Checks the loss and its gradient on a mesh against serial ones.
+/// @param labels  beside the tokens
 template <class S>
 void equals_serial(const Place<S>& place, const std::vector<int>& labels)
 {
@@ -73,7 +74,7 @@ TEST_CASE("the loss of the next token and its gradient are a serial one's")
 namespace
 {
 
-/// The labels of prompts of 2 tokens, which are not learned, and texts of 5, 4 and 3 tokens.
+/// Labels for prompts of 2 tokens, which are not learned, and texts of 5, 4 and 3 tokens.
 std::vector<int> labels_of_texts()
 {
   auto labels = tokens();
@@ -100,8 +101,8 @@ TEST_CASE("the loss of no token is a NaN, as in PyTorch, and its gradient is 0")
   const auto [loss, gradient] = on_root<Threads>(two_by_two, [](const auto& mesh) {
     const auto y = scatter<Summa2D::Output>(mesh, uniform<double>(6, 4, 1));
     auto dy = y;
-    // The first token of a sequence is predicted by none, so its label does not count, whatever it
-    // is, even if it differs between ranks.
+    // No token predicts the first token of a sequence, so its label does not count, whatever it is,
+    // even if it differs between ranks.
     const double l =
         next_token_loss(y, std::vector{0, 1, 2, 3, 0, 1},
                         std::vector{-7, -100, -100, 4 + mesh.rank(), -100, -100}, 3, dy);

@@ -23,7 +23,7 @@ using Matrix = DistMatrix<double, Summa25D::Input, TestMesh>;
 
 using Sums = ImmediateSums<double, TestMesh>;
 
-/// What a Recorder keeps, with the number of the layer that had it last.
+/// What a Recorder keeps, with the number of the layer that used it last.
 struct Matrices : detail::AnyKept
 {
   int user = 0;
@@ -31,7 +31,7 @@ struct Matrices : detail::AnyKept
   std::optional<Matrix> dx;
 };
 
-/// A layer of a stack, which writes down its calls: Y = X + number, dX = number dY.
+/// A layer of a stack that records its calls: Y = X + number, dX = number dY.
 class Recorder : public detail::AnyLayer<Matrix, double>
 {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A function of a program trains and asks an MLP on every scheme, in stages and not.
+// One function of a program trains and asks an MLP on every scheme, with stages and without.
 #include <cstddef>
 #include <string>
 #include <tuple>
@@ -21,7 +21,7 @@ namespace
 constexpr std::size_t samples = 8;
 const std::vector<std::size_t> sizes{5, 7, 6, 3};
 
-/// What an MLP answers on a mesh of any scheme, with stages or without.
+/// An MLP's answers on a mesh of any scheme, with stages or without.
 template <NetworkScheme S>
 Answers answers_on(int ranks, const typename S::Extents& extents)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Networks on all schemes, and under MPI and sanitizers on some of them: with an odd number of
-// layers the output is cut otherwise than the input, and so are the labels.
+// Tests networks on all schemes, or on some of them under MPI and sanitizers. With an odd number of
+// layers, the output and the labels are cut differently from the input.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -59,7 +59,7 @@ void for_each_mesh(F f)
 
 void trains_as_one_rank(Training t)
 {
-  t.steps = repeats(t.steps, 8, t.steps);  // dropout and Adam differ in each of them
+  t.steps = repeats(t.steps, 8, t.steps);  // dropout and Adam differ in each step
   const auto wanted = loss_curve<double>(single_rank, t);
   CHECK(wanted.back() < wanted.front());
   for_each_mesh([&](const auto& place) {
@@ -84,7 +84,7 @@ TEST_CASE("five layers train as on one rank") { trains_as_one_rank(five_layers);
 namespace
 {
 
-/// Compares the bits of this rank's gradients after a step with dropout.
+/// Compares this rank's gradients, bit by bit, after a step with dropout.
 template <SchemeType S, class B>
 [[nodiscard]] Findings recomputes_gradients(const Mesh<S, B>& mesh)
 {
@@ -94,7 +94,7 @@ template <SchemeType S, class B>
     auto options = five_layers.options;
     options.recompute = recompute;
     MLP<S, B, double> mlp{mesh, five_layers.sizes, options};
-    auto dy = mlp.forward(x);  // as a gradient
+    auto dy = mlp.forward(x);  // serves as a gradient
     std::vector<double> all;
     const auto append = [&](MatrixView<const double> m) {
       for (std::size_t i = 0; i < m.rows(); ++i)
@@ -123,14 +123,14 @@ TEST_CASE("five layers that recompute activations have the gradients of those th
 namespace
 {
 
-/// The norm of the gradients of a step, as every rank has it.
+/// The norm of a step's gradients, which is the same on every rank.
 template <class S>
 std::vector<double> gradient_norms(const Place<S>& place)
 {
   return on_mesh(place, [](const auto& mesh) {
     const auto x = scatter<typename S::Input>(mesh, uniform<double>(rows, five_layers.in(), 1));
     MLP<S, TestBackend, double> mlp{mesh, five_layers.sizes, five_layers.options};
-    const auto dy = mlp.forward(x);  // as a gradient
+    const auto dy = mlp.forward(x);  // serves as a gradient
     mlp.backward(dy);
     return gradient_norm(mlp.parameters());
   });
@@ -160,7 +160,7 @@ TEST_CASE("no rows and one row of one feature train on every mesh")
 namespace
 {
 
-/// Outputs, gradients, training and merged weights against tests/data/lora/mlp.py.
+/// Compares outputs, gradients, training and merged weights with tests/data/lora/mlp.py.
 template <SchemeType S, class B>
 [[nodiscard]] Findings equals_reference_of_lora(const Mesh<S, B>& mesh)
 {

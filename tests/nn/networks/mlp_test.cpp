@@ -60,7 +60,7 @@ TEST_CASE("a network of floats trains as on one rank")
   }
 }
 
-// Activations and the weights in products are rounded by up to 2^-9 of their size.
+// Rounding changes activations, and the weights in products, by up to 2^-9 of their size.
 TEST_CASE("a network of bfloat16 trains as one of floats")
 {
   if (!fits(single_layer)) return;
@@ -86,7 +86,7 @@ TEST_CASE("Gathered::again and Gathered::kept give the same losses")
 namespace
 {
 
-/// All parameters' values, by name and shape.
+/// The values of all parameters, by name and shape.
 struct Named
 {
   std::string name;
@@ -151,8 +151,8 @@ TEST_CASE("a padded sigmoid network trains as on one rank, and its padding stays
 namespace
 {
 
-/// A network of integers, serially: all sums are exact.
-/// @param slope of the activation for negative numbers; ReLU's is 0
+/// A network of integers, computed serially: all sums are exact.
+/// @param slope  of the activation for negative numbers; ReLU's is 0
 struct Exact
 {
   std::vector<Global<double>> w, b, dw, db;
@@ -469,8 +469,8 @@ TEST_CASE("dropout applies in training mode only, and differs from step to step"
 
 TEST_CASE("backward drops the elements that the last forward dropped")
 {
-  // The second layer has the unit matrix as its weights, and p = 1/2 scales by 2: all is exact.
-  // Only dropped elements of the output are zero.
+  // The second layer's weights are the unit matrix, and p = 1/2 scales by 2, so all is exact. Only
+  // dropped elements of the output are zero.
   const auto positive = [](std::size_t m, std::size_t n, std::uint64_t seed) {
     auto x = integers<double>(m, n, seed);
     for (auto& v : x) v = std::abs(v) + 1;
@@ -515,7 +515,7 @@ TEST_CASE("backward drops the elements that the last forward dropped")
     for (std::size_t p = 0; p < passes.size(); ++p)
     {
       const bool dropped = p < 3;
-      // Where z is not zero and y is, the element was dropped.
+      // Where y is zero but z is not, the element was dropped.
       auto dz = dy;
       std::size_t drops = 0;
       std::size_t scaled = 0;
@@ -537,7 +537,7 @@ TEST_CASE("backward drops the elements that the last forward dropped")
 
 TEST_CASE("output_dropout drops elements of the output while training, the same on every mesh")
 {
-  // Integers, whose sums are exact, and p = 1/2, which scales by 2.
+  // Sums of integers are exact, and p = 1/2 scales by 2.
   const auto x = integers<double>(rows, 7, 1);
   const auto w = integers<double>(7, 6, 2);
   const auto dy = integers<double>(rows, 6, 3);
@@ -565,7 +565,7 @@ TEST_CASE("output_dropout drops elements of the output while training, the same 
     scatter(dy, d.view());
     mlp.backward(d);
     p.dw = gather(mlp.parameters()[0].gradient);
-    // A network that continues from the state of the first has its next masks.
+    // A network that continues from the first one's state gets the first one's next masks.
     State<double, typename Network<S>::Mesh> from, to;
     mlp.append_state(from);
     other.append_state(to);
@@ -721,7 +721,7 @@ TEST_CASE("an evaluation between forward and backward changes no gradient")
       (void)mlp.evaluate(*x, classes(x->rows(), 5));
       all.push_back(gather(mlp.backward_with_input(dy)));
     }
-    // An evaluation that follows a backward uses the memory of its forward.
+    // An evaluation after a backward pass uses the memory of that step's forward pass.
     (void)mlp.evaluate(other, classes(rows, 5));
     auto error = message_of<ArgumentError>([&] { mlp.backward(dy); });
     return std::tuple{std::move(all), std::move(first), error};
@@ -861,7 +861,7 @@ TEST_CASE("forward copies an X that the program keeps, and takes one that it mov
     auto x = make(), given = make();
     NetworkMatrix<Cube3D, Threads, double> wrapped{make()};
     const auto dy = mlp.forward(x);
-    x.generate([](std::size_t, std::size_t) { return 7.0; });  // the network has its copy
+    x.generate([](std::size_t, std::size_t) { return 7.0; });  // the network has a copy
     backward(dy);
     mlp.forward(std::move(given));
     backward(dy);
@@ -905,7 +905,7 @@ TEST_CASE("each forward may have another number of rows, or other padding")
 
 TEST_CASE("a network's results do not depend on the shapes of the calls before")
 {
-  // Fewer rows, more, and as many as first; the network and the mesh keep their workspaces.
+  // Fewer rows, more rows, and as many as at first; network and mesh keep their workspaces.
   const std::vector<std::size_t> batches{13, 5, 21, 1, 13};
   for_each_place([&](const auto& place) {
     for (const Method method : {Method::automatic, Method::collectives})
@@ -1042,9 +1042,8 @@ TEST_CASE("every training step sends the same words")
 }
 #endif
 
-// The options that are not here are of types that have valid values only: flags, seeds,
-// enumerators, the steps of NumericsMonitorOptions, CheckpointOptions::keep. Those of optimizers
-// are in optimizer_test.cpp.
+// Options that are not here have types with only valid values: flags, seeds, enumerators, the steps
+// of NumericsMonitorOptions, CheckpointOptions::keep. optimizer_test.cpp has those of optimizers.
 TEST_CASE("sizes and options of layers that are out of range are refused")
 {
   using M = AxisMesh<Summa25D::Axes, Threads>;
@@ -1077,7 +1076,7 @@ TEST_CASE("sizes and options of layers that are out of range are refused")
   struct Row
   {
     std::function<void(const M&)> make;
-    std::string got, use;  // of the error; empty where there is none
+    std::string got, use;  // parts of the error; empty if there is none
   };
   std::vector<Row> table{
       {network({}, {}), "got 0 sizes", "give the sizes of its input"},

@@ -16,7 +16,7 @@ namespace cubist::test::network_matrix_test
 namespace
 {
 
-/// Calls f with activations of either layout of scheme S.
+/// Calls f with activations in each layout of scheme S.
 template <class S, class F>
 auto with_both(const Mesh<S, Threads>& mesh, const Global<double>& global, F f)
 {

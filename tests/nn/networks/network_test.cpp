@@ -17,7 +17,7 @@ namespace
 
 using Net = MLP<Summa2D, TestBackend, double>;
 
-/// Writes down what it is called for.
+/// Records what it is called for.
 struct Recorder final : GradientReducer<double, Net::Mesh>
 {
   std::string calls;
@@ -27,7 +27,7 @@ struct Recorder final : GradientReducer<double, Net::Mesh>
   void finish() override { calls += 'f'; }
 };
 
-/// What a forward keeps, or not.
+/// What a forward pass may keep.
 struct Kept
 {
   bool awaits = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Networks that recompute activations have the bits of those that keep them.
+// Tests that networks that recompute activations give the bits of those that keep them.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +29,9 @@ void append_gradients(Matrices& all, const Parameters& parameters)
   for (const auto& p : parameters) all.push_back(gather(p.gradient));
 }
 
-/// All results of some calls of an MLP with dropout: rows that change, two forwards before a
-/// backward, an evaluation in between, a backward after one.
+/// All results of some calls of an MLP with dropout: with changing numbers of rows, two forward
+/// passes before a backward pass, an evaluation in between, and a backward pass after an
+/// evaluation.
 template <class S>
 Matrices results_of_mlp(const Place<S>& place, Method method, std::size_t recompute)
 {
@@ -62,7 +63,7 @@ Matrices results_of_mlp(const Place<S>& place, Method method, std::size_t recomp
       scatter(uniform<double>(rows, 8, step + 20), dy.view());
       if (step == 2) mlp.backward(dy);
       all.push_back(gather(mlp.backward_with_input(dy)));
-      all.push_back(gather(y));  // is not overwritten yet
+      all.push_back(gather(y));  // y is not overwritten yet
       append_gradients(all, parameters);
       checked_step(optimizer, parameters);
     }

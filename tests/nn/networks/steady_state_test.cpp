@@ -2,7 +2,7 @@
 #include "llama_like.hpp"
 #include "sanitized.hpp"
 
-// Sanitizers have an operator new of their own.
+// Sanitizers have their own operator new.
 #if !CUBIST_SANITIZED
 
 #include <atomic>
@@ -28,8 +28,8 @@
 #include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
-// After the first training steps, a step allocates nothing. Every `operator new` of this program,
-// on all ranks, is counted; MPI's own calls of malloc are not.
+// Tests that a training step after the first ones allocates nothing. Every `operator new` of this
+// program is counted, on all ranks; MPI's own calls of malloc are not.
 
 namespace
 {
@@ -73,7 +73,7 @@ TEST_CASE("Allocations are counted")
 namespace
 {
 
-/// The allocations of this rank and the others in the steps after the first ones.
+/// The number of allocations in this process during the steps after the first ones.
 template <class World, class Step>
 long allocations_in_steps(World& world, Step step)
 {
@@ -88,7 +88,7 @@ long allocations_in_steps(World& world, Step step)
   return after - before;
 }
 
-/// The same of all processes together, for an MLP.
+/// The number of allocations in an MLP's steps after the first ones, in all processes together.
 template <SchemeType S>
 long allocations_in_steps(int ranks, const typename S::Extents& extents, const Way& way,
                           std::size_t recompute = 0)
@@ -121,7 +121,8 @@ long allocations_in_steps(int ranks, const typename S::Extents& extents, const W
   return std::accumulate(all.begin(), all.end(), 0L);
 }
 
-/// The same for a transformer, whose tokens are others in every step.
+/// The number of allocations in a transformer's steps after the first ones, with different tokens
+/// in every step.
 template <SchemeType S>
 long allocations_of_transformer(int ranks, const typename S::Extents& extents, bool llama,
                                 std::size_t recompute = 0)
@@ -190,7 +191,7 @@ TEST_CASE("After its first steps a network that recomputes activations allocates
 namespace
 {
 
-/// Allocations in steps of layers with a residual connection, on all ranks.
+/// The number of allocations in steps of layers with a residual connection, on all ranks.
 template <SchemeType S>
 long allocations_beside(int ranks, const typename S::Extents& extents)
 {

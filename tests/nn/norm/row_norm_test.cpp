@@ -22,7 +22,7 @@
 namespace cubist::test::row_norm_test
 {
 
-/// Rows of 12 elements 10^8 + {0, 1, 2, 3}, whose variance is 1.25, and what a norm makes of them.
+/// The output of a norm for these rows.
 template <template <class, class, class> class Norm, class B = Threads, class S>
 Global<double> norm_of(const Place<S>& place, const Global<double>& x)
 {
@@ -45,7 +45,7 @@ namespace
 constexpr std::size_t rows = 13, width = 10;
 constexpr double epsilon = 0.01;
 
-/// Y, dX, dw and, for LayerNorm, db; of one pass or of several.
+/// Y, dX, dw and, for LayerNorm, db, by one pass or by several.
 using Results = std::vector<Global<double>>;
 
 Global<double> input() { return uniform<double>(rows, width, 1, 3); }
@@ -91,7 +91,7 @@ Results results(const Mesh<S, B>& mesh)
     scatter(converted<T>(uniform<double>(1, width, 3 + i)), list[i].value);
   Results all;
   Passes passes{layer};
-  // Other numbers of rows before, fewer and more, must not change what follows.
+  // Earlier calls with fewer or more rows must not change later ones.
   for (const std::size_t m : {std::size_t{5}, rows, std::size_t{29}, rows})
   {
     const auto x = scatter<typename S::Input>(
@@ -156,7 +156,7 @@ TEST_CASE("norms and their gradients are a serial one's on engines that pass ove
   check(one_rank);
   check(Place<Megatron1D>{3, {.p = 3}});
   check(Place<Summa2D>{3, {.rows = 3, .cols = 1}});
-  check(Place<Summa2D>{6, {.rows = 2, .cols = 3}});  // rows are cut, so it makes several passes
+  check(Place<Summa2D>{6, {.rows = 2, .cols = 3}});  // rows are cut, so there are several passes
   equals_serial<LayerNorm, float, K>(one_rank, true, 1e-5);
   equals_serial<LayerNorm, bfloat16, K>(one_rank, true, 0.1);
   equals_serial<RmsNorm, bfloat16, K>(one_rank, false, 0.1);
@@ -176,7 +176,7 @@ TEST_CASE("ranks that share a norm do not overwrite a gradient that another one 
       Passes passes{layer};
       passes.forward(x, {});
       const auto* dx = passes.backward(x, dy, {}, true);
-      // Meanwhile other ranks go on to the next backward, without a forward.
+      // Meanwhile other ranks go on to the next backward pass, without a forward pass.
       if (mesh.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds{20});
       std::vector<double> found(dx->valid().elements().begin(), dx->valid().elements().end());
       dx = passes.backward(x, twice, {}, true);
@@ -199,7 +199,7 @@ TEST_CASE("LayerNorm keeps the variance of rows whose mean is large")
     for (std::size_t i = 0; i < 6; ++i)
       for (std::size_t j = 0; j < 12; ++j)
       {
-        // (k - 3/2) / sqrt(5/4), for a mean that double holds exactly
+        // (k - 3/2) / sqrt(5/4), as double holds the mean exactly.
         const double k = static_cast<double>((i + j) % 4);
         CHECK(y(i, j) == Approx((k - 1.5) * 0.894427190999915878564).epsilon(1e-14));
       }
@@ -258,7 +258,8 @@ std::vector<std::uint64_t> words(const Place<S>& place, std::size_t m, std::size
 TEST_CASE("a norm sends two numbers a row, or one, and its gradients once")
 {
   using Words = std::vector<std::uint64_t>;
-  // All ranks: 2(p-1) for each row and number; 2(p-1) for each column, weight and bias.
+  // All ranks send 2(p-1) for each number of each row, and 2(p-1) for each column of weight and
+  // bias.
   CHECK(words<LayerNorm>(Place<Summa2D>{6, {.rows = 2, .cols = 3}}, 12, 18) ==
         Words{2 * 2 * 12 * 2, 2 * 2 * 12 * 2 + 2 * 1 * 18 * 2});
   CHECK(words<RmsNorm>(Place<Summa2D>{6, {.rows = 2, .cols = 3}}, 12, 18) ==

@@ -21,7 +21,8 @@ using Matrix = DistMatrix<T, Summa25D::Weight, M>;
 
 constexpr Shape shape{3, 5};
 
-/// Findings of body(w, dw, parameters) on 2 x 2 ranks, w being 1 and dw as well.
+/// Runs body(w, dw, parameters) on 2 x 2 ranks, where all elements of w and dw are 1, and returns
+/// its findings.
 template <class T, class F>
 void on_parameter(F body)
 {
@@ -67,7 +68,7 @@ TEST_CASE("the factor of a step multiplies the gradients of weights of 16 bits i
     check(found, w, 0.75F, "after a step of Sgd");
   });
   on_parameter<bfloat16>([](Findings& found, auto& w, const auto& parameters) {
-    // Bias corrections cancel in the first step: the update is rate g / (|g| + epsilon).
+    // In the first step bias corrections cancel, so the update is rate g / (|g| + epsilon).
     Adam<bfloat16, M> adam{parameters, {.learning_rate = 0.5, .epsilon = 0.25}};
     adam.step(parameters, 0.25);
     check(found, w, 0.75F, "after a step of Adam");

@@ -32,7 +32,7 @@ using Given = AxisMesh<Summa2D::Axes, Threads>;
 
 TEST_CASE("a step of Muon moves a weight by the orthogonal factor of its momentum")
 {
-  // The factor of a number is its sign. One step with a = 1.5 and b = -0.5 leaves 1 as it is.
+  // A number's orthogonal factor is its sign. One step with a = 1.5 and b = -0.5 leaves 1 as it is.
   const auto w = on_root<Threads>(one_rank, [](const auto& mesh) {
     auto value = scatter<Summa2D::Weight>(mesh, Global<double>{{2}});
     auto slope = scatter<Summa2D::Weight>(mesh, Global<double>{{-3}});
@@ -50,7 +50,7 @@ TEST_CASE("a step of Muon moves a weight by the orthogonal factor of its momentu
 namespace
 {
 
-/// A matrix of tests/data/muon: its name, which is its shape in PyTorch's orientation.
+/// A matrix of tests/data/muon. Its name is its shape in PyTorch's orientation.
 struct Shaped
 {
   const char* name;
@@ -67,7 +67,7 @@ const Reference& reference()
   return file;
 }
 
-/// The options of its case i.
+/// The options of the reference's case i.
 MuonOptions options_of(std::size_t i)
 {
   MuonOptions options{.learning_rate = 0.02};
@@ -77,7 +77,7 @@ MuonOptions options_of(std::size_t i)
   return options;
 }
 
-/// What the reference has of a shape. A test reads it once.
+/// What the reference has for one shape. A test reads it once.
 struct Wanted
 {
   Global<double> weight, gradients;
@@ -104,8 +104,8 @@ const Wanted& wanted(std::size_t shape)
   return all[shape];
 }
 
-/// Sets this rank's block of a matrix: element (i, j) to f(i, j). Ours are (in, out), the
-/// reference's (out, in), so a test passes the transpose.
+/// Sets element (i, j) of this rank's block to f(i, j). Our matrices are (in, out), the reference's
+/// are (out, in), so a test passes the transpose.
 template <class T, class M, class F>
 void set(const DistView<T, M>& x, F f)
 {
@@ -114,7 +114,7 @@ void set(const DistView<T, M>& x, F f)
     for (std::size_t j = 0; j < b.cols.valid; ++j)
       x.padded(i, j) = static_cast<T>(f(b.rows.offset + i, b.cols.offset + j));
 }
-/// The largest |x(i, j) - f(i, j)| of this rank's block.
+/// The largest |x(i, j) - f(i, j)| in this rank's block.
 template <class T, class M, class F>
 double difference_from(const DistView<T, M>& x, F f)
 {
@@ -129,7 +129,7 @@ double difference_from(const DistView<T, M>& x, F f)
   return worst;
 }
 
-/// Matrices with gradients, cut as the weights of some layers of a scheme.
+/// Matrices with gradients, cut like the weights of some layers of a scheme.
 template <class T, class M>
 class Matrices
 {
@@ -140,7 +140,7 @@ class Matrices
     add(name, std::make_shared<DistMatrix<T, typename S::Weight, M>>(mesh, shape),
         std::make_shared<DistMatrix<T, typename S::Weight, M>>(mesh, shape));
   }
-  /// The five shapes, as layers of S and of S::Next in turn.
+  /// Adds the five shapes, as layers of S and of S::Next in turn.
   template <class S>
   void append_all(const M& mesh)
   {
@@ -201,7 +201,7 @@ void follow(const Matrices<double, M>& matrices, std::size_t of_case, MuonWay wa
   Muon optimizer{matrices.parameters(), options};
   for (std::size_t step = 0; step < steps; ++step)
   {
-    // As from a loss scale.
+    // As if from a loss scale.
     const bool is_scaled = step % 8 == 1;
     matrices.set_gradients(step, is_scaled ? 4 : 1);
     if (is_scaled)
@@ -237,7 +237,7 @@ TEST_CASE("on one rank all cases of the reference are met")
 
 TEST_CASE("on every scheme and mesh of 1 to 8 ranks each way meets the reference")
 {
-  std::size_t next = 0;  // each mesh has other cases, and in quick tests another way
+  std::size_t next = 0;  // so that each mesh has other cases, and in quick tests another way
   for_each_scheme([&]<class S>() {
     if constexpr (few_schemes_suffice && !is_typical<S>) return;
     for_each_mesh<S>(8, [&](const typename S::Axes::Array& extents) {
@@ -262,8 +262,8 @@ TEST_CASE("on every scheme and mesh of 1 to 8 ranks each way meets the reference
 namespace
 {
 
-/// What ranks together send in a step of Muon for one matrix of a scheme, and what the formula
-/// says.
+/// What all ranks together send in a step of Muon for one matrix of a scheme, as counted and by the
+/// formula.
 template <class S>
 std::pair<std::uint64_t, std::uint64_t>
 elements_of_step(int ranks, const typename S::Axes::Array& extents, Shape shape, MuonWay way)
@@ -307,7 +307,8 @@ TEST_CASE("ranks send the elements of the formula")
 namespace
 {
 
-/// Findings of body(w, dw, parameters) on 2 x 2 ranks for a weight that is 1 and a gradient.
+/// Runs body(w, dw, parameters) on 2 x 2 ranks, for a weight of ones and a gradient, and returns
+/// its findings.
 template <class T, class F>
 void on_parameter(Shape shape, double gradient, F body)
 {
@@ -395,7 +396,7 @@ TEST_CASE("weights of 16 bits have masters and momentum in float")
 namespace
 {
 
-/// A matrix, and parameters that are AdamW's by default, on one rank.
+/// A matrix, and parameters that AdamW updates by default, on one rank.
 struct Network
 {
   Mesh<Summa2D, Threads> mesh;
@@ -424,7 +425,7 @@ struct Network
       set(p.gradient, [&](auto, auto) { return (next = std::fmod(next + 0.7, 1.9)) - 1; });
     }
   }
-  /// The names of the optimizer's momenta, without what they have in common.
+  /// The names of the optimizer's momenta, without their common part.
   [[nodiscard]] std::vector<std::string> momenta(const MuonOptions& options)
   {
     Muon optimizer{matrices.parameters(), options};
@@ -475,13 +476,13 @@ TEST_CASE("Muon takes the matrices of layers, and others by groups")
 namespace
 {
 
-/// LoRA's A or B before and after a step, and its gradient; rows as the longer side.
+/// LoRA's A or B before and after a step, and its gradient, where the rows are the longer side.
 struct Thin
 {
   Global<double> before, after, gradient;
 };
 
-/// One step of Muon for the matrices of LoRA beside a layer.
+/// Takes one step of Muon for LoRA's matrices beside a layer.
 template <class S>
 std::pair<Thin, Thin> lora_stepped_on(const Place<S>& place, MuonWay way)
 {
@@ -518,7 +519,8 @@ std::pair<Thin, Thin> lora_stepped_on(const Place<S>& place, MuonWay way)
 
 TEST_CASE("Muon moves LoRA's A and B by the orthogonal factors of their momenta")
 {
-  // The factor of G is the Q with Q^T Q = I for which Q^T G is symmetric and positive definite.
+  // G's orthogonal factor is the Q with Q^T Q = I for which Q^T G is symmetric and positive
+  // definite.
   const auto check = [](const Thin& thin, double scale) {
     const Global<double> q = (0.875 * thin.before - thin.after) / (0.25 * scale);
     const auto square = product(transposed(q), q);
@@ -564,8 +566,8 @@ TEST_CASE("merged matrices are orthogonalized one by one, or as one matrix")
   CHECK(together == std::vector<std::string>{
                         "layers.0.attention.", "layers.0.feed_forward.up.lora_a",
                         "layers.0.feed_forward.up.lora_b", "layers.0.feed_forward.down.weight"});
-  // Newton-Schulz leaves singular values between 0.7 and 1.2, so the squares of four have a sum of
-  // about 4, and a half of the eight columns about half of 4, times the scale's square of 2.
+  // Newton-Schulz leaves singular values between 0.7 and 1.2, so the squares of four sum to about
+  // 4, and half of the eight columns have about half of that, times 2, the square of the scale.
   const auto squares = [](const Global<double>& m) {
     double sum = 0;
     for (const double v : m) sum += v * v;
@@ -635,7 +637,7 @@ TEST_CASE("a schedule multiplies the rates of Muon and of AdamW")
 
 TEST_CASE("Muon's state goes from any scheme to any other")
 {
-  // Half of a case of the reference on one scheme, the rest on another.
+  // Runs half of a case of the reference on one scheme, and the rest on another.
   const Folder folder;
   const auto half = [&]<class S>(const Place<S>& place, std::size_t first) {
     require_clear(on_mesh(place, [&](const auto& mesh) {

@@ -15,7 +15,7 @@ namespace cubist::test::newton_schulz_test
 namespace
 {
 
-/// The result of Newton-Schulz on a grid of r x c ranks, put together from their blocks. If
+/// Runs Newton-Schulz on a grid of r x c ranks, and puts the result together from their blocks. If
 /// `transposed`, each rank has the transpose of its block of x.
 Global<double> on_grid(const Global<double>& x, int r, int c, bool transposed,
                        const NewtonSchulzOptions& options, double scale = 1)

@@ -37,7 +37,7 @@ namespace
 {
 
 constexpr int steps = 6;
-/// What the gradients of each step are multiplied by; 1 is the default of a step.
+/// The factors by which each step multiplies its gradients; 1 is the default.
 constexpr std::array<double, steps> factors{1, 0.25, 3, 1, 0.5, 1e-3};
 constexpr Shape weight{7, 5};
 constexpr Shape bias{1, 5};
@@ -53,14 +53,14 @@ Global<T> gradient(Shape s, int step)
   return uniform<T>(s.rows, s.cols, 100 * static_cast<std::uint64_t>(step) + s.rows);
 }
 
-/// A weight and a bias, cut as a network's, with given gradients.
+/// A weight and a bias, cut like those of a network, with given gradients.
 template <class S, class T>
 class TwoParameters
 {
  public:
   using M = AxisMesh<typename S::Axes, Threads>;
 
-  /// @param decays whether the bias does
+  /// @param decays  whether the bias decays
   explicit TwoParameters(const M& mesh, bool decays = true)
       : w_{scatter<typename S::Weight>(mesh, first_value<T>(weight))},
         dw_{w_},
@@ -98,7 +98,7 @@ class TwoParameters
 template <template <class, class> class Optimizer, class T, class S>
 using On = Optimizer<T, typename TwoParameters<S, T>::M>;
 
-/// A step with the gradients and the factor of that number.
+/// Takes a step with the gradients and the factor of this step number.
 template <class Two, class O>
 void take_step(Two& two, O& optimizer, int step)
 {
@@ -110,7 +110,7 @@ void take_step(Two& two, O& optimizer, int step)
     optimizer.step(two.parameters(), factor);
 }
 
-/// The two parameters after all steps; all learning rates are halved after the third.
+/// Takes all steps, with learning rates halved after the third, and returns the two parameters.
 template <template <class, class> class Optimizer, class T, class S, class Options>
 std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& options,
                                         bool bias_decays = true)
@@ -129,7 +129,8 @@ std::pair<Global<T>, Global<T>> stepped(const Place<S>& place, const Options& op
   });
 }
 
-/// The same serially: update(w, g, step, rate, a, b) updates one element, whose state is a and b.
+/// Takes all steps serially, where update(w, g, step, rate, a, b) updates one element, whose state
+/// is a and b.
 template <class F>
 Global<double> serially(Shape shape, double rate, F update)
 {
@@ -147,7 +148,7 @@ Global<double> serially(Shape shape, double rate, F update)
   return w;
 }
 
-/// On every place, the parameters equal those of serial updates.
+/// Checks on every place that the parameters equal those of serial updates.
 template <template <class, class> class Optimizer, class Options, class F>
 void equals_serial(const Options& options, F update)
 {
@@ -180,7 +181,7 @@ TEST_CASE("Sgd with momentum equals serial updates") { sgd(0.9); }
 namespace
 {
 
-// Algorithm 1 of Adam, and algorithm 2 of AdamW with a schedule of 1.
+// Algorithm 1 of Adam, and algorithm 2 of AdamW with a constant schedule of 1.
 void adam_update(const AdamOptions& o, double decay, double& w, double g, int step, double rate,
                  double& m, double& v)
 {
@@ -214,7 +215,7 @@ TEST_CASE("AdamW equals serial updates")
 
 TEST_CASE("a group of parameters has a learning rate and a decay of its own")
 {
-  // The first group with a parameter's name is its group. All rates are halved after three steps.
+  // The first group that names a parameter is its group. All rates are halved after three steps.
   AdamOptions options = adam_options;
   options.groups = {{.names = {"b*"}, .learning_rate = 0.02, .weight_decay = 0.1},
                     {.names = {"*"}, .weight_decay = 0.7}};
@@ -258,7 +259,7 @@ TEST_CASE("AdamW does not decay a bias or a norm of a transformer, unless its op
   AdamOptions options = adam_options;
   options.decay_biases_and_norms = true;
   check(options, 0.3);
-  // A group's decay is that of all its parameters; a group without one changes nothing.
+  // A group's decay applies to all its parameters; a group without one changes nothing.
   options.decay_biases_and_norms = false;
   options.groups = {{.names = {"bias"}, .weight_decay = 0.2}};
   check(options, 0.2);
@@ -269,7 +270,8 @@ TEST_CASE("AdamW does not decay a bias or a norm of a transformer, unless its op
 namespace
 {
 
-/// The error of an optimizer made with these options, or of a step with them; empty without one.
+/// The error message of an optimizer with these options, or of a step with them; empty if there is
+/// none.
 template <template <class, class> class Optimizer, class Options>
 std::string message_for(const Options& options, bool at_step)
 {
@@ -312,8 +314,8 @@ TEST_CASE("groups that no update has, or that change nothing, are refused")
 
 TEST_CASE("a group's learning rate is its base, of which set_learning_rate takes a factor")
 {
-  // As PyTorch's LambdaLR: each group has its rate times the factor of the schedule. The optimizer
-  // has the default rate, which is not the schedule's.
+  // Like PyTorch's LambdaLR: each group has its rate times the schedule's factor. The optimizer has
+  // the default rate, which is not the schedule's.
   const auto found = on_root(single_rank, [](const auto& mesh) -> std::vector<std::string> {
     TwoParameters<Summa25D, double> two{mesh};
     On<Sgd, double, Summa25D> optimizer{two.parameters(),
@@ -462,7 +464,7 @@ TEST_CASE("all replicas of a parameter stay bit-equal")
         replicas += is_first ? 0 : 1;
         CHECK(elements == at->second);
       }
-    CHECK(replicas > 0);  // of the bias at least
+    CHECK(replicas > 0);  // at least the bias has replicas
   });
 }
 

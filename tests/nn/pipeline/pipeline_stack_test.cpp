@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What stages send, and how much they keep.
+// Tests what stages send, and how much they keep.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,10 +27,10 @@ using P = Pipeline<Summa2D>;
 
 const std::vector<std::size_t> sizes{5, 7, 6, 9, 4};
 
-/// The layers of each stage, so that activations of 7 and of 9 columns are sent.
+/// Three stages, cut so that activations with 7 and with 9 columns are sent.
 const PipelineOptions three_stages{.micro_batches = 4, .layers = {1, 2, 1}};
 
-/// One step of `rows` samples.
+/// Takes one step with `rows` samples.
 template <class B>
 void step(MLP<P, B, double>& mlp, const typename MLP<P, B, double>::Input& x)
 {
@@ -57,7 +57,7 @@ TEST_CASE("a stage sends activations to the next one, and gradients to the one b
     CHECK(sent[0].first == Sent{messages, rows * 7});
     CHECK(sent[1].first == Sent{2 * messages, rows * (7 + 9)});
     CHECK(sent[2].first == Sent{messages, rows * 9});
-    // And the loss: from the last stage, to the first, to the second.
+    // The loss also goes from the last stage to the first, and from there to the second.
     CHECK(sent[0].second == rows * 7 + 1);
     CHECK(sent[1].second == rows * (7 + 9));
     CHECK(sent[2].second == rows * 9 + 1);
@@ -106,7 +106,7 @@ TEST_CASE("a stage that waits for one which has failed names it")
         if (world.rank() == 1) throw DataError{"got no data, so there is no step; give some"};
         step(mlp, x);
       });
-      of_peer = message;  // of rank 0 alone
+      of_peer = message;  // only rank 0's message
     });
   });
   CHECK(mentions(first, "rank 1", "got no data"));
@@ -138,8 +138,8 @@ TEST_CASE("a stage keeps activations of no more micro-batches than there are sta
 {
   using B = CountedThreads;
   constexpr std::size_t stages = 3;
-  // What a step of m micro-batches of equal size allocates on each stage; a second one allocates
-  // nothing.
+  // A step with m micro-batches of equal size allocates so much on each stage; a second step
+  // allocates nothing.
   const auto check = [&](auto allocated) {
     std::vector<std::vector<std::size_t>> all{{}};  // for 0, 1, … micro-batches
     for (const std::size_t m : {1U, 2U, 3U, 4U, 12U})
@@ -154,7 +154,7 @@ TEST_CASE("a stage keeps activations of no more micro-batches than there are sta
     for (std::size_t s = 0; s < stages; ++s)
     {
       CAPTURE(s);
-      // And X of one micro-batch more, which arrives early.
+      // X of one more micro-batch arrives early.
       const std::size_t most = stages - s + 1;
       for (std::size_t m = 2; m <= stages - s; ++m) CHECK(all[m][s] > all[m - 1][s]);
       for (const std::size_t m : {3U, 4U, 12U})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A Sequential of one's own layers in stages trains as on one rank.
+// Tests that a Sequential of a program's own layers trains in stages as on one rank.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -32,7 +32,7 @@ using Net = PipelinedLayers<P, B, double>;
 constexpr std::size_t samples = 12;
 constexpr int steps = 6;
 
-// The layers, on the mesh of a stage or of one rank. The second begins in S::Next.
+// The layers, on a stage's mesh or on one rank's. The second begins in S::Next.
 
 const auto norm_and_up = [](const auto& on) {
   return Sequential{LayerNorm<S, B, double>{on, 7},
@@ -50,7 +50,7 @@ std::vector<Net::Layer> layers()
   return {Net::layer(10, norm_and_up), Net::layer(7, down), Net::layer(5, output)};
 }
 
-/// The losses, and the parameters behind them, by their names.
+/// The losses, and the parameters after training, by name.
 struct Run
 {
   std::vector<double> losses;
@@ -135,7 +135,7 @@ TEST_CASE(
   const auto found = on_ranks<B>(2, [](typename B::Communicator& world) {
     const Mesh<P, B> mesh{world, {.stages = 2, .scheme = {1}}};
     std::vector<std::string> all;
-    // 94 parameters, then 77 + 40: the first stage has the first layer.
+    // With 94 parameters, then 77 + 40, the first stage gets the first layer.
     Net net{mesh, 7, layers(), {.frozen = {"0.1.*"}}};
     for (const auto& p : net.parameters())
       all.push_back(p.name + (p.value.valid().size() > 0 ? " here" : " elsewhere") +

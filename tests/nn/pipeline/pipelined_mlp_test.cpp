@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An MLP in stages trains as on one rank.
+// Tests that an MLP trains in stages as on one rank.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +38,7 @@ struct Stages
   }
 };
 
-/// What body(mesh) returns on rank 0.
+/// Runs body(mesh), and returns its result on rank 0.
 template <class P, class F>
 auto on_root_of(const Stages<P>& place, F body)
 {
@@ -86,7 +86,7 @@ TEST_CASE("layers in stages begin with the bits that they have on one rank")
 namespace
 {
 
-/// Of four micro-batches the third has no label.
+/// Labels, where the third of four micro-batches has none.
 std::vector<int> labels()
 {
   auto all = classes(samples, sizes.back());
@@ -94,15 +94,16 @@ std::vector<int> labels()
   return all;
 }
 
-/// The losses, the norms of gradients, and the parameters behind training on one rank: batches of
-/// consecutive rows, weighted by their labels.
+/// The losses, the norms of gradients, and the parameters after training on one rank, with batches
+/// of consecutive rows that are weighted by their labels.
 struct Run
 {
   std::vector<double> curve, norms;
   std::vector<Global<double>> values;
 };
 
-/// The first row of each micro-batch, and its rows: as equal as can be, the first ones larger.
+/// The first row of each micro-batch, and its number of rows: as equal as possible, the first ones
+/// larger.
 std::vector<std::pair<std::size_t, std::size_t>> ranges(std::size_t parts)
 {
   std::vector<std::pair<std::size_t, std::size_t>> all;
@@ -205,7 +206,7 @@ TEST_CASE("an MLP in stages trains as on one rank")
   on(Stages<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}}, {.micro_batches = 4, .pieces = 2});
   on(Stages<DataParallel<Pipeline<Summa2D>>>{8, {2, {2, {.rows = 1, .cols = 2}}}},
      {.micro_batches = 4});
-  // One stage has one piece.
+  // One stage has only one piece.
   on(Stages<Pipeline<Summa2D>>{1, {1, {.q = 1}}}, {.micro_batches = 4, .pieces = 7});
 }
 

@@ -26,7 +26,7 @@ using M = AxisMesh<Axes<PipelineStage, Row>, TestBackend>;
 using Buffer = TestBackend::Engine::Buffer<double>;
 using detail::PipelineStep;
 
-/// Numbers in the engine's memory, one each, that stay where they are.
+/// Numbers in the engine's memory, each of which stays in its place.
 class Numbers
 {
  public:
@@ -60,7 +60,8 @@ class Numbers
   std::map<std::size_t, Buffer> all_;
 };
 
-/// Piece k makes 10 x + k + 1 of x, forward and backward, so that a number tells its way.
+/// Turns x into 10 x + k + 1 in piece k, forward and backward, so that a number tells which way it
+/// went.
 class Digits : public detail::PipelineWork<double>
 {
  public:
@@ -75,7 +76,7 @@ class Digits : public detail::PipelineWork<double>
   }
 
   std::map<std::size_t, double> outputs;    // of micro-batches, on the last piece
-  std::map<std::size_t, double> gradients;  // on the first
+  std::map<std::size_t, double> gradients;  // of micro-batches, on the first piece
 
   [[nodiscard]] std::size_t slot(const PipelineStep& step) const override
   {
@@ -106,14 +107,14 @@ class Digits : public detail::PipelineWork<double>
     return dx_.at(slot(step));
   }
 
-  std::size_t last = 0;  // piece
+  std::size_t last = 0;  // the last piece
 
  private:
   [[nodiscard]] bool is_last(const PipelineStep& step) const
   {
     return links_.number(step.piece) == last;
   }
-  /// One buffer more than slots, since a receive begins a step early.
+  /// The buffer of a step's input. There is one more than slots, as a receive begins a step early.
   [[nodiscard]] std::size_t incoming(const PipelineStep& step) const
   {
     return step.piece * (slots_ + 1) + step.micro_batch % (slots_ + 1);
@@ -124,7 +125,7 @@ class Digits : public detail::PipelineWork<double>
   Numbers x_, y_, dy_, dx_;
 };
 
-/// Checks the ways of all numbers through so many stages.
+/// Checks which way all numbers go through so many stages.
 Findings check(TestBackend::Communicator& world, std::size_t stages, std::size_t pieces,
                std::size_t micro_batches)
 {
@@ -190,7 +191,7 @@ TEST_CASE("activations pass through several pieces of each stage in turn")
 namespace
 {
 
-/// Fails in the backward of a micro-batch.
+/// Fails in the backward pass of a micro-batch.
 class Failing final : public Digits
 {
  public:

@@ -23,7 +23,7 @@ TEST_CASE("micro-batches are consecutive rows, cut over the ranks of each stage"
     const M mesh{world, {2, 2, 2}, 2};
     const auto of_stage = make_stage_mesh(mesh);
     const auto element = [](std::size_t i, std::size_t j) { return double(100 * i + j + 1); };
-    // Two matrices of a shape, which are cut otherwise.
+    // Two matrices with the same shape, which are cut differently.
     DistMatrix<double, L, M> matrices[] = {{mesh, {11, 5}}, {mesh, {11, 5}, {8, 2}}};
     for (auto& all : matrices) all.generate(element);
     detail::StageRows<double, L, M> rows;
