@@ -1,5 +1,5 @@
-# That NumPy reads files as cubist writes them, and the other way round. Debian's NumPy belongs to Debian's Python, which
-# need not be the first one in the path.
+# Tests that NumPy reads files as cubist writes them, and the other way round. Debian's NumPy belongs to Debian's Python, which
+# need not be the first in the path.
 find_program(CUBIST_NUMPY_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH DOC "A Python with NumPy, for tests of files")
 find_program(CUBIST_NUMPY_PYTHON NAMES python3)
 

@@ -1,4 +1,4 @@
-# libcubist_pblas beside ScaLAPACK: on all grids of so many processes both get the same calls.
+# Compares libcubist_pblas with ScaLAPACK: on all grids of so many processes both get the same calls.
 if(NOT TARGET cubist_pblas OR NOT CUBIST_SCALAPACK_LIBRARY MATCHES "\\.so")
   return()
 endif()
@@ -7,7 +7,7 @@ target_compile_features(cubist_pblas_laws PRIVATE cxx_std_20)
 target_compile_definitions(cubist_pblas_laws PRIVATE CUBIST_SCALAPACK_LIBRARY="${CUBIST_SCALAPACK_LIBRARY}")
 # The program looks symbols up by name, so some linkers would leave the library out.
 target_link_options(cubist_pblas_laws PRIVATE LINKER:--no-as-needed)
-# In this order: the library's routines come before ScaLAPACK's.
+# The order matters: the library's routines must come before ScaLAPACK's.
 target_link_libraries(cubist_pblas_laws PRIVATE
   cubist_pblas "${CUBIST_SCALAPACK_LIBRARY}" MPI::MPI_CXX ${CMAKE_DL_LIBS} cubist_warnings)
 set_target_properties(cubist_pblas_laws PROPERTIES ENABLE_EXPORTS ON)
@@ -36,7 +36,7 @@ set_tests_properties("pblas: the library in some processes only" PROPERTIES
   LABELS mpi TIMEOUT 240 ENVIRONMENT "${CUBIST_MPI_ENVIRONMENT}")
 add_executable(cubist_pblas_integers64 pblas_library/integers64.cpp
   "${PROJECT_SOURCE_DIR}/pblas/agreement.cpp" "${PROJECT_SOURCE_DIR}/pblas/blacs.cpp")
-# Its first file defines what the others declare weak.
+# Its first file defines functions that the others declare weak.
 set_target_properties(cubist_pblas_integers64 PROPERTIES UNITY_BUILD OFF)
 target_include_directories(cubist_pblas_integers64 PRIVATE "${PROJECT_SOURCE_DIR}/pblas")
 target_compile_definitions(cubist_pblas_integers64 PRIVATE CUBIST_PBLAS_ILP64)

@@ -1,5 +1,5 @@
-# Other processors than this one: a processor with AVX2 and without AVX-512, and one with neither. The environment excludes
-# newer instructions from the library's loops, from OpenBLAS and from the C library, whose names for them are glibc's.
+# Tests for other processors than this one: one with AVX2 but without AVX-512, and one with neither. The environment keeps the
+# library's loops, OpenBLAS and the C library from newer instructions; the names are glibc's.
 set(no_avx512 -AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD)
 set(environment_avx2 CUBIST_INSTRUCTIONS=avx2 OPENBLAS_CORETYPE=Haswell GLIBC_TUNABLES=glibc.cpu.hwcaps=${no_avx512})
 set(environment_x86-64
@@ -17,8 +17,8 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   endif()
 endif()
 
-# What depends on the processor: the loops, which the tests of core and engine optimize, and functions of BLAS and libm. Other
-# tests have results that are the same on all processors, or compare within bounds.
+# What depends on the processor are the loops, which the tests of core and engine optimize, and functions of BLAS and libm. Other
+# tests have the same results on all processors, or compare within bounds.
 foreach(processor IN LISTS other_processors)
   foreach(layer IN ITEMS core engine nn)
     set(cases)

@@ -1,5 +1,5 @@
-# The README's quick start with every scheme that its comment lists, on threads and under mpiexec: the program as it stands
-# there, and in a namespace for each other scheme, with fewer steps; the headers are compiled once for all of them.
+# Tests the README's quick start with every scheme that its comment lists, on threads and under mpiexec: the program as it
+# stands there, and in a namespace for each other scheme, with fewer steps. The headers are compiled once for all of them.
 include(CubistReadme)
 set(folder "${PROJECT_SOURCE_DIR}/examples/my_program")
 cubist_page_program(program "${PROJECT_SOURCE_DIR}/README.md" cpp "${folder}/my_program.cpp")
@@ -49,7 +49,7 @@ string(REPEAT "step 0  loss 0\\.0478[^\n]*\nstep 1  loss 0\\.[^\n]*\n${end}" ${o
 string(PREPEND output "step 0  loss 0\\.0478[^\n]*\n.*step 9  loss 0\\.00258[^\n]*\n${end}")
 
 # (The test package: find_package compiles the folder as it stands, without precompiled headers.)
-# After this line, too, the program's aliases mean what it says.
+# Even after this line, the program's aliases mean what it says.
 cubist_readme_program(readme_quick_start Threads "using namespace cubist;\n")
 target_link_libraries(readme_quick_start PRIVATE cubist::cubist cubist_warnings)
 cubist_use_precompiled(readme_quick_start cubist_network_precompiled)

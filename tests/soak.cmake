@@ -1,4 +1,4 @@
-# Training under faults: tests/soak/soak.cpp says how.
+# Trains under faults; tests/soak/soak.cpp says how.
 set(soak_faults 500)
 set(soak_faults_mpi 20)
 if(CUBIST_QUICK_TESTS)

@@ -1,4 +1,4 @@
-# Rules that a test's source must keep, because a test that breaks them could not fail. The checker must also catch sources
+# Checks rules for the sources of tests, because a test that breaks them could not fail, and that the checker catches sources
 # that break one.
 set(script "${CMAKE_CURRENT_SOURCE_DIR}/sources/check.cmake")
 add_test(NAME "sources: tests" COMMAND "${CMAKE_COMMAND}" "-DROOT=${CMAKE_CURRENT_SOURCE_DIR}" -P "${script}")

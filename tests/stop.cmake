@@ -1,4 +1,4 @@
-# A program that a signal stops: tests/stop/check.sh says how.
+# Tests a program that a signal stops; tests/stop/check.sh says how.
 function(cubist_add_stop_test name label program how)
   add_test(NAME "${name}" COMMAND
     "${CMAKE_CURRENT_SOURCE_DIR}/stop/check.sh" "${how}" $<TARGET_FILE:${program}> ${ARGN})
@@ -11,7 +11,7 @@ cubist_use_precompiled(cubist_stop cubist_test_precompiled)
 foreach(how TERM USR1-TERM)
   cubist_add_stop_test("stop: ${how} on threads" threads cubist_stop ${how})
 endforeach()
-# The same program on disks that refuse what it saves, where the kernel lets a test have them.
+# Runs the same program on disks that refuse what it saves, where the kernel lets a test have such disks.
 add_test(NAME "disk: full, read-only, and used by another run" COMMAND
   "${CMAKE_CURRENT_SOURCE_DIR}/disk/check.sh" $<TARGET_FILE:cubist_stop>)
 set_tests_properties("disk: full, read-only, and used by another run" PROPERTIES LABELS threads TIMEOUT 60 PROCESSORS 2 SKIP_RETURN_CODE 77)

@@ -1,12 +1,12 @@
-# The programs of the pages are built and run as they stand there: the planner's on figures of a machine, that of files on files of
-# NumPy and of a safetensors writer, that of transformers on a model of Hugging Face's. cubist_numpy_test is numpy.cmake's.
+# Builds and runs the pages' programs as they stand there: the planner's on figures of a machine, the one for files on files by
+# NumPy and by a safetensors writer, the one for transformers on a model by Hugging Face. cubist_numpy_test is from numpy.cmake.
 include(CubistReadme)
 set(docs "${PROJECT_SOURCE_DIR}/docs")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${docs}/schemes.md" "${docs}/first_program.md" "${docs}/files.md"
   "${docs}/transformers.md" "${docs}/finetuning.md" "${docs}/generation.md" "${docs}/training.md" "${docs}/data.md" "${docs}/optimizers.md"
   usage/usage.cpp.in usage/training.cpp.in usage/guide.cpp.in)
 
-# cubist_usage_program(<variable> <program>): the program, its includes in USAGE_INCLUDES.
+# cubist_usage_program(<variable> <program>): reads a program; adds its includes to USAGE_INCLUDES.
 function(cubist_usage_program variable program)
   string(REGEX MATCHALL "#include <[^\n]*>\n" includes "${program}")
   string(REGEX REPLACE "#include <[^\n]*>\n" "" program "${program}")
@@ -14,7 +14,7 @@ function(cubist_usage_program variable program)
   set(USAGE_INCLUDES ${USAGE_INCLUDES} ${includes} PARENT_SCOPE)
 endfunction()
 
-# cubist_usage_block(<variable> <page> <text>): the first C++ block after a text, its includes in USAGE_INCLUDES.
+# cubist_usage_block(<variable> <page> <text>): reads the first C++ block after a text; adds its includes to USAGE_INCLUDES.
 function(cubist_usage_block variable page after)
   file(READ "${page}" text)
   string(FIND "${text}" "${after}" begin)
@@ -84,7 +84,7 @@ cubist_usage_block(USAGE_RUN "${docs}/training.md" "## A run")
 cubist_usage_block(USAGE_DATA "${docs}/data.md" "## Batches")
 cubist_usage_block(USAGE_ROWS "${docs}/data.md" "## Choosing rows")
 cubist_usage_block(USAGE_NUMBERS "${docs}/first_program.md" "## Numbers instead of classes")
-# A fifth of the steps, with a report and a checkpoint after each half of them.
+# Runs a fifth of the steps, with a report and a checkpoint after each half.
 foreach(steps ".steps = 20,|.steps = 4," ".warm_up = 5, .steps = 4,|.warm_up = 1, .steps = 4," ".save_every = 10,|.save_every = 2,"
     ".report_every = 10,|.report_every = 2,")
   string(REPLACE "|" ";" steps "${steps}")
@@ -106,7 +106,7 @@ set_tests_properties("usage: training" PROPERTIES LABELS examples TIMEOUT 60
   PASS_REGULAR_EXPRESSION "256 tokens, 64 x 64, 64 labels, 359 and 359 held out\n3 x 64, 3 labels\nerror 0[.]00[0-9]*\nstep 2/4  loss [0-9.]+  [0-9]+ tokens/s  waiting [0-9]+ %  .* left\nstep 4/4  loss ")
 cubist_numpy_test("weights and labels" usage.py cubist_usage files)
 
-# The guide's pages are one program. Blocks follow these texts; messages are compared with the pages.
+# The guide's pages make up one program. Its blocks follow these texts, and its messages are compared with the pages.
 foreach(block "BACKENDS|backends|# From a laptop" "SCHEME|tensor_parallelism|## In cubist" "COLOSSAL|coming_from|With cubist:"
     "PRODUCT|products|## A product" "LAYOUTS|coming_from|## MindSpore" "MINDSPORE|coming_from|the scheme `Scheme::Next`" "MESH|errors|## A mesh" "IDLE|errors|You can also leave ranks idle" "SIZES|errors|## Sizes"
     "LABELS|errors|## Labels" "BACKWARD|errors|## Backward" "CALLS|errors|## Ranks that make" "DEADLOCK|errors|## Ranks that wait"
@@ -131,11 +131,11 @@ foreach(page "coming_from run" "errors errors")
   set_tests_properties("usage: ${page}.md" PROPERTIES LABELS examples TIMEOUT 60)
 endforeach()
 
-# A public name without a comment and a dead link are errors, where the tools of the site are installed.
+# Where the site's tools are installed, a public name without a comment and a dead link are errors.
 add_test(NAME "site: names and links" COMMAND "${PROJECT_SOURCE_DIR}/scripts/docs" check)
 set_tests_properties("site: names and links" PROPERTIES LABELS examples TIMEOUT 300 SKIP_RETURN_CODE 77)
 
-# A program that a page starts is one that it has built before.
+# A page may only start a program that it has built before.
 foreach(page_and_program "backends train_digits" "generation train_text" "simulation cubist_plan" "papers cubist_bench"
     "schemes cubist_plan" "tensor_parallelism cubist_plan")
   separate_arguments(page_and_program)

@@ -31,13 +31,13 @@ if(MPI)
   execute_process(COMMAND "${WORK_DIR}/build/mpi_from_library" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endif()
 
-# pkg-config names the library, and its macro.
+# pkg-config names the library and its macro.
 find_program(pkg_config NAMES pkgconf pkg-config)
 if(pkg_config)
   set(ENV{PKG_CONFIG_PATH} "${prefix}/share/pkgconfig")
   execute_process(COMMAND "${pkg_config}" --cflags --libs cubist-compiled OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(flags UNIX_COMMAND "${flags}")
-  # The program's object is linked by them; another source sees that they have the folder and the macro.
+  # Links the program's object with these flags; another source checks that they have the folder and the macro.
   file(WRITE "${WORK_DIR}/flags.cpp" "#include <cubist/core/compiled_schemes.hpp>\n#ifndef CUBIST_COMPILED\n#error no macro\n#endif\n")
   execute_process(COMMAND "${COMPILER}" -std=c++20 "${WORK_DIR}/flags.cpp" "${WORK_DIR}/build/CMakeFiles/from_library.dir/main.cpp.o"
       ${flags} -o "${WORK_DIR}/by_pkg_config" COMMAND_ERROR_IS_FATAL ANY)
@@ -47,7 +47,7 @@ if(pkg_config)
   endif()
 endif()
 
-# A library of another version does not compile.
+# Programs do not compile against a library of another version.
 file(WRITE "${WORK_DIR}/old.cpp" "#include <cubist/cubist.hpp>\n")
 execute_process(COMMAND "${COMPILER}" -std=c++20 -fsyntax-only -DCUBIST_COMPILED=1 "-I${prefix}/include" "${WORK_DIR}/old.cpp"
   RESULT_VARIABLE result ERROR_VARIABLE errors)

@@ -1,5 +1,5 @@
-# Run with -P; see ../package.cmake. The Debian packages say what they need, contain their component and nothing of another,
-# and name the version of cubist/version.hpp. packaging/debian/check installs them.
+# Run with -P; see ../package.cmake. Checks that the Debian packages say what they need, contain their component and nothing of
+# another, and name the version of cubist/version.hpp. packaging/debian/check installs them.
 cmake_minimum_required(VERSION 3.24)
 file(REMOVE_RECURSE "${WORK_DIR}")
 execute_process(COMMAND "${CPACK}" --config "${CUBIST_BINARY_DIR}/CPackConfig.cmake" -B "${WORK_DIR}"

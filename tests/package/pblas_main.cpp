@@ -9,7 +9,7 @@
 #include <cubist/backend/mpi.hpp>
 #include <cubist/foreign/pgemm.hpp>
 
-// The library has no BLACS here. Its errors are those of the program, and it reads the program's
+// Here the library has no BLACS. The program can catch its errors, and it reads the program's
 // Mpi::options.
 int main(int argc, char** argv)
 {

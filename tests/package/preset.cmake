@@ -1,6 +1,6 @@
-# Run with -P in cubist's folder; see ../package.cmake. The folders are absolute, and not all below the prefix, as Nix has them.
+# Run with -P in cubist's folder; see ../package.cmake. As with Nix, the folders are absolute, and not all are below the prefix.
 cmake_minimum_required(VERSION 3.24)
-# Not in the build folder: CMake refuses absolute folders of headers that are below the source's.
+# The folder is outside the build folder, as CMake refuses absolute folders of headers below the source folder.
 execute_process(COMMAND mktemp -d OUTPUT_VARIABLE WORK_DIR OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 set(prefix "${WORK_DIR}/prefix")
 execute_process(
@@ -19,7 +19,7 @@ if(objects)
   message(FATAL_ERROR "the preset install compiles ${objects}")
 endif()
 
-# A program finds the headers, and the machines of the installation, by CMake and by pkg-config.
+# A program finds the headers and the installation's machines, by CMake and by pkg-config.
 set(machine "${prefix}/share/cubist/machines/of_this_prefix.json")
 file(WRITE "${machine}" "{}")
 file(WRITE "${WORK_DIR}/consumer/find.cpp" "#include <cstdio>\n#include <cubist/machine/find_machine.hpp>\n"
@@ -47,7 +47,7 @@ foreach(program IN LISTS programs)
   endif()
 endforeach()
 
-# Components that the installation does not have are named.
+# The error names components that the installation lacks.
 foreach(components IN ITEMS compiled "core;mpi" abacus)
   execute_process(COMMAND ${configure} "-DCOMPONENTS=${components}" RESULT_VARIABLE result OUTPUT_QUIET ERROR_VARIABLE errors)
   string(REGEX REPLACE "[ \n]+" " " errors "${errors}")

@@ -1,5 +1,5 @@
-# Run with -P; see ../package.cmake. Files that CMake does not write, and readers of other tools do, name the same version: the
-# last release.
+# Run with -P; see ../package.cmake. Checks that files which CMake does not write, but which other tools read, name the same
+# version: the last release.
 cmake_minimum_required(VERSION 3.24)
 include("${CUBIST_SOURCE_DIR}/cmake/CubistVersion.cmake")
 set(release ${CUBIST_VERSION})

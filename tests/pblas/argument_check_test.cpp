@@ -41,7 +41,8 @@ namespace
 
 constexpr ContextGrid grid_2_by_3{.context = 5, .rows = 2, .cols = 3, .row = 1, .col = 0};
 
-/// The code of a sub-matrix (m, n) from (i, j) on, whose descriptor is argument 10, m 3 and n 5.
+/// The error code of a sub-matrix (m, n) that begins at (i, j). Its descriptor is argument 10, m is
+/// argument 3, and n is argument 5.
 int code(const ArrayDescriptor& d, int m = 4, int n = 4, int i = 0, int j = 0)
 {
   ArgumentCheck checks{grid_2_by_3, 10};
@@ -98,7 +99,7 @@ TEST_CASE("an empty sub-matrix may lie outside, and the leading dimension is tha
   auto d = right();
   d.rows = 0;
   CHECK(code(d, 0) == 0);
-  // Of 5 rows in blocks of 2, process row 0 has 3, process row 1 has 2.
+  // 5 rows in blocks of 2: process row 0 has 3 of them, process row 1 has 2.
   d = right();
   d.rows = 5;
   d.ld = 2;

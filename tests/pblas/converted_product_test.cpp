@@ -16,7 +16,7 @@ using namespace cubist;
 namespace
 {
 
-/// Four nodes of some ranks, with a slow network between them.
+/// Four nodes with some ranks each, and a slow network between them.
 Machine four_nodes(int ranks_of_node = 2)
 {
   Machine machine;
@@ -26,7 +26,7 @@ Machine four_nodes(int ranks_of_node = 2)
   return machine;
 }
 
-/// A product of three matrices of n x n that are cut in one block a rank of a grid.
+/// A product of three n x n matrices, each cut into one block for each rank of a grid.
 detail::ProductArguments product_on(const ProcessGrid& grid, std::size_t n)
 {
   const SubMatrixPlace place{one_block_a_rank({n, n}, grid, StorageOrder::column_major)};
@@ -37,8 +37,8 @@ detail::ProductArguments product_on(const ProcessGrid& grid, std::size_t n)
 
 TEST_CASE("a conversion takes as long as the links of the nodes need for what leaves them")
 {
-  // Rows [256 p, 256 (p + 1)) are on node p. On the mesh of 2 x 4 each node has a quarter of the
-  // matrix that is 512 x 512, of which it holds a half already.
+  // Rows [256 p, 256 (p + 1)) are on node p. On the 2 x 4 mesh each node needs a quarter of the
+  // matrix, which is 512 x 512, and already holds half of that.
   const auto call = product_on({4, 2}, 1024);
   auto machine = four_nodes();
   machine.links.front().bandwidth = std::numeric_limits<double>::infinity();
@@ -46,7 +46,7 @@ TEST_CASE("a conversion takes as long as the links of the nodes need for what le
   CHECK(detail::conversion_seconds<Summa2D>({2, 4}, call, sizeof(double), machine, 8) ==
         Approx(3 * 256 * 512 * 8 / 1e6));
   CHECK(detail::conversion_seconds<Summa2D>({4, 2}, call, sizeof(double), machine, 8) == 0);
-  // On one node nothing leaves it, and rank 1 copies its whole block, of which it holds nothing.
+  // With one node nothing leaves it, and rank 1 copies its whole block, of which it holds nothing.
   machine.links.front() = {.ranks = 8, .bandwidth = 1e6};
   CHECK(detail::conversion_seconds<Summa2D>({2, 4}, call, sizeof(double), machine, 8) ==
         Approx(3 * 512 * 256 * 8 / 1e6));

@@ -26,7 +26,7 @@ TEST_CASE("what all parts of a grid store is copied once, a share by each of the
     }
   }
   CHECK(copied == std::vector<int>(size, 1));
-  // Each part copies all that it alone has.
+  // Each part copies what only it has.
   const auto cols = detail::col_sets(layout);
   CHECK((detail::share_of(cols, 1, 2, 1, 3) == cols[1].window(1, 3)));
 }

@@ -29,7 +29,7 @@ TEST_CASE("by part each part has an interval")
 namespace
 {
 
-/// A dimension of a sub-matrix.
+/// One dimension of a sub-matrix.
 struct Dimension
 {
   std::size_t first;
@@ -85,7 +85,7 @@ TEST_CASE("dimensions have the same parts if each index has the same owner in bo
 namespace
 {
 
-/// The elements that conversions of A, B and C send for Summa2D on r x c.
+/// The elements that conversions of A, B and C send for Summa2D on r x c ranks.
 std::array<std::size_t, 3> sent(const detail::ProductArguments& call, int r, int c)
 {
   const auto [m, n, k] = call.size;
@@ -121,7 +121,7 @@ TEST_CASE("matrices of one layout on a square grid are not converted between ran
   moved.b = place({96, 32}, 32, 48);
   moved.c = place({64, 32}, 16, 48);
   CHECK(sent(moved, 2, 2) == std::array<std::size_t, 3>{0, 0, 0});
-  // A is on the ranks that have its transpose: half of them keep what they have.
+  // A is on the ranks that have its transpose, so half of them keep what they have.
   auto transposed = call;
   transposed.op_a = Op::transpose;
   transposed.a = place({96, 64}, 0, 0);
@@ -139,7 +139,7 @@ TEST_CASE("on a grid that is not square only inner indices move")
   };
   const detail::ProductArguments call{Op::none,        Op::none,        {64, 64, 64},
                                       place({64, 64}), place({64, 64}), place({64, 64})};
-  // Of A a rank has its rows and keeps a quarter of its columns, of B it keeps half of its rows.
+  // Each rank has its rows of A and keeps a quarter of the columns; of B it keeps half of the rows.
   CHECK(sent(call, 2, 4) == std::array<std::size_t, 3>{64 * 64 * 3 / 4, 64 * 64 / 2, 0});
 }
 

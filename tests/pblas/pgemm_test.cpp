@@ -29,7 +29,7 @@ using namespace cubist;
 namespace
 {
 
-/// Whether it holds on all processes, which all ask.
+/// Whether something holds on all processes, all of which must ask.
 bool everywhere(bool holds)
 {
   int all = holds ? 1 : 0;
@@ -37,7 +37,7 @@ bool everywhere(bool holds)
   return all == 1;
 }
 
-/// The grids of all processes, and of fewer.
+/// Grids of all processes, and of fewer.
 std::vector<ProcessGrid> grids()
 {
   const boost::mpi::communicator world;
@@ -106,8 +106,8 @@ T op_element(Op op, const SubMatrixPlace& place, std::size_t seed, std::size_t i
     return x;
 }
 
-/// Whether C, that was element(.., 3), is what expected(i, j, C(i, j)) says inside of the
-/// sub-matrix, and is unchanged elsewhere.
+/// Whether C, which was element(.., 3), is what expected(i, j, C(i, j)) says inside the sub-matrix,
+/// and is unchanged elsewhere.
 template <class T, class F>
 bool is_right(const LocalMatrix<T>& c, Shape shape, F expected)
 {
@@ -245,7 +245,7 @@ TEST_CASE("a product in shared memory that is cut, and in slabs of K as well, su
   constexpr std::size_t m = 100, n = 80, depth = 1000;
   const auto place = [](Shape shape) { return SubMatrixPlace{{.shape = shape, .block = {8, 8}}}; };
   LocalMatrix<double> a{place({m, depth}), 1}, b{place({depth, n}), 2}, c{place({m, n}), 3};
-  // As many cores as ranks, one of which has C, whatever this computer has.
+  // As many cores as ranks, whatever this computer has; one rank has C.
   const detail::SharedProduct<double> product{
       {Op::none, Op::none, {m, n, depth}, a.place, b.place, c.place},
       world.rank(),
@@ -272,8 +272,8 @@ TEST_CASE("a product in shared memory that is cut, and in slabs of K as well, su
 namespace
 {
 
-/// Whether f throws an error that mentions a text on all ranks, on a new communicator: an
-/// error ends the products of a communicator.
+/// Whether f throws an error that mentions a text on all ranks. It gets a new communicator, because
+/// an error ends a communicator's products.
 template <class F>
 bool throws_everywhere(const std::string& text, F f)
 {
@@ -300,7 +300,7 @@ std::size_t sum_of_ranks(std::size_t n)
   return sum;
 }
 
-/// Bytes of memory that the arenas of all ranks have from the system, but for free pages.
+/// The bytes of memory that the arenas of all ranks have from the system, without free pages.
 std::size_t arena_bytes()
 {
   SharedArena::mine().trim();
@@ -314,7 +314,7 @@ std::size_t arena_bytes()
   return bytes;
 }
 
-/// Multiplies matrices of n x n; returns the bytes of the three on all ranks.
+/// Multiplies n x n matrices, and returns the bytes of all three on all ranks.
 std::size_t multiply(const boost::mpi::communicator& world, std::size_t n, PgemmOptions options)
 {
   const SubMatrixPlace place{
@@ -344,7 +344,7 @@ TEST_CASE("workspace that pgemm keeps between calls is bounded, counted and free
   CHECK(everywhere(report.kept * ranks <= largest / 2));
   CHECK(sum_of_ranks(report.kept) > largest / 8);
   CHECK_THAT(report.chosen, Catch::Matchers::ContainsSubstring("kept for later calls"));
-  // A loop keeps what it needs, until there is a call that was not there before.
+  // A loop keeps what it needs until there is a call that was not there before.
   multiply(world, 300, {.report = &report});
   CHECK(sum_of_ranks(report.kept) > largest / 2);
   CHECK(arena_bytes() - before <= 3 * largest + slack);
@@ -449,8 +449,8 @@ TEST_CASE("a wrong argument is an error on all ranks that names it, even if one 
   const boost::mpi::communicator all;
   const ProcessGrid grid{1, all.size()};
   const SubMatrixPlace place{{.shape = {8, 8}, .block = {1, 1}, .grid = grid}};
-  // In A, B and C, one after the other; and in A and C of a transpose, for which all ranks wait for
-  // each other.
+  // The fault is in A, B and C, one after the other, and in A and C of a transpose, for which all
+  // ranks wait for each other.
   const auto fails = [&](const std::string& text, auto change) {
     bool each = true;
     for (const std::string name : {"A", "B", "C"})
@@ -499,7 +499,7 @@ TEST_CASE("a rank that has no elements of the sub-matrices needs no arrays")
 {
   const boost::mpi::communicator all;
   const ProcessGrid grid{all.size(), 1};
-  // The sub-matrices are a block of the last process.
+  // The sub-matrices are one block, which the last process has.
   const std::size_t first = 8 * (static_cast<std::size_t>(all.size()) - 1);
   const SubMatrixPlace place{{.shape = {first + 8, 8}, .block = {8, 8}, .grid = grid}, first, 0};
   LocalMatrix<double> a{place, 1}, c{place, 3};
@@ -590,7 +590,7 @@ TEST_CASE(
     CAPTURE(run, grid.rows, grid.cols, int(op), int(part), shape.rows, shape.cols, from.i, from.j,
             to.i, to.j);
 
-    // The serial loop; each element of the array is for one element of the sum, or for none.
+    // The serial loop: each element of the array goes to one element of the sum, or to none.
     const auto place_in_a = [&](std::size_t i, std::size_t j) {
       if (op != Op::none) std::swap(i, j);
       return std::pair{from.i + i, from.j + j};

@@ -47,7 +47,7 @@ struct Local
   }
   [[nodiscard]] BlockCyclicMatrix<T> matrix() { return {place, array.data(), rows.size()}; }
 
-  /// Whether all processes have what f(i, j) says.
+  /// Whether the elements of all processes are what f(i, j) says.
   template <class F>
   [[nodiscard]] bool is(F f) const
   {
@@ -71,7 +71,7 @@ T x_at(std::size_t i, std::size_t j)
   return SmallIntegers::element<T>(hash(1, i, j));
 }
 
-/// All four products, with a triangle of n rows.
+/// Checks all four products, with a triangle of n rows.
 template <class T>
 void check_all(const boost::mpi::communicator& world, std::size_t n, std::size_t other,
                const PgemmOptions& options)

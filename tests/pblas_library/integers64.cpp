@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mpiexec -n 4 cubist_pblas_integers64: a routine of libcubist_pblas64, whose integers have 64
-// bits. Debian's ScaLAPACK has 32, so this program has the two routines of BLACS that the library
-// needs, for one context: a row of all processes.
+// mpiexec -n 4 cubist_pblas_integers64: calls a routine of libcubist_pblas64, whose integers have
+// 64 bits. Debian's ScaLAPACK has 32 bits, so this program defines the two routines of BLACS that
+// the library needs, for one context: a row of all processes.
 
 #include <array>
 #include <cstdint>
@@ -41,7 +41,7 @@ int main(int argc, char** argv)
   int rank = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  // C = 2 A^T + C for matrices of one row or column a process: element (i, j) of A is 10 i + j.
+  // C = 2 A^T + C, where each process has one row or column, and element (i, j) of A is 10 i + j.
   const std::int64_t n = size;
   const std::int64_t first = 1;
   const std::array<std::int64_t, 9> descriptor{1, 0, n, n, n, 1, 0, 0, n};

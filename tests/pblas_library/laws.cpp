@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mpiexec -n 6 cubist_pblas_laws: the routines of libcubist_pblas compared with ScaLAPACK's own, on
+// mpiexec -n 6 cubist_pblas_laws: compares the routines of libcubist_pblas with ScaLAPACK's own, on
 // all grids of the processes. Elements are small integers, so results are equal to the bit whatever
 // the order of sums. Both libraries get the same random layouts, sub-matrices and factors, NaNs
 // where nothing may be read, and every wrong argument that has a code.
 //
-// cubist_pblas_laws 5: fewer cases. cubist_pblas_laws overlap: a call that must end the job. scale:
-// a call that only scales C. repeated: products of 16 and of 400, each twice.
+// cubist_pblas_laws 5 runs fewer cases. With overlap it makes a call that must end the job, with
+// scale a call that only scales C, and with repeated products of sizes 16 and 400, each twice.
 
 #include <algorithm>
 #include <array>
@@ -36,8 +36,8 @@ void pdgetrs_(const char* trans, const int* n, const int* columns, const double*
               const int* ja, const int* desc, const int* pivots, double* b, const int* ib,
               const int* jb, const int* desc_b, int* info);
 
-// In place of ScaLAPACK's, which prints and ends the job. Both libraries report wrong arguments
-// here.
+// Replaces ScaLAPACK's error handler, which prints and ends the job. Both libraries report wrong
+// arguments here.
 int reported = 0;
 std::vector<std::string> warnings;
 [[gnu::visibility("default")]] void PB_Cabort(int, const char*, int info) { reported = info; }
@@ -57,7 +57,7 @@ namespace
 
 int failures = 0;
 int comparisons = 0;
-std::string context_text;  // of the case that runs
+std::string context_text;  // names the case that runs
 
 void check(bool holds, const std::string& law)
 {
@@ -134,7 +134,7 @@ struct Grid
   int col = -1;
 };
 
-/// Numbers that are the same on all processes.
+/// Random numbers that are the same on all processes.
 class Random
 {
  public:
@@ -192,7 +192,7 @@ bool equal(const T& x, const T& y)
   return x == y || (x != x && y != y);
 }
 
-/// One dimension of a matrix, without formulas: index by index.
+/// One dimension of a matrix, computed index by index, without formulas.
 struct Dimension
 {
   int size;
@@ -218,7 +218,7 @@ struct Dimension
 template <class T>
 struct Matrix
 {
-  /// @param plain whether it has a descriptor of 9 entries
+  /// @param plain  whether it has a descriptor with 9 entries
   Matrix(Random& random, const Grid& g, int m, int n, bool may_replicate, int seed,
          bool plain = false)
       : grid{g},
@@ -252,7 +252,7 @@ struct Matrix
     });
   }
 
-  /// Calls f(i, j, element) for this process's elements.
+  /// Calls f(i, j, element) for each of this process's elements.
   template <class F>
   void for_each(F f)
   {
@@ -265,14 +265,14 @@ struct Matrix
         if (rows.is_on(grid.row, a)) f(a, b, array[at++]);
     }
   }
-  /// NaNs in the sub-matrix of m x n.
+  /// Fills the m x n sub-matrix with NaNs.
   void poison(int m, int n)
   {
     for_each_inside([&](int a, int b, T& x) {
       if (a < m && b < n) x = nan();
     });
   }
-  /// Calls f(i, j, element), with the indices in the sub-matrix, which count from 0.
+  /// Calls f(i, j, element), where indices count from 0 in the sub-matrix.
   template <class F>
   void for_each_inside(F f)
   {
@@ -436,10 +436,11 @@ void compare_sums(Random& random, const Grid& grid, int cases)
   }
 }
 
-/// Whether an element of a triangle is on that side of the diagonal, or on it.
+/// Whether an element is in a triangle: on its side of the diagonal, or on the diagonal.
 bool is_in(const char* uplo, int i, int j) { return *uplo == 'U' ? i <= j : i >= j; }
 
-/// Products with a symmetric or Hermitian matrix, with NaNs in the triangle that is not stored.
+/// Compares products with a symmetric or Hermitian matrix, with NaNs in the triangle that is not
+/// stored.
 template <class T>
 void compare_symmetric(Random& random, const Grid& grid, int cases)
 {
@@ -477,8 +478,8 @@ void compare_symmetric(Random& random, const Grid& grid, int cases)
   }
 }
 
-/// Products with a triangular matrix and solutions. A solution of integers is one of integers if
-/// the diagonal has roots of 1; it is small if each row or column has one other element.
+/// Compares products with a triangular matrix, and solutions. A solution has integers if the
+/// diagonal has roots of 1; they are small if each row or column has only one other element.
 template <class T>
 void compare_triangular(Random& random, const Grid& grid, int cases)
 {
@@ -521,7 +522,7 @@ void compare_triangular(Random& random, const Grid& grid, int cases)
   }
 }
 
-/// @tparam R the factors' type
+/// @tparam R  the type of the factors
 template <class T, class R>
 void compare_updates(Random& random, const Grid& grid, int cases, const char* name)
 {
@@ -550,8 +551,8 @@ void compare_updates(Random& random, const Grid& grid, int cases, const char* na
   }
 }
 
-/// Copies from one grid to another one, where either may lack processes, by the C functions, which
-/// the routines of Fortran call.
+/// Compares copies from one grid to another, either of which may lack processes, by the C
+/// functions, which Fortran's routines call.
 template <class T>
 void compare_redistributions(Random& random, const Grid& all, int cases, const char* letter)
 {
@@ -592,8 +593,8 @@ void compare_redistributions(Random& random, const Grid& all, int cases, const c
   }
 }
 
-/// Sums in place: the triangles that are read and written have no element in common, or only
-/// elements that depend on themselves alone.
+/// Compares sums in place, where the triangles that are read and written share no element, or only
+/// elements that depend on nothing but themselves.
 template <class T>
 void compare_sums_in_place(Random& random, const Grid& grid, int cases)
 {
@@ -614,8 +615,8 @@ void compare_sums_in_place(Random& random, const Grid& grid, int cases)
     const int down = apart && is_upper ? 1 : 0;  // from the square of C to that of A
     const int right = apart && !is_upper ? 1 : 0;
     const std::array<int, 4> at{a.i + down, a.j + right, a.i + right, a.j + down};
-    // ScaLAPACK gets two in place wrong: tradd scales what it has still to read, and geadd with a
-    // complex alpha and beta 1 writes the real part of an element before it reads that part.
+    // ScaLAPACK gets two sums in place wrong: tradd scales what it must still read, and geadd with
+    // a complex alpha and beta = 1 writes an element's real part before it reads that part.
     const T beta = which == 1 || which == 2 ? number<T>(1, 0) : factor<T>(random);
     const T alpha = which == 3 && beta == number<T>(1, 0) ? number<T>(-2, 0) : factor<T>(random);
     compare<T>("the sums in place are equal", a, [&](bool ours, T* out) {
@@ -632,7 +633,7 @@ void compare_sums_in_place(Random& random, const Grid& grid, int cases)
   }
 }
 
-/// The integers of a call of pdgemm, any of which may be wrong.
+/// The integers in a call of pdgemm, any of which may be wrong.
 struct Integers
 {
   explicit Integers(const Grid& grid)
@@ -658,7 +659,7 @@ struct Report
   std::vector<std::string> texts;
 };
 
-/// What a library reports for a call; the arrays do not change.
+/// What a library reports for a call; also checks that the arrays do not change.
 template <class F>
 Report report_of(const Integers& x, F call)
 {
@@ -675,8 +676,8 @@ Report report_of(const Integers& x, F call)
   return {reported, warnings};
 }
 
-/// Whether both print the same of each wrong argument. For a wrong J ScaLAPACK prints the value of
-/// I.
+/// Whether both print the same about each wrong argument. For a wrong J, ScaLAPACK prints the value
+/// of I.
 bool same_texts(const Report& ours, const Report& reference)
 {
   return std::equal(ours.texts.begin(), ours.texts.end(), reference.texts.begin(),
@@ -732,8 +733,7 @@ void compare_codes(Random& random, const Grid& grid)
   wrong([&](auto& x) { x.c[9] = grid.cols; }, -1910);
   wrong([&](auto& x) { x.b[1] = -1; }, -1402);
 
-  // A leading dimension that is too small on some processes. C is wrong on all, so that none
-  // begins.
+  // A leading dimension is too small on some processes. C is wrong on all, so that none begins.
   const int held = Dimension{8, 2, 2, 0, grid.rows}.count(grid.row);
   for (const std::size_t which : {std::size_t{0}, std::size_t{1}})
     for (const int ld : {held - 1, held, held + 1})
@@ -776,7 +776,7 @@ void compare_codes(Random& random, const Grid& grid)
   }
 }
 
-/// The arguments of a routine with triangles, any of which may be wrong.
+/// The arguments of a routine for triangles, any of which may be wrong.
 struct Faulty
 {
   std::vector<std::string> letters;
@@ -786,7 +786,8 @@ struct Faulty
 };
 
 /// Compares the reports of both libraries for each wrong argument, and for several at once.
-/// @param right arguments with letters and sizes  @param call call(ours, arguments, in, out)
+/// @param right  arguments with letters and sizes
+/// @param call  call(ours, arguments, in, out): calls one library's routine
 template <class F>
 void compare_reports(Random& random, const Grid& grid, const char* name, Faulty right,
                      std::size_t matrices, F call)
@@ -890,7 +891,7 @@ void compare_reports_of_triangles(Random& random, const Grid& grid)
                   });
 }
 
-/// A solver of ScaLAPACK calls pdgemm inside.
+/// Calls a solver of ScaLAPACK, which calls pdgemm.
 void solve(const Grid& grid)
 {
   const int n = 200;
@@ -911,7 +912,7 @@ void solve(const Grid& grid)
   for (int i = 0; i < n && column.is_on(grid.col, 0); ++i)
     if (rows.is_on(grid.row, i))
     {
-      double sum = 0;  // of the row, so that the solution is all ones
+      double sum = 0;  // of the row's elements, so that the solution is all ones
       for (int j = 0; j < n; ++j) sum += at(i, j);
       b.push_back(sum);
     }
@@ -927,8 +928,8 @@ void solve(const Grid& grid)
     check(std::abs(b[static_cast<std::size_t>(i)] - 1) < 1e-10, "the solution is all ones");
 }
 
-/// Multiplies into an array that has A, which the library refuses: the job ends. With alpha 0 it
-/// only scales that array.
+/// Multiplies into the array that holds A. The library refuses that, and the job ends. With alpha =
+/// 0 it only scales the array.
 void overlap(double alpha)
 {
   int processes = 1;
@@ -943,7 +944,7 @@ void overlap(double alpha)
             array.data(), &i[2], &i[3], x.b.data(), &one, array.data(), &i[4], &i[5], x.c.data());
 }
 
-/// Some products of squares, each twice.
+/// Computes some products of square matrices, each twice.
 void repeat_products()
 {
   int processes = 1;
@@ -1027,7 +1028,7 @@ int main(int argc, char** argv)
     compare_redistributions<std::complex<double>>(random, grid, cases, "z");
     compare_redistributions<int>(random, grid, cases, "i");
   }
-  // BLACS uses the numbers of contexts again, and a grid may have fewer processes.
+  // BLACS reuses the numbers of contexts, and a grid may have fewer processes.
   for (int run = 0; run < 20; ++run)
   {
     Random same;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# some_processes.sh MPIEXEC PROGRAM LIBRARY: a program of ScaLAPACK with the library in some of its 4 processes only, as
-# where LD_PRELOAD or CUBIST_PBLAS reaches some nodes. It ends with the right result or with a message, and never hangs
-# without a word.
+# some_processes.sh MPIEXEC PROGRAM LIBRARY: runs a program that uses ScaLAPACK, with the library in only some of its 4
+# processes, as if LD_PRELOAD or CUBIST_PBLAS reached only some nodes. It must end with the right result or with a message, and
+# never hang without a word.
 set -euo pipefail
 mpiexec="$1" program="$2" library="$3"
 
@@ -9,7 +9,7 @@ fail() {
   printf '%s\n' "$1; the job printed:" "$output" >&2
   exit 1
 }
-# run "SETTING..." "SETTING...": the environment of processes 0 and 1, and of 2 and 3
+# run "SETTING..." "SETTING...": runs with these settings in the environments of processes 0 and 1, and of 2 and 3
 run() {
   # shellcheck disable=SC2086 # several settings
   output="$(timeout -k 5 60 "$mpiexec" -n 2 env $1 "$program" : -n 2 env $2 "$program" 2>&1 | tr -d '\0')" && status=0 || status=$?

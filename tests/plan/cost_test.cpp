@@ -21,7 +21,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// Words that a rank sends, by the published formulas.
+/// Elements that one rank sends, by the published formulas.
 struct Formula
 {
   double forward;
@@ -68,7 +68,7 @@ double area(std::size_t a, std::size_t b, std::size_t quantum)
   return static_cast<double>(pad(a, quantum) * pad(b, quantum));
 }
 
-/// d layers of r x c ranks: in each, p words are sent along rows and q along columns.
+/// SUMMA on d layers of r x c ranks; in each, p elements travel along rows and q along columns.
 Formula summa(double d, double r, double c, double p, double q, double kn)
 {
   const double f = (c - 1) / (r * c) * p + (r - 1) / (r * c) * q;
@@ -159,7 +159,7 @@ TEST_CASE("Grids send the words of the published formulas")
 namespace
 {
 
-/// Compares with the counted words of the ranks of a mesh.
+/// Compares with the elements that the ranks of a mesh send, as counted.
 template <class S>
 void check_counted(const std::vector<TestMesh<S>>& meshes)
 {
@@ -180,7 +180,7 @@ void check_counted(const std::vector<TestMesh<S>>& meshes)
 
 }  // namespace
 
-// tests/scheme compares the formulas above with counted words for every scheme.
+// tests/scheme compares the formulas above with counted elements for every scheme.
 TEST_CASE("The words of a cost are those that ranks send")
 {
   check_counted<Summa25D>({{8, {.q = 2, .d = 2}}});
@@ -268,7 +268,7 @@ TEST_CASE("Between nodes, products are those of the pieces that arrive")
   const auto grid = cost<Grid3D>({2, 2, 4}, size).forward;
   CHECK(far(grid) == Sizes{8, 24, 12, 8});
   CHECK(grid.far_products[0].flops() == grid.products[0].flops());
-  // K in panels of 2048 / 2 indices, and these in slices of 256.
+  // K is cut into panels of 2048 / 2 indices, and these into slices of 256.
   const auto summa = cost<Summa2D>({2, 2}, {.m = 64, .n = 48, .k = 2048}).forward;
   CHECK(far(summa) == Sizes{32, 24, 256, 8});
   CHECK(summa.products[0].k == 1024);

@@ -13,8 +13,8 @@ using namespace cubist;
 namespace
 {
 
-/// A machine that multiplies and adds once a second, and that needs next to no time for packing,
-/// copies and windows.
+/// A machine that does one multiply-add a second, and needs next to no time for packing, copies and
+/// windows.
 Machine product_machine()
 {
   Machine machine;

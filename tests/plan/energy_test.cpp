@@ -11,7 +11,7 @@ using namespace cubist;
 namespace
 {
 
-/// Nodes of 4 ranks: 1 kW, 3 kW while they compute, 8 an hour.
+/// Nodes with 4 ranks, which use 1 kW, or 3 kW while they compute, and cost 8 an hour.
 Machine machine_with_price()
 {
   Machine machine;

@@ -76,7 +76,7 @@ void check(const Place& place)
 
 TEST_CASE("LoRA on Megatron1D sends its thin product backward, and forward for the second layer")
 {
-  // Worked by hand: an all_reduce of M r = 8 * 2 elements over 4 ranks.
+  // By hand: an all_reduce of M r = 8 * 2 elements over 4 ranks.
   const auto first = lora_cost<Megatron1D>({4}, {.m = 8, .n = 12, .k = 4}, 2);
   CHECK(first.forward.words() == 0);
   CHECK(first.backward.words() == 2 * 3 * 8 * 2 / 4.0);

@@ -124,7 +124,7 @@ TEST_CASE("Tokens are whole sequences")
                  "sequences of 2048 tokens for gpt2", "1024 positions"));
   // Rotary positions have no table.
   CHECK(token_batch(transformer_model("llama3-8b"), 131072, 131072) == TokenBatch{1, 131072});
-  // Networks compute sequences up to a sliding window.
+  // Networks compute sequences no longer than a sliding window.
   const auto mistral = transformer_model("mistral-7b-v0.1");
   CHECK(mistral.window == 4096);
   CHECK(token_batch(mistral, 32768) == TokenBatch{8, 4096});

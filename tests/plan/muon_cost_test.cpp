@@ -53,7 +53,7 @@ TEST_CASE("a home receives what it lacks and sends what others hold")
   CHECK(best_of_way(w, MuonWay::home, steps, 1, {}, 4)->cost.elements() == 48);
   // Every rank receives what it lacks.
   CHECK(best_of_way(w, MuonWay::replicated, steps, 1, {}, 4)->cost.elements() == 4 * 24);
-  // Replicas: two ranks hold each block, and get it back.
+  // With replicas, two ranks hold each block, and get it back.
   const auto replicated = matrix(blocks({4, 8}, 2, 2, 2));
   CHECK(best_of_way(replicated, MuonWay::home, steps, 1, {}, 4)->cost.elements() == 24 + 56);
 }
@@ -63,7 +63,7 @@ TEST_CASE("a matrix that lies like the grid is not sent")
   const auto w = matrix(blocks({4, 8}, 2, 2));
   const auto cost = detail::muon_cost(w, {MuonWay::distributed, {0, 1, 2, 3}, 2, 2}, 1, 1, {}, 4);
   CHECK(cost.moved == 0);
-  // An iteration, and the norm.
+  // One iteration, and the norm.
   CHECK(cost.products == GramGrid::elements_of_iteration({2, 2}, 4, 8) + 6);
 }
 

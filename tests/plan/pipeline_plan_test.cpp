@@ -90,7 +90,8 @@ TEST_CASE("Each micro-batch sends as much, but for the sums of gradients once a 
     return plan_on<Stages>({2, 2, 2, 1}, step, 8, {}, in(micro_batches)).words;
   };
   CHECK(words(8) - words(4) == Approx(2 * (words(4) - words(2))));
-  // A rank has half of the parameters of a stage, and a replica: (d - 1) / d of them, twice.
+  // A rank has half of a stage's parameters, and one replica, so it sends (d - 1) / d of them,
+  // twice.
   const auto model = eight_blocks(1).model;
   const double sums = 2 * words(2) - words(4);
   CHECK(sums == Approx(double(model.parameters()) / 4).epsilon(0.02));
@@ -102,11 +103,11 @@ TEST_CASE("A stage keeps the activations of its micro-batches in flight")
     const Plan plan = plan_on<Stages>({4, 1, 1, 1}, eight_blocks(sequences), 4, {}, options);
     return plan.memory_parts.activations;
   };
-  // Four in flight, however many there are.
+  // Four micro-batches are in flight, however many there are.
   CHECK(activations(in(16), 16) == Approx(activations(in(4), 4)));
   CHECK(activations(in(4), 4) > 1.8 * activations(in(2), 2));
   CHECK(activations(in(4), 8) == Approx(2 * activations(in(4), 4)));
-  // Pieces keep more.
+  // Stages with several pieces keep more.
   CHECK(activations(in(16, 2), 16) > 1.2 * activations(in(16), 16));
   auto recomputed = in(16);
   recomputed.recompute = 1;
@@ -122,7 +123,7 @@ TEST_CASE("A stage has memory for the next input beside the one that it reads")
   const double whole =
       activations(plan_on<DataParallel<Summa2D>>({1, 1, 1}, step, 1, {}, evaluation));
   const double last = activations(plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, evaluation));
-  // The last stage has them in place of the embedding's output.
+  // The last stage has these in place of the embedding's output.
   const double stream = double(step.batch.tokens() * step.model.width * evaluation.scalar_bytes);
   CHECK(last - whole == Approx(stream));
 }
@@ -192,7 +193,7 @@ TEST_CASE("A plan has no more micro-batches than sequences")
   PlanOptions evaluation = in(4, 2);
   evaluation.training = false;
   const Plan four = plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, evaluation);
-  // The stages divide four, not five.
+  // The number of stages divides four, but not five.
   for (const std::size_t wanted : {5U, 64U})
   {
     CAPTURE(wanted);
@@ -225,7 +226,7 @@ TEST_CASE("A message between stages takes no less time than a rank's share of th
   const auto seconds = [&](int of_stage) {
     return detail::stage_message_seconds(machine, 16, of_stage, 1000);
   };
-  // Four ranks of a node send at once, or all of a stage, if these are fewer.
+  // Four ranks of a node send at once, or all ranks of a stage if they are fewer.
   CHECK(seconds(8) == Approx(1 + 4 * 10));
   CHECK(seconds(1) == Approx(1 + 10));
   across.rank_bandwidth = 50;
@@ -234,8 +235,8 @@ TEST_CASE("A message between stages takes no less time than a rank's share of th
   // Inside a node no network card is used.
   CHECK(detail::stage_message_seconds(machine, 4, 1, 1000) < 1e-3);
 
-  // In a plan: of four stages and four micro-batches, 2 (p - 1) messages, and 2 (p - 1) / p more
-  // for each micro-batch after the first.
+  // In a plan with four stages and four micro-batches there are 2 (p - 1) messages, and 2 (p - 1) /
+  // p more for each micro-batch after the first.
   across.bandwidth = 1e12;
   across.rank_bandwidth = 0;
   machine.links.front().ranks = 1;

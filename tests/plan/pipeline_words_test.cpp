@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The words of whole steps of networks in stages, against those that the ranks count.
+// Compares the predicted elements sent in whole steps of networks in stages with those that the
+// ranks count.
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -27,7 +28,7 @@ using B = Counting<Threads>;
 using S = Summa2D;
 using P = Pipeline<S>;
 
-/// The elements that all ranks of two stages send in step(mesh), which returns those of its own.
+/// The elements that all ranks of two stages send in step(mesh), which returns those of one rank.
 template <class F>
 std::uint64_t counted(const S::Extents& extents, int ranks, F step)
 {
@@ -37,8 +38,9 @@ std::uint64_t counted(const S::Extents& extents, int ranks, F step)
   return std::accumulate(sent.begin(), sent.end(), std::uint64_t{0});
 }
 
-/// The words of a step of m micro-batches: those of layers m times, of gradients once, of blocks of
-/// activations and of their gradients between pieces, and of the loss to the other stage.
+/// The elements sent in a step with m micro-batches: those of layers m times, those of gradients
+/// once, blocks of activations and of their gradients between pieces, and the loss to the other
+/// stage.
 std::uint64_t words_of(const StepWords& micro_batch, std::size_t m, int ranks, Shape block,
                        std::size_t pieces)
 {

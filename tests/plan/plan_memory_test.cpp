@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory and the time of a plan are those of the step it plans: what the ranks of a simulated
-// world allocate, and how long they take. Some plans are also compared with the buffers of ranks as
-// threads.
+// Compares the memory and the time of a plan with those of the step that it plans: what the ranks
+// of a simulated world allocate, and how long they take. It also compares some plans with the
+// buffers of ranks that are threads.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -33,7 +33,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// Bytes that a rank has allocated at most.
+/// The most bytes that a rank has allocated.
 template <class B, class Body>
 double peak_memory(int ranks, const Body& body)
 {
@@ -53,7 +53,7 @@ double peak_memory(int ranks, const Body& body)
   }
 }
 
-/// Two steps of AdamW, of which the second allocates nothing that the first does not.
+/// Takes two steps of AdamW; the second allocates nothing that the first does not.
 template <class Net, class Step>
 void train(Net& net, bool sharded, const Step& compute_gradients)
 {
@@ -95,7 +95,8 @@ double step_memory(const typename S::Axes::Array& e, std::size_t tokens,
   });
 }
 
-/// @param train_on  is called with the network of each rank
+/// The most bytes that a rank allocates when it makes and trains a network.
+/// @param train_on  called with each rank's network
 template <SchemeType S, class B, class Train>
 double step_memory(const typename S::Axes::Array& e, const TransformerStep& step,
                    const PlanOptions& options, const Train& train_on)
@@ -118,8 +119,8 @@ double step_memory(const typename S::Axes::Array& e, const TransformerStep& step
   });
 }
 
-/// Compares, for both methods, where simulated ranks are on nodes of their own, too, and with
-/// optimizers split among replicas.
+/// Compares for both methods, also with each simulated rank on its own node, and with optimizers
+/// that are sharded among replicas.
 template <SchemeType S, class B = Simulated, class... Network>
 void compare(const typename S::Axes::Array& e, const Network&... network)
 {
@@ -201,7 +202,7 @@ double gradient_seconds(const typename S::Axes::Array& e, const TransformerStep&
   return end - begin;
 }
 
-/// Nodes of 8 GPUs, between which messages overlap with products, as those in a node do.
+/// Nodes with 8 GPUs. Messages between nodes overlap with products, as those inside a node do.
 Machine gpu_nodes()
 {
   Machine machine{.name = "nodes of 8 GPUs", .cores = 8, .memory = 6.4e11};
@@ -237,7 +238,7 @@ TEST_CASE("The time planned for a transformer on GPUs is that of its steps withi
     CHECK(plan_on<S>(e, step, S::Axes::ranks(e), machine, options).seconds() ==
           Approx(seconds).epsilon(1.0 / 12));
   };
-  // Sums of gradients that hide under backward, panels inside nodes, panels and chains across
+  // Sums of gradients that hide behind backward, panels inside nodes, and panels and chains across
   // nodes.
   for (const auto& e : {std::array{16, 2, 2}, std::array{4, 4, 4}, std::array{2, 8, 4}})
     compare_times.operator()<DataParallel<Summa2D>>(e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plans of networks that recompute activations: the memory of a simulated step, and the cost of
-// the forward passes that are added.
+// Tests plans of networks that recompute activations: the memory of a simulated step, and the cost
+// of the added forward passes.
 #include <cstddef>
 #include <vector>
 
@@ -23,7 +23,7 @@ using namespace cubist;
 namespace
 {
 
-/// Bytes that a rank allocates at most in two steps of compute_gradients(net).
+/// The most bytes that a rank allocates in two steps of compute_gradients(net).
 template <class MakeNet, class F>
 double peak_memory(int ranks, MakeNet make_net, F compute_gradients)
 {

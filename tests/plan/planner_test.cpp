@@ -28,7 +28,7 @@ namespace
 
 const PlanOptions by_collectives{.method = Method::collectives};
 
-/// The plan of a scheme that sends the fewest words on all ranks; on these extents, if given.
+/// A scheme's plan that sends the fewest elements on all ranks, on these extents if given.
 Plan least_words(const std::vector<Plan>& plans, const std::string& scheme,
                  const std::vector<int>& extents = {})
 {

@@ -15,7 +15,8 @@ using namespace cubist::test;
 namespace
 {
 
-/// On 64 ranks of 72, 42 words in a unit of 100, three quarters of the time in products.
+/// A plan on 64 of 72 ranks that sends so many elements, and spends three quarters of its time in
+/// products.
 Plan plan_with_words(double words)
 {
   Plan plan;

@@ -16,7 +16,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// A plan of 4 ranks with steps of a second; 1e9 elements, of which a rank has a quarter.
+/// A plan on 4 ranks with steps of a second, and 1e9 elements, a quarter of them on each rank.
 Plan quarter()
 {
   Plan plan;
@@ -39,7 +39,7 @@ Machine slow_disk(double bytes_per_second)
 
 TEST_CASE("saves are as far apart as Young's formula says")
 {
-  // 12 GB on a disk that takes them in 6 s. A rank copies 3 GB, reading and writing 6 GB/s: 1 s.
+  // The disk takes 12 GB in 6 s. A rank copies 3 GB, reading and writing 6 GB/s, in 1 s.
   const SavePlan saves = plan_saves(quarter(), 1e9, slow_disk(2e9), {}, 20'000);
   CHECK(saves.bytes == 12e9);
   CHECK(saves.copy == 3e9);
@@ -57,7 +57,7 @@ TEST_CASE("saves in the background are no closer than the disk can write them")
   const SavePlan saves = plan_saves(quarter(), 1e9, slow_disk(10e6), {}, 20'000);
   CHECK(saves.write == 1200);
   CHECK(saves.in_background.steps == 1200);
-  // Steps longer than the interval: one save each.
+  // If steps are longer than the interval, there is one save for each.
   Plan slow = quarter();
   slow.time.total = 1e6;
   CHECK(plan_saves(slow, 1e9, slow_disk(2e9), {}, 20'000).in_background.steps == 1);

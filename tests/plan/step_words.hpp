@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the ranks send in a whole training step by collectives, on any scheme: forward, loss,
-// backward, the sums of gradients over replicas, and what a sharded optimizer or clipping add.
+// The elements that ranks send by collectives in a whole training step, on any scheme: in forward,
+// loss, backward, the sums of gradients over replicas, and what a sharded optimizer or clipping
+// add.
 //
 // A parameter of block b that P ranks hold, summed over p of them, sends for all N ranks
 //
@@ -10,9 +11,9 @@
 //   sharded   2 N (P-1) piece    a reduce_scatter of the gradient and an all_gather of the value,
 //                                piece being ceil(n / P) of the n rows of b, or columns of a bias
 //
-// Where all P replicas have equal gradients (of merged layers, tied tables, or if p < P) a sharded
-// parameter sends its all_reduce, and N (P-1) piece for the value. Buckets change the number of
-// messages, not the words. Several micro-batches have one sum of gradients.
+// Where all P replicas have equal gradients (in merged layers, for tied tables, or if p < P), a
+// sharded parameter sends its all_reduce, and N (P-1) piece for the value. Buckets change the
+// number of messages, but not of elements. Several micro-batches share one sum of gradients.
 //
 // Source: the headers of training/ and gradients/gradient_buckets.hpp.
 
@@ -38,16 +39,16 @@ using cubist::detail::CutProduct;
 using cubist::detail::replica_part;
 using cubist::detail::tuple_of;
 
-/// The elements that all ranks together send in a training step.
+/// The number of elements that all ranks together send in a training step.
 struct StepWords
 {
-  std::uint64_t forward = 0;    ///< with the loss
-  std::uint64_t backward = 0;   ///< without the sums of gradients
-  std::uint64_t gradients = 0;  ///< their sums over replicas
-  std::uint64_t values = 0;     ///< of a sharded optimizer
-  std::uint64_t clipping = 0;   ///< words of the global norm of gradients
+  std::uint64_t forward = 0;    ///< forward, including the loss
+  std::uint64_t backward = 0;   ///< backward, without the sums of gradients
+  std::uint64_t gradients = 0;  ///< sums of gradients over replicas
+  std::uint64_t values = 0;     ///< values that a sharded optimizer gathers
+  std::uint64_t clipping = 0;   ///< the global norm of gradients
 
-  /// All words of a step.
+  /// All elements sent in a step.
   [[nodiscard]] constexpr std::uint64_t total() const
   {
     return forward + backward + gradients + values + clipping;
@@ -55,16 +56,16 @@ struct StepWords
   friend constexpr bool operator==(const StepWords&, const StepWords&) = default;
 };
 
-/// Which parts a step has.
+/// The optional parts of a step.
 struct StepOptions
 {
-  bool sharded = false;  ///< the optimizer
-  bool clipped = false;  ///< gradients by their norm
+  bool sharded = false;  ///< whether the optimizer is sharded
+  bool clipped = false;  ///< whether gradients are clipped by their norm
   Gathered gathered = Gathered::kept;
 };
 
-/// Adds up what parameters send.
-/// @tparam A the axes of the mesh
+/// Adds up the elements that parameters send.
+/// @tparam A  the mesh's axes
 template <class A>
 class ParameterWords
 {
@@ -78,8 +79,8 @@ class ParameterWords
   {
   }
 
-  /// A gradient of layout `L` that is summed over the dimension that `Cut` cuts.
-  /// @param is_parameter whether the block is that of one parameter, which may be sharded
+  /// Adds a gradient with layout `L` that is summed over the dimension that `Cut` cuts.
+  /// @param is_parameter  whether the block belongs to one parameter, which may be sharded
   template <class L, class Cut>
   void add_gradient(Shape block, bool is_parameter = true)
   {
@@ -91,7 +92,7 @@ class ParameterWords
             ? words(CallKind::reduce_scatter, all.parts(), replica_part(block, all.parts()))
             : words(CallKind::all_reduce, summed.parts(), block.size());
   }
-  /// The value of a parameter of layout `L`.
+  /// Adds the value of a parameter with layout `L`.
   template <class L>
   void add_value(Shape block)
   {
@@ -105,7 +106,7 @@ class ParameterWords
     add_value<L>(block);
   }
 
-  /// The words of a step whose backward, as given, has an all_reduce of each gradient.
+  /// The elements sent in a step, where the given `backward` has an all_reduce of each gradient.
   [[nodiscard]] StepWords step(std::uint64_t forward, std::uint64_t backward, bool clipped) const
   {
     return {.forward = forward,
@@ -136,7 +137,8 @@ class ParameterWords
   std::uint64_t values_ = 0;
 };
 
-/// The words of the loss of a matrix like Y: two numbers a row, and three of all ranks.
+/// Elements sent for the loss of a matrix cut like Y: two numbers for each row, and three numbers
+/// from all ranks.
 [[nodiscard]] constexpr std::uint64_t loss_words(const CutMatrix& y, std::size_t rows, int ranks)
 {
   const auto n = static_cast<std::uint64_t>(ranks);
@@ -144,7 +146,7 @@ class ParameterWords
   return 2 * (y.cols.parts() - 1) * replicas * 2 * rows + 2 * (n - 1) * 3;
 }
 
-/// The parameters of a transformer.
+/// Adds up the parameters of a transformer.
 template <SchemeType S>
 class TransformerParameters
 {
@@ -176,7 +178,7 @@ class TransformerParameters
   }
 
  private:
-  /// The tables of tokens and of positions.
+  /// Adds the tables of tokens and of positions.
   void add_ends()
   {
     using Table = Transposed<typename S::Weight>;
@@ -234,8 +236,8 @@ class TransformerParameters
   ParameterWords<A> words_;
 };
 
-/// The words of a step of an MLP with biases, with softmax_cross_entropy as its loss.
-/// @param layers as `mlp_layers` makes them
+/// Elements sent in a step of an MLP with biases, with softmax_cross_entropy as its loss.
+/// @param layers  as `mlp_layers` makes them
 /// @pre S::fits(extents), the layers are valid
 template <SchemeType S>
 [[nodiscard]] StepWords step_words(const typename S::Axes::Array& extents,
@@ -269,7 +271,7 @@ template <SchemeType S>
   return parameters.step(forward, backward, options.clipped);
 }
 
-/// The words of a step of a transformer, without those of looking up tokens and of adding up their
+/// Elements sent in a step of a transformer, except for looking up tokens and adding up their
 /// gradients, which depend on the tokens (nn/embedding/embedding.hpp).
 /// @pre S::fits(extents), the model is valid
 template <SchemeType S>

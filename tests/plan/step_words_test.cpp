@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The words of whole training steps, against those that the ranks count.
+// Compares the predicted elements sent in whole training steps with those that the ranks count.
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -50,7 +50,7 @@ void for_each_step(F f)
   }
 }
 
-/// The elements that all ranks send in step(mesh), which returns those of its own.
+/// The elements that all ranks send in step(mesh), which returns those of one rank.
 template <class S, class F>
 std::uint64_t counted(const Place<S>& place, F step)
 {
@@ -58,7 +58,7 @@ std::uint64_t counted(const Place<S>& place, F step)
   return std::accumulate(sent.begin(), sent.end(), std::uint64_t{0});
 }
 
-/// The elements that a rank sends in a step of a network.
+/// The elements that one rank sends in a step of a network.
 template <class Network, class F>
 std::uint64_t sent_in_step(Network& network, const StepOptions& options, F compute_gradients)
 {
@@ -171,7 +171,8 @@ TEST_CASE(
       CHECK(thin - looked_up == of_lora.forward + of_lora.backward);
     });
   };
-  // GPT-2's kind, uneven, with fewer tokens than positions; Llama's, with a table for the logits.
+  // A model like GPT-2, uneven, with fewer tokens than positions; one like Llama, with a table for
+  // the logits.
   const TransformerConfig gpt2{
       .vocabulary = 13, .positions = 8, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
   check(gpt2, {.sequences = 5, .length = 5});
@@ -182,7 +183,7 @@ TEST_CASE(
   llama.heads = 6, llama.key_value_heads = 2;
   llama = llama_like(llama);
   check(llama, {.sequences = 5, .length = 3});
-  // Qwen's: some biases, norms of heads that are wider than the width by their number.
+  // A model like Qwen, with some biases, norms of heads, and heads that together exceed the width.
   TransformerConfig qwen = llama;
   qwen.head_size = 4;
   qwen.bias.query_key_value = qwen.head_norms = true;

@@ -13,7 +13,7 @@ using namespace cubist;
 namespace
 {
 
-/// Round figures: 4 ranks and 4 cores a node.
+/// A machine with round figures: 4 ranks and 4 cores on each node.
 Machine round_machine()
 {
   Machine machine;
@@ -102,7 +102,7 @@ TEST_CASE("A group that does not fill its nodes has a node with fewer network ca
     return seconds(t, 4 * ranks, machine, 4) - 2 * t.messages();
   };
   CHECK(across(8) == Approx(70 * 4 / 4.0));
-  // Ranks 6 to 11 are on two nodes, of which the first has two of them.
+  // Ranks 6 to 11 are on two nodes, the first of which has two of them.
   CHECK(across(6) == Approx(50 * 4 / 2.0));
   CHECK(across(7) == Approx(60 * 4 / 1.0));
 }
@@ -174,7 +174,7 @@ TEST_CASE("The terms of a sum leave a node through the network card of their own
   auto machine = round_machine();
   machine.links.back().rank_bandwidth = 1;
   machine.algorithms = CollectiveAlgorithms::nccl;
-  // Of 15 blocks that a rank sends, 12 go to other nodes.
+  // A rank sends 15 blocks, 12 of them to other nodes.
   const Transfer sums{CallKind::reduce_scatter, LayerMatrix::w, 16, 1, 10, 1};
   CHECK(seconds(sums, 16, machine, 4) == Approx(15 * 2 + 12 * 10 * 4 / 1.0));
   const Transfer gather{CallKind::all_gather, LayerMatrix::w, 16, 1, 10, 1};

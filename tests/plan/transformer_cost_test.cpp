@@ -83,7 +83,7 @@ TEST_CASE("A block on Cube3D gathers X and W and scatters Y")
                                  (m * 8 + 8 * 12 + m * 12) + (m * 12 + 12 * 8 + m * 8);
   const std::uint64_t operands = products - (m * 16 + m * 8 + m * 12 + m * 8);
   const std::uint64_t statistics = 2 * (2 * 2 * 9);
-  // Rows are cut by 4 ranks.
+  // 4 ranks cut the rows.
   const std::uint64_t gradients = 2 * 3 * (2 * (2 * 8) + 16 + 8 + 12 + 8);
   const auto block = block_words<Cube3D>({2, 2, 2}, batch, model, Gathered::kept, 1);
   CHECK(block.forward == products + statistics);
@@ -114,7 +114,7 @@ TEST_CASE(
   CHECK(shared.forward == rows.forward + ring);
   CHECK(shared.backward == rows.backward + 2 * ring);
   CHECK(block_words<Summa2D>({4, 2}, batch_of_one, model, Gathered::kept, 0) == shared);
-  // With enough sequences none is shared.
+  // With enough sequences, ranks share none.
   CHECK(block_words<Summa2D>({4, 2}, {.sequences = 4, .length = 24}, model, Gathered::kept, 0) ==
         rows);
 }

@@ -23,7 +23,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// Two query heads to a head of keys and values.
+/// A model with two query heads for each head of keys and values.
 TransformerConfig small_model()
 {
   return {.vocabulary = 10,
@@ -52,7 +52,7 @@ namespace
 
 using Counted = Counting<TestBackend>;
 
-/// The elements that this rank sends in each of the products of a block, forward and backward.
+/// The elements that this rank sends in each of a block's products, forward and backward.
 template <class S>
 std::vector<std::uint64_t> counted(const Mesh<S, Counted>& mesh, Counted::Communicator& world,
                                    TokenBatch batch, const TransformerConfig& model)
@@ -146,7 +146,7 @@ TEST_CASE("Every rank has whole sequences and whole groups of heads")
   const TransformerParts<Cube3D> parts{{2, 2, 2}, {3, 5}, model, 1};
   const auto [qkv, output, up, down] = parts.products();
   CHECK(qkv.is_merged());
-  // 3 heads of 2 columns become 4, since each of 2 parts has as many.
+  // 3 heads of 2 columns become 4, since both parts have equally many.
   CHECK(qkv.n == 24);
   CHECK(qkv.size.n == 16 + 8 + 8);
   const auto share = parts.attention();

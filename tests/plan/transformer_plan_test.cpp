@@ -40,7 +40,7 @@ void sends_words(const typename S::Axes::Array& extents, const TransformerStep& 
   forward.training = false;
   CHECK(plan_on<S>(extents, step, ranks, {}, forward).words * ranks ==
         Approx(double(words.forward)));
-  // The plan's backward passes through the first block as through the others.
+  // The plan's backward pass goes through the first block as through the others.
   auto lora = by_collectives;
   lora.lora = 8;
   const auto thin = transformer_words<S>(extents, step.batch, step.model, Gathered::kept, 0, 8);
@@ -73,7 +73,7 @@ TEST_CASE("With LoRA a step has fewer products, and gradients and moments of A a
   options.lora = 8;
   const auto thin = plan_on<Megatron1D>({4}, step, 4, {}, options);
   const double d = 768;
-  // Of two blocks on a rank: A where X is whole, and a fourth where it is cut; B the other way.
+  // Two blocks on a rank: all of A where X is whole, and a quarter where X is cut; B the other way.
   const double a = d + d / 4 + d + d, b = 3 * d / 4 + d + d + d;
   const double trained = 2 * 8 * (a + b) * sizeof(float);
   CHECK(thin.memory_parts.gradients == Approx(trained));
@@ -81,7 +81,7 @@ TEST_CASE("With LoRA a step has fewer products, and gradients and moments of A a
   CHECK(thin.memory_parts.parameters == Approx(whole.memory_parts.parameters + trained));
   CHECK(thin.flops < 0.75 * whole.flops);
   CHECK(thin.seconds() < 0.75 * whole.seconds());
-  // A of query, key and value, that of up, and the others, of two blocks.
+  // In two blocks: A of query, key and value, A of up, and the others.
   options.muon = true;
   const auto muon = plan_on<Megatron1D>({4}, step, 4, {}, options);
   CHECK(muon.flops > thin.flops);
@@ -174,7 +174,7 @@ TEST_CASE("Ranks without heads or sequences are idle in attention, which the rea
         "attention idle on 10 ranks: key-value heads 3 in 4 parts, sequences 2 in 4 parts");
   CHECK(plan_on<Summa2D>({2, 2}, {step.model, {1, 256}}, 4, {}, whole).note ==
         "attention idle on 2 ranks: sequences 1 in 2 parts");
-  // Ranks that share sequences have work.
+  // Ranks that share sequences all have work.
   CHECK(plan_on<Summa2D>({2, 2}, {step.model, {1, 256}}, 4).note.empty());
   whole.scheme = "Summa2D";
   const auto plans = plan(step, 16, {}, whole);

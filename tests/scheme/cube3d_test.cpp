@@ -81,9 +81,9 @@ TEST_CASE("Cube3D sends what its formula says, kept and gathered again")
   SECTION("by numbers computed by hand")
   {
     if (!fits(8)) return;
-    // 2 x 2 x 2 ranks, 4 x 8 times 8 x 12: every element of X, W and Y is sent once in each
-    // product; backward gathers dY once, and X and W again unless they are kept;
-    // without dX, W is not gathered, and dX is not summed.
+    // 2 x 2 x 2 ranks, 4 x 8 times 8 x 12. Each product sends every element of X, W and Y once.
+    // Backward gathers dY once, and X and W again unless they are kept. Without dX, it does not
+    // gather W, and does not sum dX.
     const TestMesh<Cube3D> cube{8, {.q = 2}};
     const ProductSize size{.m = 4, .n = 12, .k = 8};
     const std::uint64_t f = 32 + 96 + 48;

@@ -28,7 +28,7 @@ namespace
 
 using Array = GramGrid::Axes::Array;
 
-/// X after `iterations` of A = X X^T, B = -2 A + A^2, X <- 3 X + B X, in integers.
+/// Computes X after some iterations of A = X X^T, B = -2 A + A^2, X <- 3 X + B X, in integers.
 GlobalMatrix<double> iterated(GlobalMatrix<double> x, int iterations)
 {
   for (int i = 0; i < iterations; ++i)
@@ -42,8 +42,8 @@ GlobalMatrix<double> iterated(GlobalMatrix<double> x, int iterations)
   return x;
 }
 
-/// The same on a grid, in the layouts that the grid has; then this rank's elements that are wrong,
-/// and what it sent in the last iteration.
+/// Iterates on a grid, in the grid's layouts. Returns how many of this rank's elements are wrong,
+/// and how many elements it sent in the last iteration.
 template <BackendType B>
 std::pair<std::size_t, std::uint64_t> iterate(const AxisMesh<GramGrid::Axes, B>& mesh,
                                               const GlobalMatrix<double>& global, int iterations)

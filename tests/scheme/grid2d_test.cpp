@@ -80,7 +80,7 @@ TEST_CASE("Grid2D derives the extents that are left out, and names some that fit
 namespace
 {
 
-/// [(y-1) MK + (x-1) MN] / xy a rank; rows are not cut, and so not padded.
+/// Elements sent: [(y-1) MK + (x-1) MN] / xy for each rank. Rows are not cut, and so not padded.
 Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quantum, Gathered policy)
 {
   const std::uint64_t mk = s.m * pad(s.k, quantum);

@@ -67,7 +67,7 @@ TEMPLATE_LIST_TEST_CASE("Megatron1D's halves multiply transposed operands", "", 
 namespace
 {
 
-/// The words of both halves, kept or gathered again.
+/// Checks the elements that both halves send, whether they keep operands or gather them again.
 template <class S>
 void check_words(ProductSize size,
                  Words (*formula)(std::uint64_t p, ProductSize s, Gathered policy))

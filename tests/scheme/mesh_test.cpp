@@ -17,7 +17,7 @@ namespace
 
 using World = TestBackend::Communicator;
 
-/// The shape of a scheme and nothing else: two rows of ranks.
+/// Only the shape of a scheme: two rows of ranks.
 struct TwoRows
 {
   using Axes = cubist::Axes<Row, Col>;

@@ -34,7 +34,7 @@ TEST_CASE("Pipeline has the names and extents of its scheme behind those of the 
 }
 
 static_assert(MeshShape<P2> && NetworkScheme<P2> && NetworkScheme<Summa2D>);
-// Products are not cut in stages.
+// Products are not cut into stages.
 static_assert(!SchemeType<P2>);
 static_assert(std::is_same_v<P2::Axes, Axes<PipelineStage, Row, Col>>);
 static_assert(std::is_same_v<P2::Input, Summa2D::Input>);

@@ -19,7 +19,8 @@ using namespace cubist;
 namespace
 {
 
-/// The output layout of a layer is the input layout of the next one, and of the one after it.
+/// Whether a layer's output layout is the next layer's input layout, and so on for the one after
+/// it.
 template <class S>
 constexpr bool chains()
 {
@@ -51,12 +52,12 @@ struct NoAlgorithm : Summa2D
 
 struct OtherNext : Summa2D
 {
-  using Next = Cube3D;  // has other axes, and another input than this one's output
+  using Next = Cube3D;  // it has other axes, and an input that differs from this one's output
 };
 
 struct SameAxesOtherInput : Cube3D
 {
-  using Next = Cube3D;  // its input is cut otherwise than this one's output
+  using Next = Cube3D;  // its input is cut differently from this one's output
 };
 
 struct NoQuantum : Summa2D

@@ -119,8 +119,8 @@ TEST_CASE("Summa25D sends what its formula says, with the sum of dW along depth"
   SECTION("by numbers computed by hand")
   {
     if (!fits(8)) return;
-    // 2 layers of 2 x 2 ranks, 4 x 8 times 8 x 12: every element of X is sent once, of W once in
-    // each layer; each of dW's 96 is sent twice from one of two layers on average.
+    // 2 layers of 2 x 2 ranks, 4 x 8 times 8 x 12. Every element of X is sent once, and of W once
+    // in each layer. Each of dW's 96 elements is sent twice, from one of two layers on average.
     CHECK(counted_words<Summa25D>({8, {.q = 2, .d = 2}}, {.m = 4, .n = 12, .k = 8}) ==
           Words{224, 224, 224 + 192, 448 + 192, 224 + 192});
   }

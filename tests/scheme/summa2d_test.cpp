@@ -137,7 +137,7 @@ TEST_CASE("Summa2D sends what its formula says")
   SECTION("by numbers computed by hand")
   {
     if (!fits(4)) return;
-    // 2 x 2 ranks, 4 x 6 times 6 x 8: every element of X and W is sent to one other rank.
+    // 2 x 2 ranks, 4 x 6 times 6 x 8. Every element of X and W is sent to one other rank.
     CHECK(counted_words<Summa2D>({4, {.q = 2}}, {.m = 4, .n = 8, .k = 6}) ==
           Words{72, 72, 72, 144, 72});
   }

@@ -41,7 +41,7 @@ struct Request
   std::vector<ResourceUse> uses;
 };
 
-/// When each activity ends.
+/// The time at which each activity ends.
 std::map<char, double> ends_of(const std::vector<Request>& requests, std::size_t links = 0)
 {
   std::map<char, double> ends;
@@ -76,7 +76,7 @@ TEST_CASE("two that want all of a resource take twice as long")
 
 TEST_CASE("when one ends the others speed up")
 {
-  // Until 2 both at half speed; then b has 2 of its 3 seconds left.
+  // Until 2 both run at half speed; then b has 2 of its 3 seconds left.
   const auto ends = ends_of({{'a', 0, 1, {{0, 1.0}}}, {'b', 0, 3, {{0, 1.0}}}});
   CHECK(ends.at('a') == Approx(2));
   CHECK(ends.at('b') == Approx(4));
@@ -101,10 +101,10 @@ TEST_CASE("who wants less than a fair share has it, and others share the rest")
   const auto ends =
       ends_of({{'a', 0, 2, {{0, 0.2}}}, {'b', 0, 2, {{0, 1.0}}}, {'c', 0, 2, {{0, 1.0}}}});
   CHECK(ends.at('a') == Approx(2));
-  // 0.4 of it for 2 s, half of it then.
+  // b and c each have 0.4 of the resource for 2 s, and then half of it.
   CHECK(ends.at('b') == Approx(4.4));
   CHECK(ends.at('c') == Approx(4.4));
-  // Half of it each, until the second has its work done.
+  // Both have half of it until b has finished.
   const auto two = ends_of({{'a', 0, 2, {{0, 0.9}}}, {'b', 0, 2, {{0, 0.6}}}});
   CHECK(two.at('b') == Approx(2.4));
   CHECK(two.at('a') == Approx(2.4 + 2 - 2.4 / 1.8));
@@ -122,7 +122,7 @@ TEST_CASE("the most wanted resource sets the speed")
 
 TEST_CASE("work is conserved: a resource that is wanted is used")
 {
-  // 10 activities of one second each that arrive while others run need 10 seconds together.
+  // 10 activities of one second each, which arrive while others run, together need 10 seconds.
   std::vector<Request> requests;
   for (int i = 0; i < 10; ++i)
     requests.push_back({static_cast<char>('a' + i), 0.37 * i, 1, {{0, 1.0}}});
@@ -134,7 +134,7 @@ TEST_CASE("work is conserved: a resource that is wanted is used")
 namespace
 {
 
-/// Tells when an activity of a list ends.
+/// Records when one activity of a list ends.
 struct Numbered final : ActivityOwner
 {
   explicit Numbered(double& e)
@@ -152,7 +152,7 @@ struct Transfer
   std::vector<ResourceUse> uses;
 };
 
-/// When each transfer ends, on links.
+/// The time at which each transfer ends, on links.
 std::vector<double> ends_of_transfers(const std::vector<Transfer>& transfers, std::size_t links)
 {
   std::vector<double> ends(transfers.size(), -1);
@@ -164,7 +164,8 @@ std::vector<double> ends_of_transfers(const std::vector<Transfer>& transfers, st
   return ends;
 }
 
-/// When each transfer ends, by looking at all of them whenever one begins or ends.
+/// The time at which each transfer ends, found by looking at all transfers whenever one begins or
+/// ends.
 /// @pre they are in the order of their starts
 std::vector<double> slowly_found_ends_of(const std::vector<Transfer>& transfers, std::size_t links)
 {
@@ -246,7 +247,7 @@ TEST_CASE("links serve activities in the order in which they began")
 
 TEST_CASE("what a link's first activity leaves is the next one's")
 {
-  // c wants all of link 1, half of which a leaves to it, and is served before b on link 0.
+  // c wants all of link 1, but a leaves it half; c is served before b on link 0.
   const auto ends =
       ends_of({{'a', 0, 4, {{0, 0.5}, {1, 0.5}}}, {'b', 0, 2, {{0, 1}}}, {'c', 0, 3, {{1, 1}}}}, 4);
   CHECK(ends == std::map<char, double>{{'a', 4}, {'b', 4}, {'c', 5}});
@@ -263,7 +264,7 @@ TEST_CASE("an activity that its link holds up leaves another link to later ones"
 TEST_CASE("an activity takes of the cores what its link lets it")
 {
   // Transfers a and b, one after the other on link 0, take half of the cores, which is a fair
-  // share; computation c has the rest.
+  // share. Computation c has the rest.
   const auto ends = ends_of(
       {{'a', 0, 4, {{0, 1}, {2, 0.5}}}, {'b', 0, 4, {{0, 1}, {2, 0.5}}}, {'c', 0, 6, {{2, 1}}}}, 2);
   CHECK(ends == std::map<char, double>{{'a', 4}, {'b', 8}, {'c', 10}});

@@ -20,7 +20,7 @@ using cubist::detail::Folding;
 namespace
 {
 
-/// Nodes of this many ranks, with a core for each.
+/// Nodes with so many ranks, and a core for each rank.
 Machine nodes_of(int ranks)
 {
   Machine machine;
@@ -42,7 +42,7 @@ TEST_CASE("The first replica stands for the others, in each stage")
     representatives.push_back(folding.representative(rank));
   CHECK(representatives == std::vector{0, 3, 0, 3, 12, 13, 15, 24});
   CHECK((folding.runs(24) && folding.runs(15) && !folding.runs(16)));
-  // From the last replica to the first is from the first to the second.
+  // A message from the last replica to the first stands for one from the first to the second.
   CHECK(folding.move_with(8, 1) == 5);
   CHECK(folding.move_with(0, 5) == 5);
   CHECK(folding.text() == "1 of 3 equal replicas is simulated");

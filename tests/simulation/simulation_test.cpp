@@ -44,7 +44,8 @@ TEST_CASE("ranks go on in the order of their clocks")
       order.push_back(10 * self.number + i);
     }
   });
-  // Rank r has computed for (i + 1) (r + 1) seconds; of equal ones the first rank goes on first.
+  // Rank r has computed for (i + 1) (r + 1) seconds; if times are equal, the lowest rank goes
+  // first.
   CHECK(order == std::vector{0, 1, 10, 2, 20, 11, 12, 21, 22});
   CHECK(simulation.rank(2).report.seconds == 9);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check.sh COUNT PROGRAM MPIEXEC [FIRST]: tests/soak/soak.cpp under mpiexec, where a run is a job of its own.
+# check.sh COUNT PROGRAM MPIEXEC [FIRST]: runs tests/soak/soak.cpp under mpiexec, where each run is a separate job.
 set -euo pipefail
 count="$1" program="$2" mpiexec="$3" first="${4:-0}"
 folder="$(mktemp -d)"
@@ -13,7 +13,7 @@ fail() {
   exit 1
 }
 
-# Even and odd seeds multiply by different methods, whose sums may differ in the last bit.
+# Even and odd seeds multiply by different methods, and their sums may differ in the last bit.
 undisturbed=()
 for seed in 0 1; do
   rm -rf "$folder/run"

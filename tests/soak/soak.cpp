@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Training under faults: a network trains, and saves checkpoints, while one rank has a fault that a
-// seed selects. The run must end soon, with an error that names a rank, or complete. A failed run
-// is started again without the fault, from the newest checkpoint. In the end the loss must have the
-// bits of that of an undisturbed run.
+// Trains under faults: a network trains and saves checkpoints while one rank has a fault, which a
+// seed selects. The run must either end soon, with an error that names a rank, or complete. A
+// failed run starts again without the fault, from the newest checkpoint. In the end the loss must
+// have the bits of an undisturbed run.
 //
 //   soak COUNT [FIRST]                          runs COUNT seeds, with ranks as threads
 //   mpiexec -n 4 soak faulty|whole SEED FOLDER  one run, and prints the loss: ranks that are
@@ -56,10 +56,10 @@ constexpr std::chrono::milliseconds limit = 100ms;
 
 constexpr std::uint64_t steps = 12;
 constexpr std::uint64_t every = 4;
-constexpr std::uint64_t calls = 200;  // of a rank in a run, about
-constexpr auto bound = 20s;           // of a run that takes milliseconds
+constexpr std::uint64_t calls = 200;  // about as many as a rank makes in a run
+constexpr auto bound = 20s;           // for a run that takes milliseconds
 
-/// The ranks, scheme and method of a seed.
+/// A seed's ranks, scheme and method.
 struct Case
 {
   int ranks;
@@ -78,7 +78,7 @@ struct Case
   }
 };
 
-/// The fault of a seed, somewhere in the run.
+/// A seed's fault, somewhere in the run.
 Fault fault_of(std::uint64_t seed)
 {
   std::mt19937_64 random{seed};
@@ -92,7 +92,7 @@ Fault fault_of(std::uint64_t seed)
           .delay = below(2) == 0 ? 20ms : 2 * limit};
 }
 
-/// The last loss, on rank 0, of a training run that starts from the newest checkpoint.
+/// Trains from the newest checkpoint, and returns the last loss on rank 0.
 template <class S>
 std::optional<double> train(const Case& c, const typename S::Extents& extents,
                             const std::filesystem::path& folder,
@@ -123,7 +123,7 @@ std::optional<double> train(const Case& c, const typename S::Extents& extents,
                       loss = softmax_cross_entropy(y, labels, dy);
                       mlp.backward(dy);
                       optimizer.step(mlp.parameters());
-                      // Not after the last step, so that a run that is started again has a step to
+                      // Does not save after the last step, so that a restarted run has a step to
                       // do.
                       if (++step % every == 0 && step < steps) checkpoints.save(step, state);
                     }
@@ -145,7 +145,7 @@ std::optional<double> train(std::uint64_t seed, const std::filesystem::path& fol
 #ifndef CUBIST_TEST_MPI
 constexpr const char* kinds[] = {"delay", "error", "death", "wrong size", "wrong order"};
 
-/// The outcomes of the seeds with a fault of one kind.
+/// The outcomes of all seeds with one kind of fault.
 struct Tally
 {
   int completed = 0;

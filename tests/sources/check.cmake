@@ -1,4 +1,4 @@
-# Run with -P and ROOT=<folder of tests>: the sources of tests keep the rules below.
+# Run with -P and ROOT=<folder of tests>. Checks that the sources of tests keep the rules below.
 cmake_minimum_required(VERSION 3.24)
 
 file(GLOB_RECURSE sources RELATIVE "${ROOT}" "${ROOT}/*_test.cpp" "${ROOT}/*_test.cpp.in")
@@ -8,7 +8,7 @@ if(NOT sources)
 endif()
 foreach(source IN LISTS sources)
   file(READ "${ROOT}/${source}" text)
-  # In CMake's lists of cases these characters join or split names, and such a case would never run.
+  # In CMake's lists of cases these characters join or split names, so such a case would never run.
   if(text MATCHES "TEST_CASE\\([ \n]*\"([^\"]*[][;][^\"]*)\"")
     message(SEND_ERROR "${source} has a case '${CMAKE_MATCH_1}', which ctest would not run; name it without brackets and semicolons")
   endif()

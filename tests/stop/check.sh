@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# check.sh HOW PROGRAM [MPIEXEC]: the program, or 4 ranks of it under mpiexec, gets a signal. It must stop within a step,
-# save a checkpoint of that step, and return 75; started again, it must continue to the result of an undisturbed run.
-#   HOW  SIGNAL         to the program, or mpiexec
-#        rank-SIGNAL    to the process of one rank
-#        script-SIGNAL  to a job script (job.sh), which sends SIGUSR1
-#   SIGNAL  TERM | USR1 | TERM-USR1, the second one while the program stops
+# check.sh HOW PROGRAM [MPIEXEC]: sends a signal to the program, or to 4 ranks of it under mpiexec. The program must stop
+# within a step, save a checkpoint of that step, and return 75. Started again, it must reach the result of an undisturbed run.
+#   HOW  SIGNAL         sends it to the program, or to mpiexec
+#        rank-SIGNAL    sends it to the process of one rank
+#        script-SIGNAL  sends it to a job script (job.sh), which sends SIGUSR1
+#   SIGNAL  TERM | USR1 | TERM-USR1, which sends the second one while the program stops
 set -euo pipefail
 how="$1" program="$2" mpiexec="${3:-}"
 folder="$(mktemp -d)"
@@ -18,7 +18,7 @@ fail() {
   printf '%s\n' "$1; the run printed:" "$(cat "$log")" >&2
   exit 1
 }
-# The last step that the run has printed.
+# Prints the last step that the run has printed.
 step() { sed -n 's/^\(did\|stops after\) step //p' "$log" | tail -n 1; }
 
 script=()

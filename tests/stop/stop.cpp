@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// stop FOLDER LAST PAUSE: a loop of steps of PAUSE ms up to step LAST. It prints each step, saves a
-// checkpoint in the background, which the program's end finishes, and goes on from the newest one;
-// in the end it prints a checksum.
+// stop FOLDER LAST PAUSE: loops over steps of PAUSE ms up to step LAST. It goes on from the newest
+// checkpoint, prints each step, and saves a checkpoint in the background, which the program's end
+// completes. In the end it prints a checksum.
 #include <atomic>
 #include <chrono>
 #include <cinttypes>

@@ -16,7 +16,7 @@
 namespace testing_counting_test
 {
 
-// What is counted is tested in traffic_test.cpp.
+// traffic_test.cpp tests what is counted.
 
 using namespace cubist;
 using namespace cubist::test;

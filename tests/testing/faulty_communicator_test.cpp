@@ -13,7 +13,7 @@
 namespace testing_faulty_communicator_test
 {
 
-// Which call of which rank has the fault. How a launch then ends is tested in faulty_test.cpp.
+// Tests which call of which rank has the fault. faulty_test.cpp tests how a launch then ends.
 
 using namespace cubist;
 using namespace cubist::test;

@@ -15,8 +15,8 @@
 namespace testing_faulty_test
 {
 
-// Whatever fault rank 1 of four has, in whatever call: the launch ends with a message, or with the
-// right data. Processes that die are tested in tests/job.
+// Tests that whatever fault rank 1 of four has, in whatever call, the launch ends with a message,
+// or with the right data. tests/job tests processes that die.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -41,7 +41,7 @@ TEST_CASE("a faulty backend has the engine and the launch of the decorated one")
 namespace
 {
 
-/// The collectives that the ranks offer.
+/// The collectives to test.
 std::vector<CallKind> collectives()
 {
   std::vector<CallKind> all;
@@ -51,7 +51,7 @@ std::vector<CallKind> collectives()
   return all;
 }
 
-/// Makes a call; returns a value computed from what this rank received.
+/// Makes a call, and returns a value computed from what this rank received.
 double result_of(World& world, CallKind c)
 {
   const auto ranks = static_cast<std::size_t>(world.size());
@@ -110,7 +110,7 @@ double result_of(World& world, CallKind c)
   return mine[5] + pieces[6 * ranks - 1] + pieces[5];
 }
 
-/// More processes than four would repeat the same.
+/// Whether there are just four processes, as more would only repeat the tests.
 bool fits_four()
 {
 #ifdef CUBIST_TEST_MPI
@@ -146,7 +146,7 @@ struct Ending
   std::string text;
 };
 
-/// How a launch ends in which each rank makes one call, and one barrier.
+/// How a launch ends in which each rank makes one call and one barrier.
 Ending ending(CallKind c, std::chrono::milliseconds limit)
 {
   try

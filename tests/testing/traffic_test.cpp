@@ -41,8 +41,8 @@ Sent total(CallKind c, std::size_t count, int ranks, int root = 0)
   return all;
 }
 
-/// What each rank sends when n elements are reduced around a ring and then gathered around it: in
-/// each step it sends one of the P shares to its successor.
+/// What each rank sends when n elements are reduced around a ring and then gathered around it. In
+/// each step a rank sends one of the P shares to its successor.
 std::vector<Sent> ring_all_reduce(std::uint64_t n, int ranks)
 {
   const auto p = static_cast<std::uint64_t>(ranks);

@@ -14,14 +14,14 @@ using namespace cubist;
 namespace
 {
 
-/// A clock that each reading advances by 1 s.
+/// A clock that advances by 1 s with each reading.
 double tick()
 {
   static double time = 0;
   return time += 1;
 }
 
-/// Another one, which each reading advances by half a second.
+/// A clock that advances by half a second with each reading.
 double half_tick()
 {
   static double time = 0;

@@ -74,7 +74,7 @@ json trace(const std::string& file, int ranks = 64)
   return json::parse(in).at("traceEvents");
 }
 
-/// The format's rules: what each event has, and that spans of a row nest.
+/// Checks the format's rules: what each event has, and that the spans of a row nest.
 void check_format(const json& events)
 {
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> rows;
@@ -103,7 +103,7 @@ void check_format(const json& events)
     std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
       return a.first < b.first || (a.first == b.first && a.second > b.second);
     });
-    constexpr double rounding = 1e-3;  // of microseconds
+    constexpr double rounding = 1e-3;  // microseconds
     std::vector<double> open;
     for (const auto& [begin, end] : spans)
     {
@@ -123,7 +123,7 @@ std::multiset<std::string> names(const json& events, const std::string& category
   return all;
 }
 
-/// Every product of matrices is in a part that is the distributed product.
+/// Checks that every product of matrices is inside the part of a distributed product.
 void check_products(const json& events, int rank)
 {
   for (const auto& e : events)
@@ -137,7 +137,7 @@ void check_products(const json& events, int rank)
           p.at("name").get<std::string>().rfind("Summa2D ", 0) == 0)
       {
         const double from = p.at("ts");
-        constexpr double rounding = 1e-3;  // of microseconds
+        constexpr double rounding = 1e-3;  // microseconds
         inside = inside ||
                  (from <= begin + rounding && end <= from + p.at("dur").get<double>() + rounding);
       }
@@ -197,7 +197,7 @@ TEST_CASE("a trace of simulated time shows every word that is sent, and repeats"
   const Folder folder;
   const auto events = trace<Simulated>((folder / "trace.json").string());
   check_format(events);
-  // Machines of one node: direct products; with a rank a node: panels.
+  // On one node products are direct; with one rank on each node they use panels.
   Simulated::machine.links.front().ranks = 1;
   const auto apart = trace<Simulated>((folder / "trace.json").string());
   check_format(apart);

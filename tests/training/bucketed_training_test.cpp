@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whatever sends gradients, parameters have the same bits: in buckets or one by one, sharded or
-// not.
+// Tests that parameters have the same bits whether gradients are sent in buckets or one by one,
+// sharded or not.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -98,7 +98,8 @@ TEST_CASE("of several backwards before a step, the last one's gradients count")
       for (const bool sharded : {false, true})
         CHECK(values(place, bytes, sharded, true) == expected);
   };
-  check(Place<DataParallel<Summa2D>>{3, {.data = 3, .scheme = {.q = 1}}});  // rows it divides not
+  check(Place<DataParallel<Summa2D>>{
+      3, {.data = 3, .scheme = {.q = 1}}});  // which does not divide the rows
   check(two_two_two);
 }
 

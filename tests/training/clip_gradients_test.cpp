@@ -39,7 +39,7 @@ void compute_gradients(const Mesh<S, TestBackend>& mesh, Net<S>& mlp)
   mlp.backward(dy);
 }
 
-/// The norm of the gathered gradients, and that which is computed in place.
+/// The norm of the gathered gradients, and the norm computed in place.
 template <class S>
 std::vector<double> norms(const Place<S>& place)
 {

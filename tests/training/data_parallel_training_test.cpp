@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The digits train with a data axis as on one rank, over 200 steps, 40 in quick tests.
+// Tests that training on digits with a data axis is as on one rank, over 200 steps, or 40 in quick
+// tests.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -22,7 +23,7 @@ namespace
 
 const int steps = repeats(200, 40, 20);
 
-/// The losses of an MLP with GELU, dropout and AdamW.
+/// Trains an MLP with GELU, dropout and AdamW, and returns the losses.
 template <class S>
 std::vector<double> losses(const Place<S>& place, const RowBatches& digits)
 {

@@ -34,7 +34,7 @@ TEST_CASE("both parts of a complex number are looked at")
 namespace
 {
 
-/// A value that is not finite, at a global place of a gradient.
+/// A value that is not finite, at a global place in a gradient.
 struct Fault
 {
   std::size_t parameter;

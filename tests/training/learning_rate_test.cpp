@@ -34,8 +34,8 @@ TEST_CASE("a learning rate decays in a line")
   CHECK(rate.at(11) == 0.5);
 }
 
-// The values of PyTorch's CosineAnnealingLR with T_max = 100, eta_min = 0.1, base 1, which follow
-// from its closed form.
+// The values are those of PyTorch's CosineAnnealingLR with T_max = 100, eta_min = 0.1, and base 1,
+// by its closed form.
 TEST_CASE("a learning rate decays along a cosine")
 {
   const LearningRate rate{

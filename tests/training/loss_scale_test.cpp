@@ -53,8 +53,8 @@ TEST_CASE("a loss scale stays in the range of float")
 namespace
 {
 
-/// Values after some steps; a gradient of `slope` at every output, of which half can't hold
-/// the sums without a scale.
+/// Values after some steps with a gradient of `slope` at every output; without a scale, half could
+/// not hold the sums.
 template <class T>
 std::vector<double> train(float slope, bool scaled)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Networks that Muon trains, on schemes, in stages and sharded, against tests/data/muon/networks.
+// Compares networks that Muon trains, on schemes, in stages and sharded, with
+// tests/data/muon/networks.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -46,7 +47,7 @@ MuonOptions options(MuonWay way)
       .learning_rate = 0.02, .way = way, .adamw = {.learning_rate = 3e-3, .weight_decay = 0.01}};
 }
 
-/// Sets the parameters to those that the network has in the reference.
+/// Sets the parameters to those of the reference's network.
 template <class M>
 void set_parameters(const Parameters<double, M>& parameters, const std::string& network)
 {
@@ -59,7 +60,7 @@ void set_parameters(const Parameters<double, M>& parameters, const std::string& 
         p.value.padded(i, j) = wanted(b.rows.offset + i, b.cols.offset + j);
   }
 }
-/// Compares each rank's blocks with what the network ends with in the reference.
+/// Compares each rank's blocks with the network's final parameters in the reference.
 template <class M>
 void check_parameters(const Parameters<double, M>& parameters, const std::string& network,
                       Findings& found)
@@ -85,7 +86,7 @@ void check_losses(const std::vector<double>& losses, const std::string& network,
 }
 
 /// Follows the reference of the MLP to its end.
-/// @param update (step, parameters)
+/// @param update  (step, parameters): takes a step
 template <class S, class B, class Network, class Update>
 void follow_mlp(const Mesh<S, B>& mesh, Network& mlp, Findings& found, Update update)
 {
@@ -115,7 +116,7 @@ Findings trains_mlp(const Mesh<S, B>& mesh, MuonWay way, const PipelineOptions& 
   return found;
 }
 
-/// Trains the same network with Muon's state shared out among replicas.
+/// Trains the same network with Muon's state sharded among replicas.
 template <class S, class B>
 Findings trains_mlp_sharded(const Mesh<S, B>& mesh, MuonWay way)
 {
@@ -153,7 +154,7 @@ Findings trains_transformer(const Mesh<S, B>& mesh, MuonWay way)
 constexpr std::array ways{MuonWay::home, MuonWay::replicated, MuonWay::distributed,
                           MuonWay::automatic};
 
-/// Calls f(mesh, way) on every mesh of 1 to 8 ranks, each way in turn.
+/// Calls f(mesh, way) on every mesh of 1 to 8 ranks, with each way in turn.
 template <class S, class F>
 void on_meshes(F f)
 {

@@ -56,7 +56,7 @@ TEST_CASE("A network that trains passes all checks")
 namespace
 {
 
-/// A network after one backward.
+/// A network after one backward pass.
 template <class S>
 struct Trained
 {
@@ -81,7 +81,7 @@ struct Trained
 
 void flip(double& x) { x = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) ^ 1U); }
 
-/// The message of the error on all ranks when `rank` has one bit wrong.
+/// The error message on all ranks if `rank` has one wrong bit.
 template <class S>
 std::string message_on_all(const Place<S>& place, const std::string& name, bool in_gradient,
                            int rank)

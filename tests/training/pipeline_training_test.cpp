@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The digits train in stages as on one rank, over 200 steps, 40 in quick tests; and a run continues
-// in another cut.
+// Tests that training on digits in stages is as on one rank, over 200 steps, or 40 in quick tests,
+// and that a run continues with another cut.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -107,7 +107,7 @@ TEST_CASE("digits train in stages as on one rank")
 namespace
 {
 
-/// The losses of some steps in half, and how many of them overflowed.
+/// The losses of some steps in half precision, and how many of these overflowed.
 struct ScaledRun
 {
   std::vector<double> losses;
@@ -154,7 +154,7 @@ TEST_CASE("stages of half skip a step that overflows on one of them, and train a
 namespace
 {
 
-/// The losses of a run up to a step, from the newest checkpoint of the folder.
+/// The losses of a run from the folder's newest checkpoint up to a step.
 template <class S>
 std::vector<double> continued(const Place<S>& run, const RowBatches& digits,
                               const std::filesystem::path& folder, std::uint64_t last)

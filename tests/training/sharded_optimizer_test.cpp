@@ -36,7 +36,7 @@ namespace
 constexpr std::size_t rows = 24;
 const std::vector<std::size_t> uneven{7, 11, 5};
 const std::vector<std::size_t> even{8, 12, 4};
-/// Of fewer rows and columns than blocks, so that some blocks and parts have padding only.
+/// Fewer rows and columns than blocks, so that some blocks and parts have only padding.
 const std::vector<std::size_t> tiny{3, 1, 2};
 
 const Place<DataParallel<Summa2D>> two_meshes{8, {.data = 2, .scheme = {.q = 2}}};
@@ -71,7 +71,7 @@ TEST_CASE("micro-batches of a sharded optimizer are one batch")
       return found;
     });
   };
-  // The sum of squares is not divided by rows: four micro-batches have the mean of four.
+  // The sum of squares is not divided by the rows, so four micro-batches give the mean of four.
   const auto four = values(one_rank, 4);
   if (fits(two_meshes)) CHECK(deviation(values(two_meshes, 4), four) < 1e-12);
   if (fits(cube)) CHECK(deviation(values(cube, 4), four) < 1e-12);
@@ -80,7 +80,7 @@ TEST_CASE("micro-batches of a sharded optimizer are one batch")
 namespace
 {
 
-/// A run of some steps: the losses, then all values.
+/// The losses of a run of some steps, then all values.
 struct Run
 {
   std::vector<std::size_t> sizes = uneven;
@@ -159,11 +159,11 @@ TEST_CASE("a sharded optimizer has the bits of one that is not")
   check_bits<double, Adam>(two_pairs, even);
   check_bits<double, AdamW>(four_ranks, even);
   check_bits<half, AdamW>(two_meshes, uneven);
-  // Blocks that the replicas do not divide.
+  // The number of replicas does not divide the blocks.
   check_bits<double, AdamW>(three_ranks, uneven);
   check_bits<double, Sgd>(four_ranks, uneven);
   check_bits<half, AdamW>(three_ranks, uneven);
-  // Parts that begin behind the valid range of their block.
+  // Some parts begin behind the valid range of their block.
   check_bits<double, AdamW>(two_meshes, tiny);
   check_bits<double, AdamW>(two_two_two, tiny);
   check_bits<double, AdamW>(three_ranks, tiny);
@@ -214,7 +214,8 @@ TEST_CASE("on one mesh, a run continues with the same bits in any sharding")
 namespace
 {
 
-/// The elements of each matrix of an optimizer's state on this rank, with their padding or without.
+/// The number of elements of each matrix of an optimizer's state on this rank, with padding or
+/// without.
 template <class M, class O>
 std::vector<std::size_t> state_sizes(O& optimizer, bool padded)
 {
@@ -231,8 +232,8 @@ std::vector<std::size_t> state_sizes(O& optimizer, bool padded)
   return sizes;
 }
 
-/// Where P replicas divide the block of a parameter, each has 1/P of its state; and each element of
-/// the state is on one rank.
+/// Checks that each of P replicas that divide a parameter's block has 1/P of its state, and that
+/// each element of the state is on just one rank.
 template <class T, template <class, class> class O, class S>
 void check_state_on(const Place<S>& place, std::size_t matrices_of_parameter)
 {
@@ -269,7 +270,8 @@ void check_state_on(const Place<S>& place, std::size_t matrices_of_parameter)
   }
 }
 
-/// @param moments of the optimizer; weights of 16 bits have masters as well
+/// Checks the state of an optimizer on several meshes.
+/// @param moments  of the optimizer; 16-bit weights have masters as well
 template <template <class, class> class O>
 void check_state(std::size_t moments)
 {
@@ -403,7 +405,7 @@ TEST_CASE("a transformer trains with a sharded optimizer, on sequences of differ
     CAPTURE(n);
     if (fits(two_meshes))
       CHECK(losses(two_meshes, n, with_sharded) == losses(two_meshes, n, with_whole));
-    // Ids that occur twice in a rank's rows.
+    // Some ids occur twice in a rank's rows.
     if (fits(two_fours))
       CHECK(losses(two_fours, n, with_sharded) == losses(two_fours, n, with_whole));
     if (fits(two_pairs))

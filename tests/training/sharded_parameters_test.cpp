@@ -55,10 +55,10 @@ namespace
 
 const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
 
-/// Along which a layer sums the gradient of its bias.
+/// The axes along which a layer sums its bias's gradient.
 using BiasReplicas = PendingAxes<RowVector<S::Output>, S::Output::RowAxes>::type;
 
-/// A rank's gradient in a backward: an integer, so that sums are exact.
+/// A rank's gradient in a backward pass: an integer, so that sums are exact.
 double gradient(int backward, int rank, std::size_t i, std::size_t j)
 {
   return static_cast<double>(backward * 1000 + (rank + 1) * 100) + static_cast<double>(10 * i + j);
@@ -72,7 +72,8 @@ TEST_CASE("of several backwards the last one counts, however late a rank is, and
   const Watchdog watchdog;
   if (!fits(three_ranks)) return;
   constexpr int backwards = 3;
-  // A rank that starts a sum late leaves those of the others pending when the next backward begins.
+  // A rank that starts a sum late leaves the others' sums pending when the next backward pass
+  // begins.
   for (const auto collective : {CallKind::reduce_scatter, CallKind::barrier})
     for (const std::size_t bytes : {0U, 65'536U})
     {

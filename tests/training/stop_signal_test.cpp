@@ -17,7 +17,7 @@ namespace cubist::test::stop_signal_test
 namespace
 {
 
-/// The step after which each rank stops; in step 3 the process of rank 2 gets the signal.
+/// The step after which each rank stops, where rank 2's process gets the signal in step 3.
 std::vector<int> stops(int signal)
 {
   const StopSignal stop;
@@ -62,7 +62,7 @@ TEST_CASE("a stop signal is an all_reduce of one number, and idle ranks take no 
 namespace
 {
 
-/// The handler of a signal.
+/// The current handler of a signal.
 auto handler(int signal)
 {
   struct sigaction action = {};
@@ -99,7 +99,7 @@ TEST_CASE("the last stop signal restores the handlers, unless the process is abo
     CHECK(StopSignal::received());
     StopSignal::reset();
     CHECK_FALSE(StopSignal::received());
-    std::raise(SIGTERM);  // `again` is there yet
+    std::raise(SIGTERM);  // `again` still exists
     CHECK(StopSignal::received());
   }
   StopSignal::reset();

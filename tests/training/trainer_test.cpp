@@ -41,7 +41,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 const Place<DataParallel<Summa2D>> two_meshes{8, {2, {.q = 2}}};
 const Place<DataParallel<Summa2D>> two_ranks{2, {2, {.q = 1}}};
 
-/// A network and its loss on data that the number of the micro-batch determines.
+/// A network, and its loss on data that the micro-batch's number determines.
 template <class S, class M>
 struct Task
 {
@@ -54,7 +54,7 @@ struct Task
   {
   }
 
-  /// @param slope a factor of the gradient
+  /// @param slope  a factor for the gradient
   double operator()(const MicroBatch& batch, double slope = 1)
   {
     const auto& y =
@@ -67,7 +67,7 @@ struct Task
   }
 };
 
-/// What a rank finds: the losses, and the values of all parameters at the end.
+/// What a rank finds: the losses, and the final values of all parameters.
 struct Found
 {
   TrainingRun run;
@@ -88,7 +88,7 @@ std::vector<double> values_of(Mlp& mlp)
   return all;
 }
 
-/// The options of a trainer that compares replicas in every step.
+/// Returns the options with a comparison of replicas in every step.
 TrainerOptions checked(TrainerOptions options)
 {
   options.monitor.replicas_every = 1;
@@ -98,7 +98,8 @@ TrainerOptions checked(TrainerOptions options)
 /// The slope of every step.
 constexpr auto even = [](std::uint64_t) { return 1.0; };
 
-/// @param slope of a step, by its number from 0
+/// Trains on a mesh.
+/// @param slope  of a step, by its number, which counts from 0
 template <class S, class Slope>
 Found train(const Place<S>& place, const TrainerOptions& options, Slope slope)
 {
@@ -158,7 +159,7 @@ namespace
 template <class S, class M>
 using Rule = AdamW<double, typename MLP<S, TestBackend, double>::Mesh>;
 
-/// A run with an optimizer whose state is split among the replicas of the two meshes.
+/// A run with an optimizer whose state is sharded among the replicas of the two meshes.
 template <class Slope>
 Found train_sharded(const TrainerOptions& options, Slope slope)
 {
@@ -400,7 +401,7 @@ std::vector<nlohmann::json> lines_of(const std::filesystem::path& log)
   for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
   return lines;
 }
-/// A number of each line, by its name; NaN for null and where it is missing.
+/// One number of each line, by its name; NaN if it is null or missing.
 std::vector<double> column(const std::filesystem::path& log, const char* name)
 {
   std::vector<double> values;
@@ -491,7 +492,7 @@ TEST_CASE("a loss scale changes neither the values of a clipped run nor its logg
   const Folder folder;
   TrainerOptions plain{.steps = 6, .micro_batches = 2, .learning_rate = schedule, .clip = 0.1};
   TrainerOptions scaled = plain;
-  // It grows within the run, so that the scale of a step is not that of the next one.
+  // The scale grows within the run, so that a step's scale differs from the next one's.
   scaled.loss_scale = LossScaleOptions{.initial = 4, .growth_interval = 2};
   plain.log = folder / "plain.jsonl";
   scaled.log = folder / "scaled.jsonl";
@@ -507,7 +508,7 @@ TEST_CASE("a loss scale changes neither the values of a clipped run nor its logg
   CHECK(column(scaled.log, "learning_rate") == column(plain.log, "learning_rate"));
   CHECK(column(scaled.log, "loss") == column(plain.log, "loss"));
 
-  // Without clipping, and with a scale that rounds.
+  // There is no clipping, and a scale that rounds.
   TrainerOptions loose = scaled;
   loose.clip = plain.clip = 0;
   loose.loss_scale->initial = 3;

@@ -61,8 +61,8 @@ class Recorder final : public detail::LoopOptimizer<double, M>
   std::optional<std::size_t> micro_batches_;
 };
 
-/// Runs a loop of an MLP of two layers.
-/// @param of_step the micro-batches that the optimizer says it takes
+/// Runs the loop for an MLP with two layers.
+/// @param of_step  the number of micro-batches that the optimizer says it takes
 template <class Place>
 Record run_loop(const Place& place, const TrainerOptions& options,
                 std::optional<std::size_t> of_step)

@@ -1,4 +1,4 @@
-# Run with -P; see ../usage.cmake. PAGE starts PROGRAM, and no program before a command builds it.
+# Run with -P; see ../usage.cmake. Checks that PAGE starts PROGRAM, and starts no program before a command builds it.
 cmake_minimum_required(VERSION 3.24)
 file(READ "${PAGE}" text)
 string(REPLACE ";" "," text "${text}")

@@ -1,5 +1,5 @@
-# Run with -P; see ../usage.cmake. Each text block of PAGE is printed by PROGRAM ARGUMENT, but for the number of the rank and
-# for the ends of lines.
+# Run with -P; see ../usage.cmake. Checks that PROGRAM ARGUMENT prints each text block of PAGE, apart from the rank's number and
+# the ends of lines.
 cmake_minimum_required(VERSION 3.24)
 execute_process(COMMAND "${PROGRAM}" ${ARGUMENT} OUTPUT_VARIABLE output RESULT_VARIABLE result)
 file(READ "${PAGE}" page)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A program whose xtensor containers are column-major by default. Elements are compared one by one,
-// by their indices, with functions of these; never a container with one that took the same way.
+// A program whose xtensor containers are column-major by default. It compares elements one by one
+// with functions of their indices, and never a container with one that went the same way.
 
 #include <cstddef>
 #include <filesystem>
@@ -64,8 +64,8 @@ Global filled(std::size_t rows, std::size_t cols, F f)
   return x;
 }
 
-/// The number of elements of this rank's shard that are not f of their global indices, as seen in
-/// memory and by the xtensor view.
+/// The number of elements of this rank's shard that differ from f of their global indices, as seen
+/// in memory and through the xtensor view.
 template <class X, class F>
 std::size_t wrong_in_shard(const X& x, F f)
 {
@@ -90,7 +90,7 @@ std::size_t wrong_in(const Global& x, std::size_t rows, std::size_t cols, F f)
   return wrong;
 }
 
-/// The sums over the ranks of a 2 x 2 mesh of what `body(mesh)` counts.
+/// Sums over the ranks of a 2 x 2 mesh what `body(mesh)` counts.
 template <class F>
 std::vector<std::size_t> counted(F body)
 {

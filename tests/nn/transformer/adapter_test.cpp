@@ -24,7 +24,7 @@
 #include "nn.hpp"
 #include "reference.hpp"
 
-// How models with adapters compute is in transformer_test.cpp, on all schemes.
+// transformer_test.cpp tests what models with adapters compute, on all schemes.
 
 namespace cubist::test::adapter_test
 {
@@ -129,7 +129,7 @@ TEST_CASE("one model computes with several adapters in turn, and with merged wei
     auto model = model_on(mesh, "llama31_tiny");
     const auto plain_logits = logits_of(model);
     const auto config = model.config();
-    // Another rank beside other layers, with a B that is not zero.
+    // LoRA of another rank beside other layers, with a B that is not zero.
     Model<Summa2D> other{mesh, config, {.lora = LoraOptions{.rank = 3, .layers = {"key", "gate"}}}};
     for (const auto& p : other.parameters())
       if (is_of_lora(p.name))
@@ -187,7 +187,7 @@ TEST_CASE("an adapter computes beside weights in fewer bits, which cannot take i
 namespace
 {
 
-/// What loading an adapter that `change` has changed says.
+/// The error message for loading an adapter that `change` has changed.
 std::string refusal(const std::string& model, const std::string& adapter,
                     const std::function<void(Json&)>& change)
 {
@@ -234,7 +234,7 @@ TEST_CASE("an adapter that is not this model's, or asks for more than LoRA, is r
   CHECK(mentions(refusal("llama31_tiny", "llama31_tiny",
                          [](Json& json) { json["target_modules"].push_back("lm_head"); }),
                  "\"lm_head\" among its \"target_modules\""));
-  // A half that is missing, and one too many.
+  // One half of an adapter is missing, or there is one too many.
   CHECK(mentions(refusal("llama31_tiny", "llama31_tiny",
                          [](Json& json) { json["target_modules"].push_back("o_proj"); }),
                  "has no tensor ", "o_proj.lora_A.weight", "half of it is missing"));
@@ -243,7 +243,7 @@ TEST_CASE("an adapter that is not this model's, or asks for more than LoRA, is r
                            json["target_modules"] = {"q_proj", "v_proj"};
                          }),
                  "down_proj.lora_A.weight", "names no layer"));
-  // Of another width, of another rank, of another family.
+  // An adapter of another width, of another rank, or for another family.
   CHECK(mentions(refusal("qwen3_tiny", "llama31_tiny", [](Json&) {}), "is needed",
                  "a model of other sizes"));
   CHECK(mentions(refusal("llama31_tiny", "llama31_tiny", [](Json& json) { json["r"] = 5; }),

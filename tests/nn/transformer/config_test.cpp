@@ -58,7 +58,7 @@ TEST_CASE("configurations of Hugging Face are read")
                                    .bias = false,
                                    .tied = false}
                      .completed());
-  // As the hub has them: keys that say nothing new, and null for a default.
+  // Files as on the hub: with keys that say nothing new, and null for a default.
   const auto small = parse(R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
     "vocab_size": 50257, "n_positions": 1024, "n_ctx": 1024, "n_embd": 768, "n_layer": 12,
     "n_head": 12, "n_inner": null, "activation_function": "gelu_new", "resid_pdrop": 0.1})");
@@ -168,7 +168,7 @@ TEST_CASE("a key that is null counts as one that is missing")
       CHECK(parse(sizes + ", \"" + key + "\": null}") == wanted);
       all += ", \"" + key + "\": null";
     }
-    // A save says what transformers would read otherwise from null, and leaves other nulls.
+    // A save writes out what transformers would read differently from null, and keeps other nulls.
     const auto config = parse(all + "}");
     const auto saved = nlohmann::json::parse(config_text(config));
     CHECK(parse(saved.dump()) == wanted);
@@ -236,7 +236,7 @@ TEST_CASE("rotary positions are read from the keys of transformers 4 and 5")
   CHECK(five == four);
   const auto linear = parse(llama + R"("rope_scaling": {"type": "linear", "factor": 2.5}})");
   CHECK(linear.rotary_scaling == RotaryScaling{.type = Type::linear, .factor = 2.5});
-  // Written and read again, with the keys of the file or without.
+  // Configurations are written and read again, with the file's keys or without.
   for (auto config : {four, five, linear})
   {
     CHECK(parse(config_text(config)) == config);
@@ -328,7 +328,7 @@ TEST_CASE("biases, activations and windows are read as each family has them")
     without.source = {};
     CHECK(parse(config_text(config)) == config);
     CHECK(parse(config_text(without)) == config);
-    if (config.bias.attention_output) continue;  // no family has these biases and a window
+    if (config.bias.attention_output) continue;  // no family has both these biases and a window
     without.window = 32;
     CHECK(parse(config_text(without)) == without);
   }
@@ -401,7 +401,7 @@ TEST_CASE("a configuration that was written is read as it was")
     once([&] { std::ofstream{folder / "config.json"} << config_text(config); });
     CHECK(read_config(folder.path()) == config);
   }
-  // One that was read keeps what it says, even what cubist does not use.
+  // A configuration that was read keeps everything in the file, even what cubist does not use.
   const std::string text = R"({"model_type": "llama", "vocab_size": 8, "hidden_size": 8,
     "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8, "eos_token_id": [2, 3],
     "head_dim": null, "num_key_value_heads": null, "hidden_act": "swish", "rms_norm_eps": 1e-05,

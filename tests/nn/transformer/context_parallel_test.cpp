@@ -15,7 +15,7 @@
 #include "scheme_conformance.hpp"
 #include "transformer_reference.hpp"
 
-// Transformers whose ranks share sequences.
+// Tests transformers whose ranks share sequences.
 
 namespace cubist::test::context_parallel_test
 {
@@ -23,7 +23,7 @@ namespace cubist::test::context_parallel_test
 namespace
 {
 
-/// The four sequences of 24 tokens of a reference, each on so many ranks.
+/// Checks a reference's four sequences of 24 tokens, each shared by so many ranks.
 template <SchemeType S>
 void equals_reference(const TestMesh<S>& on, std::size_t ranks, const ReferenceModel& model,
                       Compared compared)
@@ -71,7 +71,7 @@ TEST_CASE("transformers whose ranks share sequences are those of Hugging Face an
 namespace
 {
 
-/// One sequence of 1,024 tokens, on `ranks` ranks.
+/// Checks one sequence of 1,024 tokens on `ranks` ranks.
 template <SchemeType S>
 void equals_long_reference(const TestMesh<S>& on, std::size_t ranks)
 {
@@ -143,7 +143,8 @@ TransformerConfig config_of(bool llama)
   return c;
 }
 
-/// The losses of some steps of training with dropout, one sequence a step, and the loss without.
+/// The losses of some training steps with dropout and one sequence each, and the loss without
+/// dropout.
 template <class S>
 std::vector<double> losses(const Place<S>& place, bool llama, const TransformerOptions& options,
                            std::size_t steps)
@@ -155,8 +156,8 @@ std::vector<double> losses(const Place<S>& place, bool llama, const TransformerO
     with_dropout.seed = 5;
     Transformer<S, TestBackend, double> model{mesh, config_of(llama), with_dropout};
     const auto parameters = model.parameters();
-    // Training amplifies rounding: with a rate of 0.01, a run on one rank whose first weights are
-    // moved by one unit in the last place ends 1.5e-8 away for Llama, 7e-12 for GPT-2.
+    // Training amplifies rounding. With a rate of 0.01, moving the first weights by one unit in the
+    // last place moves the end of a run on one rank by 1.5e-8 for Llama, and by 7e-12 for GPT-2.
     AdamW optimizer{parameters, {.learning_rate = llama ? 0.002 : 0.01}};
     const std::size_t length = 21;
     std::vector<int> ids(length);
@@ -300,7 +301,7 @@ TEST_CASE(
   CHECK(std::get<4>(inference) == std::get<3>(whole));
 }
 
-#ifndef CUBIST_TEST_MPI  // which tokens are read together does not depend on it
+#ifndef CUBIST_TEST_MPI  // the backend does not change which tokens are read together
 TEST_CASE("prompts of any lengths are continued as each of them alone, where ranks share a cache")
 {
   if (!fits(cube)) return;
@@ -310,7 +311,7 @@ TEST_CASE("prompts of any lengths are continued as each of them alone, where ran
     Prompts prompts;
     GenerateOptions options;
   };
-  // At first a prompt that has its tokens before another one's begin, then drawn lengths.
+  // First a prompt that gets its tokens before another one has been read, then random lengths.
   std::vector<Call> calls{{{{1, 2}, {1, 2, 3, 4, 5}}, {.tokens = 1}}};
   const Philox random{7, 12345};
   std::uint64_t index = 0;

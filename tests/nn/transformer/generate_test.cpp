@@ -41,18 +41,18 @@ TEST_CASE("a token is drawn with its probability")
   };
   CHECK(draw(1, 0) == std::array{100, 400, 200, 100});
   CHECK(draw(1, 9) == std::array{100, 400, 200, 100});
-  // Of equal logits the first is among the largest.
+  // If logits are equal, the first is among the largest.
   CHECK(draw(1, 3) == std::array{114, 457, 229, 0});
   CHECK(draw(0.5, 2) == std::array{0, 640, 160, 0});
   CHECK(draw(1, 1) == std::array{0, 800, 0, 0});
   CHECK(draw(1e-3, 0) == std::array{0, 800, 0, 0});
-  // The probabilities are 1/8, 4/8, 2/8 and 1/8; of equals the first is more likely.
+  // The probabilities are 1/8, 4/8, 2/8 and 1/8; among equals the first comes first.
   CHECK(draw(1, 0, 1e-300) == std::array{0, 800, 0, 0});
   CHECK(draw(1, 0, 0.5) == std::array{0, 800, 0, 0});
   CHECK(draw(1, 0, 0.51) == std::array{0, 533, 267, 0});
   CHECK(draw(1, 0, 0.76) == std::array{114, 457, 229, 0});
   CHECK(draw(1, 0, 0.88) == std::array{100, 400, 200, 100});
-  // Of the three largest they are 1/7, 4/7 and 2/7; at half the temperature 1/22, 16/22 and 4/22.
+  // For the three largest they are 1/7, 4/7 and 2/7; at half the temperature 1/22, 16/22 and 4/22.
   CHECK(draw(1, 3, 0.56) == std::array{0, 800, 0, 0});
   CHECK(draw(1, 3, 0.58) == std::array{0, 533, 267, 0});
   CHECK(draw(0.5, 0, 0.72) == std::array{0, 800, 0, 0});
@@ -68,7 +68,7 @@ TEST_CASE("logits without a softmax are told from those with one")
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   constexpr double inf = std::numeric_limits<double>::infinity();
   CHECK(fault({1, -1e308, 1e308}) == 0);
-  CHECK(fault({1, -inf, 2}) == 0);  // a token that is excluded
+  CHECK(fault({1, -inf, 2}) == 0);  // one token is excluded
   for (const auto& logits : {std::vector{nan}, {1, nan}, {nan, 1}, {-nan, -inf, 1}, {1, 2, nan, 3}})
     CHECK(fault(logits) == detail::nan_among_logits);
   for (const auto& logits : {std::vector{inf}, {1, inf}, {inf, inf}, {-inf, inf, 1}, {-inf, -inf}})
@@ -76,7 +76,7 @@ TEST_CASE("logits without a softmax are told from those with one")
   CHECK(detail::fault_of_logits(std::span<const half>{std::array{half{1}, half{1e6F}}}) ==
         detail::infinite_logits);
 
-  // The first sequence without a token is named, however its row compares.
+  // The error names the first sequence without a token, however its row compares.
   CHECK_NOTHROW(detail::require_tokens(std::array{0, 5}, 3));
   CHECK(mentions(message_of<NumericError>([] {
                    detail::require_tokens(std::array{0, -1, -2}, 3);
@@ -95,7 +95,8 @@ namespace
 const TransformerConfig config{
     .vocabulary = 11, .positions = 16, .width = 12, .layers = 2, .heads = 4};
 
-/// What generate throws on each rank for a model whose parameter `name` has `value` in a row.
+/// The message of generate's error on each rank, for a model whose parameter `name` has `value` in
+/// a row.
 std::vector<std::string> errors_with(const std::string& name, std::size_t row, double value,
                                      const GenerateOptions& options)
 {
@@ -122,7 +123,7 @@ TEST_CASE("a NaN among logits is an error on every rank, which names sequence an
   if (!fits(two_two_two)) return;
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   GenerateOptions options{.tokens = 8, .temperature = 1};
-  // Token 3 is in sequence 1 alone, and position 5 is read first in step 4.
+  // Only sequence 1 has token 3, and position 5 is first read in step 4.
   const auto in_prompt = errors_with("embedding.weight", 3, nan, {.tokens = 8});
   const auto in_step = errors_with("positions.weight", 5, nan, options);
   options.cache = false;
@@ -177,7 +178,7 @@ TEST_CASE("prompts and options that differ between ranks are refused by all rank
 namespace
 {
 
-/// The continuation of three prompts of two tokens by a model whose weights are drawn.
+/// Continues three prompts of two tokens with a model whose weights are random.
 template <class S>
 std::vector<int> text_on(const Place<S>& place, const GenerateOptions& options)
 {
@@ -219,7 +220,7 @@ TEST_CASE("the same text is drawn on every mesh, with and without a cache")
 
 TEST_CASE("two drawn tokens and then more are those that are drawn all at once")
 {
-  // A token's position in the text decides the number that draws it, not the call that asks for it.
+  // A token's position in the text, not the call, decides the random number that draws it.
   const auto check = [](const auto& place) {
     if (!fits(place)) return;
     const auto [whole, parts] = on_root(place, [](const auto& mesh) {
@@ -300,7 +301,8 @@ TEST_CASE("a sequence ends behind a token that ends a text, and the others go on
       GenerateOptions options{.tokens = 8, .temperature = 2, .seed = 1};
       std::vector<std::vector<std::vector<int>>> all;
       all.push_back(generate(endless, prompts, options));
-      // The configuration's tokens: the third of the first text, and one that no text has.
+      // The configuration ends texts at the third token of the first text, and at one that none
+      // has.
       auto ending = config;
       ending.end_ids = {all[0][0][2]};
       Transformer<S, TestBackend, double> model{mesh, ending};
@@ -308,12 +310,12 @@ TEST_CASE("a sequence ends behind a token that ends a text, and the others go on
       options.ignore_end = true;
       all.push_back(generate(model, prompts, options));
       options.ignore_end = false;
-      // The first text ends with its first token, before the second one's prompt does.
+      // The first text ends with its first token, before the second text's prompt ends.
       options.end_ids = {all[0][0][0], all[0][1][3]};
       all.push_back(generate(model, prompts, options));
       options.cache = false;
       all.push_back(generate(model, prompts, options));
-      // Prompts of equal length: the last token is repeated.
+      // If prompts have equal length, the last token is repeated.
       options.end_ids = {};
       all.push_back({generate(model, {1, 8}, 2, options)});
       options.ignore_end = true;
@@ -368,7 +370,7 @@ TEST_CASE("tokens are handed out as they come, on every rank")
     const Prompts prompts{{1, 2, 3}, {4, 5}};
     const auto texts = generate(model, prompts, options);
     const bool same = texts == handed;
-    // A separate call continues the second prompt, whose number is that in the call.
+    // A separate call continues the second prompt, whose number is its index in the call.
     handed = Prompts(2);
     options.first_sequence = 1;
     const auto second = generate(model, {prompts[1]}, options);
@@ -465,7 +467,7 @@ TEST_CASE("prompts and options that cannot be continued are refused")
                  }),
                  "0 tokens for prompt 1"));
   CHECK(mentions(refusal([&](auto& m) { return generate(m, Prompts{}); }), "got no prompts"));
-  // The prompt that is longest decides whether positions suffice.
+  // The longest prompt decides whether there are enough positions.
   CHECK(mentions(refusal([&](auto& m) {
                    return generate(m, Prompts{{1}, {1, 2, 3}}, {.tokens = 14});
                  }),

@@ -18,7 +18,7 @@
 #include "nn.hpp"
 #include "ranks.hpp"
 
-// Models for inference: their memory, and that they compute what models in training compute.
+// Tests models for inference: their memory, and that they compute what models in training compute.
 
 namespace cubist::test::inference_test
 {
@@ -36,7 +36,7 @@ TransformerConfig small(bool llama)
   return c;
 }
 
-/// What a model computes without a backward, in three ways.
+/// What a model computes without a backward pass, in three ways.
 template <class Model>
 auto computed(Model& model)
 {
@@ -119,7 +119,7 @@ TEST_CASE("a model for inference has no backward, no optimizer and no training m
 namespace
 {
 
-/// The most that a rank of a simulated GPT-2 has, and its weights and cache, in bytes.
+/// The most bytes that a rank of a simulated GPT-2 allocates, and those of its weights and cache.
 struct Memory
 {
   double peak = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Transformers in stages compute what they compute on one rank.
+// Tests that transformers in stages compute what they compute on one rank.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +37,8 @@ namespace cubist::test::pipelined_transformer_test
 namespace
 {
 
-/// The losses of training the model of examples/train_text.cpp, which is smaller here, on a text:
-/// on one rank whole batches, and in stages their micro-batches.
+/// The losses of training a smaller version of examples/train_text.cpp's model on a text. One rank
+/// takes whole batches, and stages take their micro-batches.
 template <class S>
 std::vector<double> text_losses(int ranks, const typename S::Extents& extents,
                                 const PipelineOptions& pipeline = {})
@@ -93,8 +93,8 @@ namespace
 template <class S>
 using Stages = Place<Pipeline<S>>;
 
-/// GPT-2, whose table is tied, and Llama, with an adapter and without; all models where tests are
-/// not quick.
+/// Checks GPT-2, whose table is tied, and Llama, each with an adapter and without; in full tests
+/// all models.
 template <class S>
 void equals_references(const Stages<S>& place, const PipelineOptions& pipeline, Compared compared)
 {
@@ -116,7 +116,7 @@ void equals_references(const Stages<S>& place, const PipelineOptions& pipeline, 
 
 TEST_CASE("transformers in stages are those of Hugging Face and PyTorch")
 {
-  // With one sequence in a micro-batch, ranks share it.
+  // If a micro-batch has one sequence, ranks share it.
   equals_references(Stages<Summa2D>{8, {2, {.q = 2}}}, {.micro_batches = 4}, Compared::model);
   equals_references(Stages<Megatron1D>{2, {2, {1}}}, {.micro_batches = 2}, Compared::all);
 }
@@ -150,7 +150,7 @@ std::vector<int> batch(std::uint64_t step)
   return ids;
 }
 
-/// Labels of a batch, of which sequences have unequal numbers, and the third and fourth none.
+/// Labels of a batch. Sequences have unequal numbers of labels, and the third and fourth have none.
 std::vector<int> labels_of(std::span<const int> ids)
 {
   std::vector<int> labels(ids.begin(), ids.end());
@@ -170,8 +170,8 @@ struct Run
   double evaluated = 0;
 };
 
-/// Steps of a model from the newest checkpoint of a folder, if there is one.
-/// @param compute_gradients (model, ids) returns the loss
+/// Takes steps of a model, from a folder's newest checkpoint if there is one.
+/// @param compute_gradients  (model, ids): returns the loss
 template <class Model, class M, class F>
 Run steps_of(Model& model, const M& mesh, std::uint64_t last, const std::filesystem::path& folder,
              F compute_gradients)
@@ -205,7 +205,8 @@ Run trained_on_one_rank(const TransformerConfig& config, std::size_t micro_batch
     Transformer<Summa2D, TestBackend, double> model{mesh, config, options(0)};
     GradientAccumulation accumulation{model.parameters(), micro_batches};
     return steps_of(model, mesh, last, folder, [&](auto& m, const std::vector<int>& ids) {
-      // As equal as can be, the first ones larger, and weighted by their labels.
+      // Micro-batches are as equal as possible, the first ones larger, and weighted by their
+      // labels.
       const auto labels = labels_of(ids);
       const auto all = static_cast<double>(count_predicted(labels, length));
       double loss = 0;

@@ -25,8 +25,8 @@
 #include "stored.hpp"
 #include "transformer_reference.hpp"
 
-// Transformers whose weights are stored in fewer bits, against transformers in double that have the
-// stored values.
+// Compares transformers whose weights are stored in fewer bits with transformers in double that
+// have the stored values.
 
 namespace cubist::test::stored_weights_test
 {
@@ -68,7 +68,7 @@ void set_lora(const Parameters<T, M>& parameters)
               p.value);
 }
 
-/// Loads the weights of a model, beside which LoRA's matrices are not in the file.
+/// Loads a model's weights from a file, which has no matrices of LoRA.
 template <class Model>
 void load(Model& model, const ReferenceModel& reference)
 {
@@ -78,7 +78,7 @@ void load(Model& model, const ReferenceModel& reference)
   load_weights(reference.folder, of_file, reference.config);
 }
 
-/// What a model in double computes with the values that are stored.
+/// What a model in double computes with the stored values.
 Answer expected_of(const ReferenceModel& reference, StoredWeights type,
                    const std::optional<LoraOptions>& lora = {})
 {
@@ -97,7 +97,7 @@ Answer expected_of(const ReferenceModel& reference, StoredWeights type,
   });
 }
 
-/// The same with stored weights, on a mesh.
+/// What a model with stored weights computes on a mesh.
 template <class S>
 Answer stored_on(const Place<S>& place, const ReferenceModel& reference, StoredWeights type,
                  const std::optional<LoraOptions>& lora)
@@ -148,7 +148,7 @@ TEST_CASE("a model with stored weights is the same on every mesh, with idle rank
   {
     if (on_processes<TestBackend> && reference == &gpt2_tiny()) continue;
     const Answer expected = expected_of(*reference, StoredWeights::q8);
-    // The models have fewer heads of keys and values than some of these have ranks.
+    // Some of these have more ranks than the models have heads of keys and values.
     for (const int p : {1, 3, 8})
       if (p == 8 || !on_processes<TestBackend>)
         check(Place<Megatron1D>{p, {.p = p}}, *reference, StoredWeights::q8, expected);

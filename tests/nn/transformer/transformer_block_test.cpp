@@ -37,7 +37,7 @@ std::vector<TransformerConfig> cases()
   return {gpt2, llama, qwen3, biased};
 }
 
-/// What all ranks send in forward and in backward, as counted.
+/// Counts the elements that all ranks send in forward and in backward.
 template <class S>
 std::vector<std::uint64_t> counted(int ranks, const TransformerConfig& config)
 {

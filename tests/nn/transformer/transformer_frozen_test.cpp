@@ -24,7 +24,7 @@
 #include "llama_like.hpp"
 #include "nn.hpp"
 
-// Networks some of whose parameters are frozen.
+// Tests networks some of whose parameters are frozen.
 
 namespace cubist::test::transformer_frozen_test
 {
@@ -65,8 +65,8 @@ std::vector<T> local(const DistView<T, M>& view)
   return {elements.begin(), elements.end()};
 }
 
-/// Gradients of what is trained are those of a network in which nothing is frozen; what is frozen
-/// has none, no state, and stays as it is.
+/// Checks that trained parameters have the gradients of a network in which nothing is frozen, and
+/// that frozen ones have no gradients and no state, and stay as they are.
 template <class S>
 void trains_the_rest(const Place<S>& place, bool llama, const Names& frozen, std::size_t recompute)
 {
@@ -124,7 +124,7 @@ void trains_the_rest(const Place<S>& place, bool llama, const Names& frozen, std
     for (std::size_t i = 0; i < all.size(); ++i)
     {
       const bool is_same = local(parameters[i].value) == before[i];
-      // A rank may have padding alone.
+      // A rank may have only padding.
       const bool is_empty = parameters[i].value.valid().size() == 0;
       found.check(is_empty || is_same == parameters[i].frozen, parameters[i].name,
                   is_same ? " stays" : " changes");
@@ -138,7 +138,7 @@ const std::vector<Names> kinds{{"embedding.*", "positions.*", "layers.0.*", "lay
                                {"layers.2.attention.query.weight", "*.feed_forward.*", "*norm*"},
                                {"embedding.*"}};
 
-/// For Llama, which has no biases and no positions.
+/// Leaves out names that Llama lacks, as it has no biases and no positions.
 Names of_llama(Names names)
 {
   std::erase(names, "positions.*");
@@ -235,7 +235,7 @@ TEST_CASE("nothing is sent for parameters that are frozen")
 {
   using S = DataParallel<Summa2D>;
   using B = Counting<Threads>;
-  // Of a step, by all ranks: two, each of which has half of the sequences.
+  // The elements that both ranks together send; each has half of the sequences.
   struct Sent
   {
     std::uint64_t step, evaluation;
@@ -293,7 +293,7 @@ TEST_CASE("a frozen weight that a product has gathered is not gathered again")
       all += words;
     return all;
   };
-  // Of the down-projections, in backward: the sums of the weights' gradients over two ranks.
+  // Backward saves the sums of the down-projections' gradients over two ranks.
   constexpr std::uint64_t weights = 3 * 20 * 12;
   CHECK(sent({}) - sent({"*.feed_forward.down.weight"}) == weights);
 }

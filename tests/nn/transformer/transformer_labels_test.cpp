@@ -14,7 +14,7 @@
 #include "nn.hpp"
 #include "transformer_labels.hpp"
 
-// Labels beside the ids: texts of unequal length, padding, and tokens that are given.
+// Tests labels beside the ids: texts of unequal length, padding, and tokens that are given.
 
 namespace cubist::test::transformer_labels_test
 {
@@ -55,7 +55,8 @@ Batch padded()
   return batch;
 }
 
-/// A batch of texts has the mean of their losses, weighted by their tokens, and so its gradients.
+/// Checks that a batch's loss is the mean of its texts' losses, weighted by their tokens, and that
+/// its gradients are, too.
 template <class S>
 void is_mean_of_texts(const Place<S>& place, bool llama)
 {

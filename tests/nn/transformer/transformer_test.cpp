@@ -23,7 +23,8 @@ namespace cubist::test::transformer_test
 namespace
 {
 
-/// What a small model computed, and how far the logits of next tokens are from those of all tokens.
+/// What a small model computed, and how far its logits for next tokens are from those for all
+/// tokens.
 template <NetworkScheme S>
 std::pair<Answers, double> answers_on(const Place<S>& place)
 {
@@ -69,12 +70,13 @@ TEST_CASE("one function trains and asks a transformer on every scheme, in stages
 namespace
 {
 
-/// All models on each mesh that fits. Quick tests have GPT-2 and Llama on each mesh, and look at
-/// labels, continuations and training on the first mesh of typical schemes. They have the other
-/// models on one rank, where these train, and on the first mesh of typical schemes, which cuts what
-/// they compute. Processes then train GPT-2 and Llama on Cube3D alone: an optimizer's step has no
-/// messages of its own, and networks train on processes in other tests. Models with an adapter
-/// train on the first mesh of every scheme, as each sums the gradients of thin matrices otherwise.
+/// Checks all models on each mesh that fits. Quick tests check GPT-2 and Llama on each mesh, but
+/// labels, continuations and training only on the first mesh of typical schemes. They check the
+/// other models on one rank, where these train, and on the first mesh of typical schemes, which
+/// cuts what they compute. Processes then train GPT-2 and Llama only on Cube3D, as an optimizer's
+/// step sends no messages, and other tests train networks on processes. Models with an adapter
+/// train on the first mesh of every scheme, as each sums the gradients of thin matrices in another
+/// way.
 template <SchemeType S, class T = double>
 void equals_references([[maybe_unused]] const std::vector<TestMesh<S>>& meshes)
 {
@@ -148,7 +150,7 @@ TEST_CASE("transformers on Summa25D are those of Hugging Face and PyTorch")
       {{8, {.q = 2, .d = 2}}, {3, {.q = 1, .d = 3}}, {4, {.q = 2, .d = 1}}});
 }
 
-// Rounding to float depends on the layers, not on how they are cut.
+// Rounding to float depends on the layers, but not on how they are cut.
 TEST_CASE("transformers in float are those of Hugging Face and PyTorch")
 {
   if constexpr (!few_schemes_suffice) equals_references<Summa25D, float>({{8, {.q = 2, .d = 2}}});

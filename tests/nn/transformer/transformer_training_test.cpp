@@ -21,7 +21,7 @@
 #include "llama_like.hpp"
 #include "nn.hpp"
 
-// Transformers in training: dropout, checkpoints, ranks without work, and calls out of order.
+// Tests transformers in training: dropout, checkpoints, ranks without work, and calls out of order.
 
 namespace cubist::test::transformer_training_test
 {
@@ -57,7 +57,7 @@ struct Trained
   double evaluated = 0;
 };
 
-/// Trains up to step `last` from the newest checkpoint of a folder, and saves one at the end.
+/// Trains from a folder's newest checkpoint up to step `last`, and saves a checkpoint at the end.
 template <class S, class T = double>
 Trained train(const Place<S>& place, bool llama, std::uint64_t last,
               const std::filesystem::path& folder = {})
@@ -105,12 +105,12 @@ namespace
 struct Cut
 {
   std::size_t sequences;
-  std::size_t tokens;  // of each
+  std::size_t tokens;  // of each sequence
 };
 
-/// What a model computes for batches of each of these cuts: gradients of all parameters and losses,
-/// in calls one right after the other, then losses without gradients, then texts. The first batch
-/// is that of training step `first`.
+/// What a model computes for batches with each of these cuts: gradients of all parameters and
+/// losses, in consecutive calls, then losses without gradients, then texts. The first batch is that
+/// of training step `first`.
 template <class T, class S>
 std::vector<std::vector<Global<double>>>
 results_of_cuts(const Place<S>& place, bool llama, std::size_t recompute,
@@ -157,12 +157,12 @@ results_of_cuts(const Place<S>& place, bool llama, std::size_t recompute,
   });
 }
 
-/// A model that is used for one cut after the other has the bits of new ones.
+/// Checks that a model that computes one cut after the other gives the bits of new models.
 template <class T = double, class S>
 void forgets_former_cuts(const Place<S>& place, bool llama, std::size_t recompute = 0)
 {
   if (!fits(place)) return;
-  // As many tokens in another cut, fewer, more, and again as many as first.
+  // As many tokens with another cut, then fewer, then more, then as many as at first.
   const std::vector<Cut> cuts{{6, 4}, {3, 8}, {2, 3}, {7, 5}, {4, 6}};
   CAPTURE(place.name(), llama, recompute);
   const auto kept = results_of_cuts<T>(place, llama, recompute, cuts, 0);
@@ -183,7 +183,7 @@ void forgets_former_cuts(const Place<S>& place, bool llama, std::size_t recomput
 
 TEST_CASE("a transformer's results do not depend on the shapes of the calls before")
 {
-  // Learned positions, and rotary ones.
+  // Learned positions, then rotary ones.
   forgets_former_cuts(two_two_two, false);
   forgets_former_cuts(Place<Megatron1DSequence>{2, {}}, true);
   if constexpr (few_suffice<TestBackend>) return;

@@ -32,7 +32,7 @@ namespace
 const std::string gpt2 = std::string{CUBIST_TRANSFORMER_DATA} + "/gpt2_tiny";
 const std::string llama = std::string{CUBIST_TRANSFORMER_DATA} + "/llama_tiny";
 
-/// Whether two files have the same tensors, but for their order.
+/// Checks that two files have the same tensors, in any order.
 void check_same_tensors(const std::filesystem::path& got, const std::filesystem::path& wanted)
 {
   const Reference a{got.string()}, b{wanted.string()};
@@ -85,7 +85,7 @@ TEST_CASE("weights that are loaded and saved are the same, on every mesh")
 namespace
 {
 
-/// The loss of some tokens by the model of a folder.
+/// The loss of some tokens by the model in a folder.
 template <class T = double>
 double loss_of(const std::filesystem::path& folder)
 {
@@ -293,7 +293,7 @@ TEST_CASE("a tensor is read from the file that the index names, or refused")
   };
   once([&] {
     std::filesystem::copy_file(gpt2 + "/config.json", folder / "config.json");
-    // An old copy of a tensor of b, which comes first.
+    // An old copy of one of b's tensors, in a file that comes first.
     rewrite(gpt2 + "/model.safetensors", folder / "a.safetensors", [&](const std::string& name) {
       if (name == "transformer.h.1.mlp.c_fc.weight") return stale;
       return name < stale ? name : "";
@@ -339,7 +339,7 @@ TEST_CASE("a tied model may have its table under the name of the logits")
   const std::string head = "lm_head.weight";
   with(gpt2, "transformer.wte.weight", head);
   CHECK(loss_of(folder / "tied") == loss_of(gpt2));
-  // The two tables of an untied model: either alone, but not both.
+  // Either of an untied model's two tables may be missing, but not both.
   with(llama, head, std::string{});
   const double by_embedding = loss_of(folder / "tied");
   with(llama, "model.embed_tokens.weight", std::string{});
@@ -369,7 +369,7 @@ TEST_CASE("tied tables that differ in one element are refused on every rank")
   config.tied = true;
   const std::string table = "model.embed_tokens.weight";
   const Reference file{llama + "/model.safetensors"};
-  // Each rank compares a part of the tables, so the first and the last element are two ranks'.
+  // Each rank compares a part of the tables, so two ranks compare the first and the last element.
   for (const bool last : {false, true})
   {
     once([&] {
@@ -425,7 +425,7 @@ TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an 
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator{folder / ""})
       names.insert(entry.path().filename().string());
-    once([] {});  // no process begins the next save before all have looked
+    once([] {});  // so that no process begins the next save before all have looked
     return names;
   };
   CHECK(save(1 << 20) == std::set<std::string>{"config.json", "model.safetensors"});
@@ -433,7 +433,7 @@ TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an 
   expected["dtype"] = "float32";
   std::ifstream written{folder / "config.json"};
   CHECK(nlohmann::json::parse(written) == expected);
-  // Matrices of one row have two dimensions, as transformers expects.
+  // Matrices with one row have two dimensions, as transformers expects.
   using Sizes = std::vector<std::size_t>;
   const Reference file{(folder / "model.safetensors").string()};
   CHECK(file.shape("model.embed_tokens.weight") == Sizes{1, 2});
@@ -493,8 +493,8 @@ void save(const SavedModel& model, const std::filesystem::path& folder, std::siz
   });
 }
 
-/// What a program computes with the model in a folder, and what ends its texts; nothing if the
-/// folder is refused.
+/// What a program computes with the model in a folder, and which tokens end its texts; nothing if
+/// cubist refuses the folder.
 std::optional<std::pair<double, std::vector<int>>> computed(const std::filesystem::path& folder)
 try
 {
@@ -516,7 +516,7 @@ TEST_CASE("a save that is interrupted leaves one model, or a folder that is refu
   struct Pair
   {
     SavedModel former, next;
-    bool adds_ids = false;  // whether somebody has added `ends` to the former one
+    bool adds_ids = false;  // whether somebody has added `ends` to the former model
   };
   const std::vector<Pair> pairs{
       {{usual, nullptr, 1, false}, {rotated, nullptr, 2, false}},
@@ -559,7 +559,7 @@ TEST_CASE("a save that is interrupted leaves one model, or a folder that is refu
     CHECK(refused < calls);
   };
   for (std::size_t pair = 0; pair < pairs.size(); ++pair) interrupt(Interruption::death, pair, 8);
-  interrupt(Interruption::death, 3, 4);  // in fewer files
+  interrupt(Interruption::death, 3, 4);  // saves to fewer files
   interrupt(Interruption::error, 5, 8);
 }
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Trains on a scheme of the compiled library and on one of the program's own, and prints losses.
+// Trains on a scheme of the compiled library and on a scheme of this program, and prints losses.
 #include <cstdio>
 
 #include <xtensor/xbuilder.hpp>
@@ -15,7 +15,7 @@ using Backend = cubist::Threads;
 namespace
 {
 
-/// As Grid2D, which the library of this test does not have, either.
+/// Like Grid2D, which this test's library does not have, either.
 template <class X, class Y>
 struct MyGrid
 {

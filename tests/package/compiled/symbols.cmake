@@ -1,7 +1,7 @@
-# Run with -P; the object of a program that is linked to the library has none of the functions that the library has.
+# Run with -P. Checks that the object of a program that is linked to the library defines none of the library's functions.
 cmake_minimum_required(VERSION 3.24)
 
-# The function templates of which headers list instances.
+# The function templates whose instances headers list.
 set(functions)
 file(GLOB_RECURSE headers "${INCLUDE}/cubist/*.hpp")
 foreach(header IN LISTS headers)
@@ -18,7 +18,7 @@ if(count LESS 30)
 endif()
 list(JOIN functions "|" functions)
 
-# defined(<variable> <file>): the mangled names of the functions that an object or a library defines, each in a line.
+# defined(<variable> <file>): lists the mangled names of the functions that an object or a library defines, one in each line.
 function(defined variable file)
   execute_process(COMMAND "${NM}" --defined-only "${file}" OUTPUT_VARIABLE symbols ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
   set(${variable} "${symbols}" PARENT_SCOPE)
@@ -27,7 +27,7 @@ defined(library "${LIBRARY}")
 
 foreach(program IN ITEMS FROM_HEADERS FROM_LIBRARY)
   defined(symbols "${${program}}")
-  # The scheme of its own is compiled in both.
+  # Both compile the program's own scheme.
   if(NOT symbols MATCHES "make_mlp_layerI[^\n]*MyGrid")
     message(FATAL_ERROR "${program}: the program's own scheme is not compiled in it")
   endif()
