@@ -81,11 +81,11 @@ TEST_CASE("Sums of gradients overlap with backward, except for those of the last
 
 TEST_CASE("Each layer's sums of gradients begin when its backward has ended and the link is free")
 {
-  // The backward of the second layer ends at 3, its sums end at 7; that of the first ends at 5.
+  // The second layer's backward pass ends at 3, and its sums end at 7; the first layer's ends at 5.
   std::vector<Time> layers{{.sums = 5, .room = 2, .backward = 2},
                            {.sums = 4, .room = 3, .backward = 3}};
   CHECK(rest_of_gradient_sums(layers) == Approx(7 + 5 - 5));
-  layers[0].room = 1.5;  // of messages of the first layer's, behind the sums
+  layers[0].room = 1.5;  // the first layer's messages take 0.5 s of the link, after the sums
   CHECK(rest_of_gradient_sums(layers) == Approx(7 + 0.5 + 5 - 5));
   layers[1].sums = 0;
   CHECK(rest_of_gradient_sums(layers) == Approx(5));
