@@ -142,7 +142,7 @@ TEST_CASE("check_replicas: matrices of several meshes are an error")
     const auto a = index_matrix<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
     const auto b = index_matrix<Tiles>(Grid{world, {1, 1, 1}, 1}, {2, 2});
     const std::vector<NamedMatrix<const double, Grid>> both{{"A", a.view()}, {"B", b.view()}};
-    found.check(mentions(message_of<MeshError>([&] { check_replicas(both); }), "got B", "than A"),
+    found.check(mentions(message_of<MeshError>([&] { check_replicas(both); }), "got B", "from A"),
                 "two meshes");
     return found;
   }));

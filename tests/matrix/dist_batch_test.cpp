@@ -94,7 +94,7 @@ TEST_CASE("DistBatch: scatter of a tensor of other sizes throws on every rank")
                 message_of<ShapeError>([&] { scatter(flat, x); });
        }))
   {
-    CHECK(mentions(m, "batch of 3 matrices of (4, 5)", "give it these sizes"));
+    CHECK(mentions(m, "the batch, 3 matrices of (4, 5)", "give it these sizes"));
     CHECK(m.find("give it these sizes") != m.rfind("give it these sizes"));
   }
 }

@@ -162,8 +162,8 @@ TEST_CASE("sum_partial: parts of another shape or on another mesh throw on every
          return message_of<ShapeError>([&] { sum_partial(parts, turned); }) +
                 message_of<MeshError>([&] { elsewhere = parts; });
        }))
-    CHECK(mentions(m, "(5, 7) for a sum of (7, 5)", "give both the same shape", "another mesh",
-                   "on the same mesh"));
+    CHECK(mentions(m, "(5, 7) for a sum of (7, 5)", "give both the same shape",
+                   "on a different mesh", "on the same mesh"));
 }
 
 TEST_CASE("sum_partial: parts whose blocks do not contain those of the sum throw on every rank")

@@ -240,7 +240,8 @@ TEST_CASE("More ranks than the world has are refused, idle ranks or not")
   for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
          return message_of<MeshError>([&] { Mesh3{world, {1, 2, 3}, 6, IdleRanks::allowed}; });
        }))
-    CHECK(mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "no more"));
+    CHECK(
+        mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "a smaller product"));
 }
 
 }  // namespace cubist::test::mesh_test
