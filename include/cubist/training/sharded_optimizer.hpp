@@ -71,7 +71,7 @@ class Sharded
       same = parameters[i].value.padded.data() == whole_[i].value.padded.data() &&
              parameters[i].value.shape == whole_[i].value.shape;
     require<ShapeError>(same, "got ", parameters.size(),
-                        " parameters that are not those of the optimizer, which has parts of its "
+                        " parameters other than those of the optimizer, which has parts of its "
                         "own parameters only; make a new optimizer for them");
     step(factor);
   }

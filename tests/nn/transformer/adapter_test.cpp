@@ -244,10 +244,10 @@ TEST_CASE("an adapter that is not this model's, or asks for more than LoRA, is r
                          }),
                  "down_proj.lora_A.weight", "names no layer"));
   // An adapter of another width, of another rank, or for another family.
-  CHECK(mentions(refusal("qwen3_tiny", "llama31_tiny", [](Json&) {}), "is needed",
+  CHECK(mentions(refusal("qwen3_tiny", "llama31_tiny", [](Json&) {}), "but this model needs",
                  "a model of other sizes"));
   CHECK(mentions(refusal("llama31_tiny", "llama31_tiny", [](Json& json) { json["r"] = 5; }),
-                 "lora_A.weight of (4, 48) where (5, 48) is needed"));
+                 "lora_A.weight of (4, 48), but this model needs (5, 48)"));
   CHECK(mentions(refusal("llama31_tiny", "gpt2_gelu_tiny", [](Json&) {}), "\"c_attn\" among"));
 }
 
