@@ -13,9 +13,12 @@
 ///
 ///   world.send(numbers, to)              may wait until rank `to` receives
 ///   world.receive(buffer, from)          waits for exactly buffer.size() numbers
-///   auto request = world.async_send(…)   returns at once; request.wait() waits
+///   auto request = world.async_send(…)   returns at once; request.wait() waits, and must be called
 ///
-/// The number of ranks need not be even, and may be greater than that of numbers.
+/// course::part(n, parts, index) returns the .offset and .size of part `index` of n numbers.
+///
+/// The number of ranks need not be even, and may be greater than that of numbers, so that some
+/// parts are empty.
 void all_reduce(course::World& world, std::span<std::int64_t> numbers)
 {
   // Your code here.

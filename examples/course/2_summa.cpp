@@ -14,8 +14,11 @@
 ///   2. the rank of this column that has these rows of W broadcasts its part along the column;
 ///   3. each rank multiplies the two parts, and adds the product to y.
 ///
-/// You have mesh.along<cubist::Col>(), mesh.along<cubist::Row>(), their rank() and size(), and
+/// You have two communicators, their rank() and size(), and the calls below. The ranks of a row
+/// differ in their column, so a row is along Col.
 ///
+///   auto& row = mesh.along<cubist::Col>()          the ranks of this rank's row
+///   auto& column = mesh.along<cubist::Row>()       the ranks of its column
 ///   row.broadcast(buffer, root)                    a std::vector<double>, as long on each rank
 ///   course::Block{buffer.data(), {rows, cols}}     the same memory as a block
 ///   x.block(i, j, {rows, cols})                    a part of a block, from its row i and column j

@@ -8,7 +8,8 @@
 /// Returns, on every rank, how many elements all ranks together have sent so far.
 ///
 /// world.traffic().total().elements is what this rank has sent. world has the library's
-/// collectives, such as all_reduce.
+/// collectives: world.all_reduce(values) replaces the elements of a std::vector by their sums over
+/// all ranks.
 std::uint64_t sent_by_all(course::World& world)
 {
   // Your code here.

@@ -92,7 +92,9 @@ int check_all_reduce(int argc, char** argv, all_reduce::AllReduce answer)
   constexpr auto hint =
       "begin with a ring. In each of P - 1 steps a rank sends the numbers that it received last, "
       "at first its own, to rank + 1, receives from rank - 1, and adds. It starts to send by "
-      "async_send, receives, and only then waits for its request.";
+      "async_send, receives, and only then waits for its request. An answer that sends less has two "
+      "passes: part i of the numbers starts at rank i in the first, is complete on rank i - 1, and "
+      "starts there in the second.";
   return mark("Exercise 1: an all_reduce from messages", hint, [&] {
     struct Case
     {

@@ -91,7 +91,7 @@ inline void run(int q, int d, cubist::ProductSize size, Forward forward, SumGrad
   const Sent25D got = formula(size, q, d);
   need(got.forward == sent.forward, place, ", the formula gives ", got.forward,
        " elements for forward, but ", sent.forward,
-       " were sent; each layer sends a d-th of the panels of X, and all panels of W");
+       " were sent; each of the d layers sends a d-th of the panels of X, and all panels of W");
   need(got.gradient == sent.gradient, place, ", the formula gives ", got.gradient,
        " elements for the gradient, but ", sent.gradient,
        " were sent; q q groups of d ranks each sum K N / (q q) elements");

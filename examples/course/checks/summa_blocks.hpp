@@ -119,8 +119,8 @@ inline std::string fault(Values values, cubist::ProductSize size, const Indices&
         return element + "has used " +
                (values == Values::columns_of_x ? wrong_terms(times, "column", " of X")
                                                : wrong_terms(times, "row", " of W")) +
-               ", but needs each once; check which rank owns the panel, and where in its block the "
-               "panel begins";
+               ", but needs each once; check which rank owns the panel, where in its block the panel "
+               "begins, and that panels of X go along the row, mesh.along<cubist::Col>()";
       return element +
              text_of("is ", got, " instead of ", sum,
                      "; check that panels of X go along the row of ranks, and those of W along the "
