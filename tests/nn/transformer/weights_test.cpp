@@ -271,7 +271,7 @@ TEST_CASE("damaged files are refused, and change nothing")
   once([&] { std::filesystem::remove(folder / "copy" / "model.safetensors.index.json"); });
   refuses("copy", "neither model.safetensors nor model.safetensors.index.json");
   once([&] { std::ofstream{folder / "copy" / "pytorch_model.bin"} << "PK"; });
-  refuses("pytorch_model.bin only", "does not run", "save_pretrained");
+  refuses("only in pytorch_model.bin", "does not run", "save_pretrained");
   once([&] { std::ofstream{folder / "copy" / "model.safetensors"} << pointer; });
   refuses("model.safetensors", "pointer of Git LFS", "git lfs pull");
 }
