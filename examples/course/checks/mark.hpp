@@ -23,7 +23,7 @@
 namespace course
 {
 
-/// What is wrong with an answer.
+/// The mistake in an answer.
 class Wrong : public cubist::Error
 {
  public:

@@ -92,8 +92,8 @@ struct Indices
   cubist::Range w_k;  // rows of w
 };
 
-/// What is wrong with this rank's block of Y; empty if nothing is. Of a large product some elements
-/// are checked.
+/// Describes the mistake in this rank's block of Y; empty if there is none. Of a large product some
+/// elements are checked.
 inline std::string fault(Values values, cubist::ProductSize size, const Indices& mine, Block y)
 {
   const std::size_t step = size.k > most_counted ? 37 : 1;
