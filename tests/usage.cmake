@@ -40,6 +40,9 @@ cubist_usage_block(USAGE_PRODUCT "${docs}/first_program.md" "## A product")
 cubist_usage_block(USAGE_FILES "${docs}/files.md" "This loads weights that PyTorch saved")
 cubist_usage_block(USAGE_TRANSFORMER "${docs}/transformers.md" "## A model")
 cubist_usage_block(USAGE_TUNE "${docs}/finetuning.md" "## A program")
+cubist_usage_block(USAGE_FROZEN "${docs}/finetuning.md" "## Frozen parameters")
+cubist_usage_block(USAGE_LAST_BLOCK "${docs}/finetuning.md" "This one trains only the last block")
+cubist_usage_block(USAGE_LORA "${docs}/finetuning.md" "## LoRA")
 cubist_usage_block(USAGE_GROUPS "${docs}/optimizers.md" "## Groups of parameters")
 cubist_usage_block(USAGE_PROMPTS "${docs}/generation.md" "## Continuing prompts")
 string(REPLACE "int main(" "int run(" USAGE_CSV "${USAGE_CSV}")
@@ -74,10 +77,11 @@ add_test(NAME "usage: transformers" COMMAND cubist_usage transformer WORKING_DIR
 set_tests_properties("usage: transformers" PROPERTIES LABELS examples TIMEOUT 60
   PASS_REGULAR_EXPRESSION "^loss 4\\.844[0-9]*\nloss 5\\.189[0-9]*\n8 tokens\n([01]: [0-9]+\n)+16 tokens, loss [0-9.]+\n$")
 # Prompts of 2 and 1 tokens, and texts of 5, 4 and 3.
+# A block of the model has 16 parameters: 6 weights with their biases, and 2 norms with theirs. The norm after it has 2 more.
 file(WRITE "${folder}/texts.txt" "2 17 42 5 9 0\n1 8 30 31 0\n1 3 60 0\n2 1 2 3 0\n1 5 4 0\n")
 add_test(NAME "usage: fine-tuning" COMMAND cubist_usage tune WORKING_DIRECTORY "${folder}")
 set_tests_properties("usage: fine-tuning" PROPERTIES LABELS examples TIMEOUT 60
-  PASS_REGULAR_EXPRESSION "^(epoch [123]  loss [0-9.]+\n)+$")
+  PASS_REGULAR_EXPRESSION "^(epoch [123]  loss [0-9.]+\n)+trains 18 parameters\ntrains 16 parameters\n$")
 
 set(USAGE_INCLUDES)
 cubist_usage_block(USAGE_RUN "${docs}/training.md" "## A run")
