@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -6,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -58,7 +61,7 @@ struct TwoParts
                         .published = [] {}};
     for (const char* name : {"a", "b"})
       file.header.metadata[detail::fingerprint_key(name)] = detail::hexadecimal(0);
-    file.writes[mine] = [=](File& out) {
+    file.writes[mine] = [=](File& out, const BackgroundFile::Rest&) {
       const std::string text = mine == 0 ? "zero" : "ones";
       out.write(begin + 4 * mine, std::as_bytes(std::span{text}));
       return 10 + mine;
@@ -130,7 +133,7 @@ TEST_CASE("a rank that cannot write has the error, and the file before it stays"
     root.create(parts.file(0));
     root.start(parts.file(0), writes_first);
     auto fails = parts.file(1);
-    fails.writes[1] = [](File& file) -> std::uint64_t {
+    fails.writes[1] = [](File& file, const auto&) -> std::uint64_t {
       throw DataError{"cannot write to " + file.path()};
     };
     other.start(fails, writes_first);
@@ -171,9 +174,9 @@ TEST_CASE("the end of a save's owner finishes it, but does not wait for a rank t
     root.create(parts.file(0));
     root.start(parts.file(0), false);
     auto late = parts.file(1);
-    late.writes[1] = [&, write = late.writes[1]](File& file) {
+    late.writes[1] = [&, write = late.writes[1]](File& file, const auto& rest) {
       may_write.wait();
-      return write(file);
+      return write(file, rest);
     };
     other.start(late, false);
     CHECK(root.phase() == BackgroundSave::Phase::writes);
@@ -189,6 +192,37 @@ TEST_CASE("the end of a save's owner finishes it, but does not wait for a rank t
   }
   CHECK(contents(parts.path) == "before");
   CHECK(!std::filesystem::exists(parts.part));
+}
+
+TEST_CASE("a thread rests after it has written a chunk, until somebody waits for the save")
+{
+  using Clock = std::chrono::steady_clock;
+  const Watchdog watchdog;
+  const TwoParts parts;
+  std::latch begins_to_rest{1};
+  std::atomic<bool> has_rested = false;
+  BackgroundSave root{std::chrono::seconds{2}, 1'000'000}, other;
+  root.create(parts.file(0));
+  auto slow = parts.file(0);
+  slow.writes[0] = [&, write = slow.writes[0]](File& file, const auto& rest) {
+    for (const auto end = Clock::now() + std::chrono::milliseconds{5}; Clock::now() < end;)
+    {
+    }
+    begins_to_rest.count_down();
+    rest();
+    has_rested = true;
+    return write(file, rest);
+  };
+  root.start(slow, false);
+  other.start(parts.file(1), false);
+  begins_to_rest.wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  CHECK(!has_rested);
+  CHECK(root.wait_for_part().empty());
+  CHECK(has_rested);
+  CHECK(other.finish(false).empty());
+  CHECK(root.finish(false).empty());
+  CHECK(contents(parts.path) == parts.expected());
 }
 
 TEST_CASE("the memory of copies is kept, and grows")

@@ -291,7 +291,7 @@ struct Blocked
              .bytes = 1000,
              .rank = mesh.rank(),
              .ranks = mesh.size(),
-             .writes = {[this](File&) {
+             .writes = {[this](File&, const auto&) {
                may_write.wait();
                return std::uint64_t{0};
              }},
@@ -373,7 +373,7 @@ TEST_CASE("an error of a save in the background is thrown by the next call, on e
     {
       Blocked blocked{folder / "blocked", mesh, saved.state()};
       if (mesh.rank() == 2)
-        blocked.file.writes[0] = [](File& file) -> std::uint64_t {
+        blocked.file.writes[0] = [](File& file, const auto&) -> std::uint64_t {
           throw DataError{"cannot write to " + file.path() + " (No space)"};
         };
       else

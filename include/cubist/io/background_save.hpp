@@ -6,7 +6,9 @@
 // complete (atomic_file.hpp). Beside it is a file of marks, one for each rank but 0.
 //
 // The thread of a rank
-//   1. writes the rank's part, and syncs it;
+//   1. writes the rank's part, and syncs it. After each chunk it rests, so that writing takes
+//   memory
+//      bandwidth from the ranks for only a fifth of the time, until somebody waits for the save;
 //   2. unless it is rank 0, writes its mark, and syncs it. A mark is the part's terms of the
 //      fingerprints, and a seal that depends on them and on the number of the save.
 // Rank 0's thread then
@@ -80,8 +82,10 @@ class KeptCopy
 /// What one rank knows about a file that is saved in the background.
 struct BackgroundFile
 {
+  /// Called after each chunk of a matrix.
+  using Rest = std::function<void()>;
   /// Writes a matrix, and returns its term of the fingerprint.
-  using Write = std::function<std::uint64_t(File&)>;
+  using Write = std::function<std::uint64_t(File&, const Rest&)>;
 
   std::filesystem::path path;  ///< the final name
   SafetensorsHeader header;    ///< without fingerprints
@@ -101,8 +105,11 @@ class BackgroundSave
  public:
   /// @param patience  how long the destructor waits for other ranks, in addition to the time that
   /// this rank's part took
-  explicit BackgroundSave(std::chrono::milliseconds patience = std::chrono::seconds{2})
-      : patience_{patience}
+  /// @param rest_to_work  how many times as long as it computes the thread rests while it writes
+  explicit BackgroundSave(std::chrono::milliseconds patience = std::chrono::seconds{2},
+                          int rest_to_work = 4)
+      : patience_{patience},
+        rest_to_work_{rest_to_work}
   {
   }
   BackgroundSave(const BackgroundSave&) = delete;
@@ -143,7 +150,7 @@ class BackgroundSave
     failed
   };
   [[nodiscard]] Phase phase() const;
-  /// Waits until this rank's part is on the disk; returns its error, or "".
+  /// Waits until this rank's part is on the disk, which no longer rests; returns its error, or "".
   [[nodiscard]] std::string wait_for_part();
   /// Waits for the end of the thread; returns its error, or "".
   /// @param cancels  whether rank 0 stops waiting for marks
@@ -153,7 +160,9 @@ class BackgroundSave
   using Clock = std::chrono::steady_clock;
 
   void run(const std::stop_token& stop, bool writes_first);
-  void write_part();
+  void write_part(const BackgroundFile::Rest& rest);
+  /// Returns a function that rests after the thread has computed, until somebody waits for it.
+  [[nodiscard]] BackgroundFile::Rest make_rest();
   void write_mark() const;
   /// Adds the terms of a rank's mark to `sums`, if the mark is in the file. Returns whether it is.
   [[nodiscard]] bool read_mark(int rank, std::vector<std::uint64_t>& sums) const;
@@ -169,6 +178,7 @@ class BackgroundSave
   [[nodiscard]] std::uint64_t mark_begin(int rank) const;
 
   std::chrono::milliseconds patience_;
+  int rest_to_work_;
   KeptCopy copy_;
   std::shared_ptr<FolderLock> lock_;
   BackgroundFile plan_;
@@ -178,9 +188,10 @@ class BackgroundSave
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::string error_;      // the mutex guards it and the next two
+  std::string error_;      // the mutex guards it and the next three
   bool has_part_ = false;  // this rank's part is on the disk, or has failed
   bool is_done_ = false;
+  bool is_awaited_ = false;
   std::jthread thread_;  // ends before the other members
 };
 

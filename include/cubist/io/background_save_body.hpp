@@ -4,7 +4,9 @@
 // The functions of background_save.hpp that are in the compiled library.
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <utility>
 
@@ -71,9 +73,9 @@ CUBIST_INLINE void BackgroundSave::start(BackgroundFile file, bool writes_first)
 {
   plan_ = std::move(file);
   error_.clear();
-  has_part_ = is_done_ = false;
+  has_part_ = is_done_ = is_awaited_ = false;
   began_ = Clock::now();
-  if (writes_first) keep_error([this] { write_part(); });
+  if (writes_first) keep_error([this] { write_part([] {}); });
   thread_ =
       std::jthread{[this, writes_first](const std::stop_token& stop) { run(stop, writes_first); }};
 }
@@ -87,6 +89,8 @@ CUBIST_INLINE BackgroundSave::Phase BackgroundSave::phase() const
 CUBIST_INLINE std::string BackgroundSave::wait_for_part()
 {
   std::unique_lock lock{mutex_};
+  is_awaited_ = true;
+  changed_.notify_all();
   changed_.wait(lock, [this] { return has_part_; });
   return error_;
 }
@@ -119,12 +123,28 @@ CUBIST_INLINE BackgroundSave::~BackgroundSave()
   if (!error.empty()) std::fprintf(stderr, "cubist: rank %d: %s\n", plan_.rank, error.c_str());
 }
 
-CUBIST_INLINE void BackgroundSave::write_part()
+CUBIST_INLINE BackgroundFile::Rest BackgroundSave::make_rest()
+{
+  // The thread's processor time, so that a thread that waits for a core or the disk rests no
+  // longer.
+  const auto computed = [] {
+    timespec time = {};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec};
+  };
+  return [this, computed, last = computed()]() mutable {
+    std::unique_lock lock{mutex_};
+    changed_.wait_for(lock, rest_to_work_ * (computed() - last), [this] { return is_awaited_; });
+    last = computed();
+  };
+}
+
+CUBIST_INLINE void BackgroundSave::write_part(const BackgroundFile::Rest& rest)
 {
   if (!file_) file_ = std::make_unique<File>(part_of(plan_.path).string(), File::Mode::write);
   sums_.assign(plan_.writes.size(), 0);
   for (std::size_t i = 0; i < sums_.size(); ++i)
-    if (plan_.writes[i]) sums_[i] = plan_.writes[i](*file_);
+    if (plan_.writes[i]) sums_[i] = plan_.writes[i](*file_, rest);
 }
 
 CUBIST_INLINE void BackgroundSave::write_mark() const
@@ -195,7 +215,7 @@ CUBIST_INLINE void BackgroundSave::run(const std::stop_token& stop, bool writes_
   };
   if (is_well())
     keep_error([&] {
-      if (!writes_first) write_part();
+      if (!writes_first) write_part(make_rest());
       file_->sync();
       if (plan_.rank != 0) write_mark();
     });

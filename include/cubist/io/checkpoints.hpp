@@ -222,15 +222,15 @@ copy_parts(const M& mesh, const SafetensorsHeader& header, std::uint64_t begin, 
         if (!x.is_primary(rank))
           writes.emplace_back();
         else if (!copies)
-          writes.emplace_back([stored, block, x](File& file) {
+          writes.emplace_back([stored, block, x](File& file, const BackgroundFile::Rest&) {
             return write_block<V>(file, stored, block, x.mesh.engine(), x.valid());
           });
         else
         {
           const MatrixView<V> mine{reinterpret_cast<V*>(copy + place(m)), block.valid()};
           x.mesh.engine().download(MatrixView<const V>{x.valid()}, mine);
-          writes.emplace_back([stored, block, mine](File& file) {
-            return write_copy<V>(file, stored, block, mine);
+          writes.emplace_back([stored, block, mine](File& file, const auto& rest) {
+            return write_copy<V>(file, stored, block, mine, rest);
           });
         }
       },

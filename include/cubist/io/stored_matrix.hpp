@@ -119,17 +119,19 @@ std::uint64_t write_block(File& file, const StoredMatrix& m, const Block& b, con
 
 /// Writes block `b` from host memory, where it is contiguous, without another copy; returns its
 /// term of the matrix's fingerprint.
+/// @param after_chunk called after each chunk
 /// @pre `m` has elements of type T, and is not transposed
 /// @throws DataError if the system refuses
-template <Scalar T>
+template <Scalar T, class F>
 std::uint64_t write_copy(File& file, const StoredMatrix& m, const Block& b,
-                         MatrixView<const T> copy)
+                         MatrixView<const T> copy, const F& after_chunk)
 {
   std::uint64_t sum = 0;
   detail::for_chunks(b.valid(), sizeof(T), detail::chunk_bytes,
                      [&](std::size_t i, std::size_t rows) {
                        const auto part = copy.block(i, 0, {rows, copy.cols()});
                        sum += detail::write_rows(file, m, b, i, part);
+                       after_chunk();
                      });
   return sum;
 }
