@@ -33,8 +33,8 @@ TEST_CASE("Layers that do not chain or have no elements are refused")
                  }),
                  "m = 0"));
   const std::vector<ProductSize> broken = {{.m = 4, .n = 8, .k = 2}, {.m = 4, .n = 8, .k = 2}};
-  CHECK(mentions(message_of<ShapeError>([&] { require_valid(broken); }), "layer 1 for X of (4, 2)",
-                 "whose Y is (4, 8)", "one by one"));
+  CHECK(mentions(message_of<ShapeError>([&] { require_valid(broken); }),
+                 "layer 1 takes X of (4, 2)", "has Y of (4, 8)", "one by one"));
 }
 
 TEST_CASE("Matrices of more elements than 64 bits count are refused")
@@ -90,7 +90,7 @@ TEST_CASE("Every known model is valid")
 TEST_CASE("An unknown model is refused with the names of those that are known")
 {
   CHECK(mentions(message_of<ArgumentError>([] { (void)transformer_model("gpt5"); }),
-                 "got the model \"gpt5\"", "sizes are unknown", "use gpt2, gpt2-medium",
+                 "got the model \"gpt5\"", "does not know its sizes", "use gpt2, gpt2-medium",
                  "llama3-8b"));
 }
 

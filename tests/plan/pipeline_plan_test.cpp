@@ -253,7 +253,7 @@ TEST_CASE("A pipeline of more stages than blocks is refused")
   CHECK(mentions(message_of<ArgumentError>([] {
                    (void)plan_on<Stages>({16, 1, 1, 1}, eight_blocks(16), 16, {}, in(16));
                  }),
-                 "got 16 stages for 8 blocks", "no such pieces", "use fewer stages"));
+                 "got 16 stages for 8 blocks", "no number of pieces", "use fewer stages"));
   CHECK(mentions(message_of<ArgumentError>([] {
                    (void)plan_on<Stages>({4, 1, 1, 1}, eight_blocks(6), 4, {}, in(6, 2));
                  }),

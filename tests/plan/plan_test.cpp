@@ -138,7 +138,7 @@ TEST_CASE("Extents that a scheme or the ranks do not allow are refused")
   CHECK(mentions(message_of<MeshError>([&] {
                    (void)plan_on<Summa2D>({2, 4}, layers, 6);
                  }),
-                 "need 8 ranks, but there are 6", "use smaller extents"));
+                 "need 8 ranks, but there are only 6", "use smaller extents"));
   CHECK(mentions(message_of<MeshError>([&] {
                    (void)plan_on<Summa2D>({100'000, 100'000}, layers, 6);
                  }),

@@ -118,7 +118,7 @@ TEST_CASE("A reason begins with the memory that a plan lacks")
   auto first = rivals;
   first.first = true;
   CHECK(reason_for(plan, first, machine)
-            .find("does not fit: needs 12 GiB a rank, which has 8 GiB; moves 0.42") == 0);
+            .find("does not fit: needs 12 GiB a rank, but a rank has 8 GiB; moves 0.42") == 0);
 }
 
 }  // namespace plan_reason_test

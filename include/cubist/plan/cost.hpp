@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cost of a linear layer by collectives on a scheme and mesh, derived from the scheme's layouts
-// and algorithm. A new scheme on one of the two algorithms needs no code here.
+// Computes what a linear layer costs by collectives on a scheme and mesh, from the scheme's layouts
+// and algorithm. A new scheme that uses one of the two algorithms needs no code here.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y = X W (M, N) S::Output
 //
 // Summa: one matrix is stationary. Panels of the other two are broadcast if they are operands of
 // the product, or reduced if they are its result. They travel along the innermost axis of the
-// dimension that the stationary matrix does not have.
+// dimension that the stationary matrix lacks.
 //
 // Elements that one rank sends in forward on r x c ranks (backward sends twice as many):
 //
@@ -22,8 +22,8 @@
 // gradients, so it sends as many, and [(y-1) MK + (z-1) KN] / xyz more if X and W are gathered
 // again.
 //
-// Both: the gradient of W is all-reduced along the axes of PendingAxes. On P ranks, that sends
-// 2(P-1)/P of a rank's block. Sizes are padded to the scheme's quantum, or to other quanta.
+// Both: the gradient of W is all-reduced along the axes of PendingAxes. On P ranks, each sends
+// 2(P-1)/P of its block. Sizes are padded to the scheme's quantum, or to other quanta.
 //
 // The members called `words` count elements.
 // Source: the schemes' headers.
@@ -60,7 +60,7 @@ constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTup
   add(work, CallKind::all_reduce, result.which, together, result.block.size());
 }
 
-/// Returns the sizes of the local product with this result, from m, n and k of forward.
+/// Returns the sizes of the local product that computes this result, from m, n and k of forward.
 [[nodiscard]] constexpr LocalGemm local_gemm(LayerMatrix result, std::size_t m, std::size_t n,
                                              std::size_t k, std::size_t times = 1)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The matrices of a product as values: the axes of the mesh that cut each of them, and the block of
-// a rank. Layouts are types; values let loops compute costs instead of templates.
+// Describes the matrices of a product by values: the axes of the mesh that cut each of them, and a
+// rank's block. Layouts are types; values let loops compute costs, where types would need
+// templates.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output
 
@@ -100,7 +101,8 @@ struct CutProduct
   CutMatrix x;
   CutMatrix w;
   CutMatrix y;
-  /// The axes along which the gradient of W is summed, because replicas of W multiply other rows.
+  /// The axes along which the gradient of W is summed, because each replica of W multiplies
+  /// different rows.
   AxisTuple pending;
 };
 
@@ -124,7 +126,7 @@ template <class S>
                          : ceil_div(block.rows, replicas) * block.cols;
 }
 
-/// The number of elements that a gradient takes in a bucket (gradients/gradient_buckets.hpp).
+/// The number of elements that a gradient takes up in a bucket (gradients/gradient_buckets.hpp).
 [[nodiscard]] constexpr std::size_t bucket_elements(Shape block, std::size_t replicas, bool sharded,
                                                     std::size_t scalar_bytes)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cost of a linear layer if ranks read and write each other's blocks in place
+// Computes what a linear layer costs if ranks read and write each other's blocks in place
 // (algorithm/direct). DistMatMul uses this method, Method::direct, if all ranks of a mesh share
 // memory.
 //
@@ -63,7 +63,7 @@ template <class S, class L>
   return time;
 }
 
-/// The number of elements in a rank's workspaces for small pieces and for its part of the result.
+/// The number of elements in a rank's workspaces: for small pieces, and for its part of the result.
 [[nodiscard]] inline std::size_t direct_workspace(const std::vector<WorkAssignment>& products)
 {
   std::size_t results = 0;

@@ -39,8 +39,8 @@ struct PlanEnergy
 {
   require<ArgumentError>(
       machine.busy_watts > 0 || machine.hour_price > 0, "got the machine ", machine.name,
-      ", which has neither watts nor a price, so a step would cost nothing; give its file "
-      "idle_watts and busy_watts, or hour_price, of a node");
+      ", which lists neither watts nor a price, so a step would cost nothing; add a node's "
+      "idle_watts and busy_watts, or its hour_price, to the file");
   constexpr double seconds_of_an_hour = 3600;
   const int started = plan.ranks + plan.idle;
   const int on_a_node = machine.on_a_node(started);

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The cost of LoRA's thin matrices beside a linear layer (nn/dense/lora.hpp), from the layouts of
-// the scheme:
+// Computes what LoRA's thin matrices beside a linear layer (nn/dense/lora.hpp) cost, from the
+// layouts of the scheme:
 //
 //   X (M, K) S::Input    A (K, r) rows like X's columns
 //   Y (M, N) S::Output   B (r, N) columns like Y's
 //
-// Elements that one rank sends in forward, for m rows of X on a rank and n columns of all A:
+// Elements that one rank sends in forward, if it has m rows of X, and all A together have n
+// columns:
 //
 //   (g-1) m n + (f-1)/f (g m) n + 2 (c-1)/c (g m / f) n
 //
 // with g ranks along the axis that cuts X's rows alone, f along the one that cuts Y's alone, and c
-// along the other axes that cut X's columns. Backward sends as much with X and Y swapped. The sums
-// of gradients send 2 (p-1)/p of a rank's blocks of A and B, over the p replicas with other rows.
+// along the other axes that cut X's columns. Backward sends as much with X and Y swapped. Summing
+// the gradients over the p replicas with other rows sends 2 (p-1)/p of a rank's blocks of A and B.
 
 #include <algorithm>
 #include <cstddef>
@@ -67,8 +68,8 @@ constexpr void add_thin_move(Work& work, Move, std::size_t from, std::size_t to,
 /// Returns the cost of LoRA beside a product.
 /// @param size  the size of the product with W
 /// @param rank  the rank r of A and B
-/// @param pairs  the number of weights with this X that have an A; n counts the columns of all of
-/// them
+/// @param pairs  the number of weights that multiply this X and have an A; n is the sum of their
+/// columns
 /// @pre S::fits(extents)
 template <SchemeType S>
 [[nodiscard]] constexpr LoraCost lora_cost(const typename S::Axes::Array& extents, ProductSize size,

@@ -43,7 +43,7 @@ void for_each_mesh(int most, F&& f)
   detail::for_each_mesh<S>(most, extents, 0, f);
 }
 
-/// Returns the mesh of scheme `S`, of no more ranks, whose extents are nearest to these.
+/// Returns the mesh of scheme `S` with at most as many ranks whose extents are nearest to these.
 template <NetworkScheme S>
 [[nodiscard]] typename S::Axes::Array nearest_mesh(const typename S::Axes::Array& requested)
 {
@@ -73,8 +73,9 @@ void require_fit(const typename S::Axes::Array& extents)
                   S::Axes::to_string(nearest_mesh<S>(extents)) + ", or let the planner choose"};
 }
 
-/// Returns the extents that a user lists, one for each axis.
-/// @throws MeshError for another number of extents, or for extents that scheme `S` cannot have
+/// Returns a user's list as the extents of scheme `S`, one for each axis.
+/// @throws MeshError if the list is too short or too long, or if scheme `S` cannot have these
+/// extents
 template <NetworkScheme S>
 [[nodiscard]] typename S::Axes::Array extents_from_list(const std::vector<int>& list)
 {

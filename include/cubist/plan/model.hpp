@@ -50,7 +50,7 @@ inline void require_countable(std::size_t rows, std::size_t cols)
 
 }  // namespace detail
 
-/// Checks layers that are planned.
+/// Checks layers before they are planned.
 /// @throws ArgumentError for no layers; ShapeError for a size of 0, for layers that do not fit one
 /// another, or for more elements than any machine can hold
 inline void require_valid(const std::vector<ProductSize>& layers)
@@ -61,15 +61,13 @@ inline void require_valid(const std::vector<ProductSize>& layers)
   {
     const auto& [m, n, k] = layers[i];
     require<ShapeError>(m > 0 && n > 0 && k > 0, "got m = ", m, ", n = ", n, ", k = ", k,
-                        " for layer ", i,
-                        ", so there is nothing to multiply, on any mesh; use positive sizes");
+                        " for layer ", i, ", so there is nothing to multiply; use positive sizes");
     for (const Shape s : {Shape{m, k}, Shape{k, n}, Shape{m, n}})
       detail::require_countable(s.rows, s.cols);
     const Shape previous = i == 0 ? Shape{m, k} : Shape{layers[i - 1].m, layers[i - 1].n};
-    require<ShapeError>(
-        previous == Shape{m, k}, "got layer ", i, " for X of ", Shape{m, k},
-        " after a layer whose Y is ", previous,
-        ", so the latter cannot be its X; give layers that fit, or plan them one by one");
+    require<ShapeError>(previous == Shape{m, k}, "layer ", i, " takes X of ", Shape{m, k},
+                        ", but the layer before it has Y of ", previous,
+                        "; give layers that fit, or plan them one by one");
   }
 }
 
@@ -102,8 +100,7 @@ transformer_model(const TransformerConfig& config, const std::string&)
     for (const auto& model : family.published)
       if (name == model.name) return model.config(family.defaults()).completed();
   throw ArgumentError{"got the model \"" + std::string{name} +
-                      "\", whose sizes are unknown here, so nothing can be planned for it; use " +
-                      transformer_model_names()};
+                      "\", but cubist does not know its sizes; use " + transformer_model_names()};
 }
 
 /// Sequences of equal length; token (b, s) is row b length + s.

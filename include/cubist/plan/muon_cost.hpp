@@ -10,7 +10,7 @@
 //
 //   home         a grid of one rank. Matrices are dealt out to the ranks by their work
 //   replicated   every rank has the whole matrix, and copies its own block back
-//   distributed  r c = P, all ranks that hold W. If W lies like the grid, it is not sent
+//   distributed  r c = P, all ranks that hold W. If W is already cut like the grid, it is not sent
 //
 // Elements that all ranks together send:
 //
@@ -41,7 +41,7 @@ namespace cubist::CUBIST_ABI
 /// Where Muon orthogonalizes a matrix.
 enum class MuonWay : std::uint8_t
 {
-  automatic,    ///< the choice of the cost formulas for its shape and mesh
+  automatic,    ///< whichever the cost formulas choose for its shape and mesh
   distributed,  ///< on a grid of all ranks that hold it
   home,         ///< on one rank
   replicated    ///< on every rank that holds it
@@ -79,7 +79,7 @@ struct MuonMatrix
   Shape shape = {};
   std::vector<Part> parts = {};
 
-  /// The ranks that hold it, which are those of one stage.
+  /// The ranks that hold it: those of one stage.
   [[nodiscard]] std::vector<int> ranks() const
   {
     std::vector<int> all;
@@ -87,7 +87,7 @@ struct MuonMatrix
       if (parts.front().blocks[r].padded().size() > 0) all.push_back(static_cast<int>(r));
     return all;
   }
-  /// Whether X is W: the Gram matrix X X^T has the smaller side of W.
+  /// Whether X is W, not W^T, so that the Gram matrix X X^T has W's smaller side.
   [[nodiscard]] bool is_wide() const { return shape.rows <= shape.cols; }
   [[nodiscard]] std::size_t n() const { return std::min(shape.rows, shape.cols); }
   [[nodiscard]] std::size_t k() const { return std::max(shape.rows, shape.cols); }
@@ -146,7 +146,7 @@ struct MuonGrid
   return common(a.rows, b.rows) * common(a.cols, b.cols);
 }
 
-/// The machine whose figures an optimizer uses, since it knows no other.
+/// The machine whose figures an optimizer uses, because no other is given to it.
 [[nodiscard]] inline const Machine& usual_machine()
 {
   static const Machine machine;
@@ -227,7 +227,7 @@ struct MuonChoice
   MuonCost cost;
 };
 
-/// Returns the fastest grid of a way; a home is the first rank.
+/// Returns the fastest grid of a way. A home is the first rank.
 /// @param most  the number of elements that all ranks may send for its products; a grid of one
 /// sends none
 [[nodiscard]] inline std::optional<MuonChoice>
@@ -253,8 +253,8 @@ best_of_way(const MuonMatrix& w, MuonWay way, int steps, std::size_t count, cons
   return best;
 }
 
-/// Returns a home, or a way that takes less than nine tenths of a home's time and sends no more
-/// than copies of the whole matrix to every rank would.
+/// Chooses a home, unless another way takes less than nine tenths of its time and sends no more
+/// than it would take to copy the whole matrix to every rank.
 [[nodiscard]] inline MuonChoice choose_muon_way(const MuonMatrix& w, MuonWay forced, int steps,
                                                 std::size_t count, const Machine& machine,
                                                 std::size_t scalar_bytes)

@@ -4,7 +4,7 @@
 // What Muon (nn/optimizers/muon.hpp) computes and sends in a step on a mesh: the sum over its
 // matrices, each in the way that muon_cost.hpp chooses for it.
 //
-//   W (in, out) S::Weight, and of S::Next
+//   W (in, out) S::Weight, or that of S::Next
 //
 // Matrices of one shape that lie alike are one kind.
 
@@ -33,7 +33,7 @@ struct MuonWork
   std::string ways;     // "home for 8 of 1024 x 4096", and so on
 };
 
-/// The matrices that Muon has on a mesh, by kind.
+/// The matrices that Muon updates on a mesh, by kind.
 class MuonMatrices
 {
  public:

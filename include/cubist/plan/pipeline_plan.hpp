@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The plan of a training step of a transformer in the stages of a pipeline (scheme/pipeline.hpp):
-// that of transformer_plan.hpp for one micro-batch on the mesh of a stage, for each stage.
+// Plans a training step of a transformer in the stages of a pipeline (scheme/pipeline.hpp). It
+// plans each stage for one micro-batch on the stage's mesh, as transformer_plan.hpp does.
 //
 //   stages        p meshes of scheme S, side by side; blocks are cut into p v pieces, as in
 //                 networks (model/pipeline_options.hpp)
@@ -16,12 +16,12 @@
 //                 leaves a quarter of the wait. For models of 24 to 80 blocks on 2 to 16 stages,
 //                 this is within 14 % of the schedule's time, and 3 % on average. Stages also wait
 //                 for messages: 2 (p - 1) L for the first micro-batch and, with one piece,
-//                 2 L (p - 1) / p for each other one, since p micro-batches are in flight in
+//                 2 L (p - 1) / p for each later one, because p micro-batches share a round trip of
 //                 p t + 2 (p - 1) L. The sums of gradients over replicas and the optimizer take
 //                 their time once per step.
 //   memory        that of the stage that needs the most: its parameters, the sums of their
-//                 gradients, and what its micro-batches in flight keep, of which stage s has at
-//                 most p - s
+//                 gradients, and what its micro-batches in flight keep, at most p - s of them on
+//                 stage s
 //   sent          by one rank: the elements of the blocks, (p v - 1) / p of its block of
 //                 activations for each micro-batch and direction, and a tied table's gradient twice
 //
@@ -52,8 +52,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Returns the machine as seen by `of_stage` of its `ranks` with consecutive numbers: with their
-/// part of a node, if they do not fill whole nodes.
+/// Returns the machine as `of_stage` consecutive ranks of its `ranks` see it: if they do not fill
+/// whole nodes, with only their part of a node.
 [[nodiscard]] inline Machine machine_of_stage(const Machine& machine, int ranks, int of_stage)
 {
   const int node = machine.on_a_node(ranks);
@@ -103,7 +103,7 @@ pipeline_choices(const TransformerStep& step, std::size_t stages, const PlanOpti
   const std::size_t fixed = options.micro_batches;
   if (fixed > 0)
   {
-    // As in networks, a training step has a sequence for each micro-batch.
+    // As in networks, each micro-batch of a training step has at least one sequence.
     if (fixed <= sequences || !options.training) numbers.push_back(std::min(fixed, sequences));
   }
   else
@@ -129,7 +129,7 @@ struct StagePart
 {
   Plan cost = {};        // for a micro-batch whose gradients are added up on each rank
   StepCost sums = {};    // what sums over replicas add once per step: time, words and messages
-  double elements = 0;   // parameters whose optimizer's state a rank has
+  double elements = 0;   // parameters whose optimizer's state a rank holds
   double workspace = 0;  // bytes of the workspace that each micro-batch in flight has
 
   /// Adds a part n times, but not its memory for micro-batches in flight.
@@ -301,7 +301,7 @@ class PipelinePlanner
     Stage stage;
     auto& [all, memory, of_pieces] = stage;
     const bool training = options_.training;
-    // More than four rounds of micro-batches have no more in flight.
+    // Later rounds of micro-batches have no more in flight than the first four.
     const auto steps =
         training ? pipeline_schedule(s, stages_, std::min(batches_.count, 4 * stages_), pieces)
                  : std::vector<PipelineStep>{};
@@ -448,8 +448,8 @@ template <detail::StagesFirst P>
   require<ArgumentError>(
       !choices.empty(), "got ", empty.stages, " stages for ", step.model.layers, " blocks and ",
       step.batch.sequences,
-      " sequences, but they have no such pieces or micro-batches; use fewer stages, at most as "
-      "many micro-batches as sequences, and with several pieces a number of micro-batches that "
+      " sequences, but no number of pieces and micro-batches fits them; use fewer stages, at most "
+      "as many micro-batches as sequences, and with several pieces a number of micro-batches that "
       "is a multiple of the stages'");
   const auto of_stage = P::of_scheme(extents);
   std::optional<detail::PipelinePlanner<S>> planner;

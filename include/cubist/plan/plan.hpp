@@ -5,9 +5,8 @@
 // planner sorts plans.
 //
 // Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, or of its Next if i is odd. The
-// time of a plan is that of the products; its memory is that of an MLP with biases, with
-// activations between the layers, and with an optimizer. The members called `words` count elements
-// that are sent.
+// time of a plan is that of the products; its memory is that of an MLP with biases, activations
+// between the layers, and an optimizer. The members called `words` count elements that are sent.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,12 +35,12 @@ namespace cubist::CUBIST_ABI
 /// The options of the planner: what to plan, and what it may use.
 struct PlanOptions
 {
-  std::size_t scalar_bytes = sizeof(float);  ///< the bytes of one element
+  std::size_t scalar_bytes = sizeof(float);  ///< the size of an element in bytes
   bool training = true;                      ///< forward and backward, or only forward
   bool input_gradient = false;  ///< whether backward computes dX in the first layer, too
   Gathered gathered = Gathered::kept;
   std::string scheme = {};  ///< plans only this scheme; empty: all
-  /// Whether to plan also meshes with a data axis: `DataParallel` of the schemes.
+  /// Whether to plan meshes with a data axis, too: `DataParallel` of the schemes.
   bool data_parallel = false;
   /// The method of the products. A backend whose ranks cannot read each other's memory, such as
   /// Nccl, runs collectives.
@@ -51,10 +50,10 @@ struct PlanOptions
   int moments = 2;
   /// Whether Muon updates the matrices of layers; `moments` is then that of AdamW.
   bool muon = false;
-  /// Where Muon orthogonalizes them.
+  /// Where Muon orthogonalizes these matrices.
   MuonWay muon_way = MuonWay::automatic;
-  /// For transformers: the rank of LoRA's matrices beside all linear layers, which alone are
-  /// trained; 0: all weights are trained.
+  /// For transformers: the rank of LoRA's matrices beside all linear layers, which are then all
+  /// that is trained; 0: all weights are trained.
   std::size_t lora = 0;
   /// Whether the replicas of a parameter share its optimizer's state: `Sharded`.
   bool sharded = false;
@@ -64,7 +63,7 @@ struct PlanOptions
   /// The number of ranks of a transformer that share a sequence, as in TransformerOptions; 0
   /// chooses it for each mesh.
   std::size_t context_parallel = 0;
-  /// Whether to plan a transformer also in the stages of a pipeline: `Pipeline<DataParallel<…>>` of
+  /// Whether to plan a transformer in the stages of a pipeline, too: `Pipeline<DataParallel<…>>` of
   /// the schemes, on meshes that leave no rank idle.
   bool pipeline = false;
   /// The number of micro-batches of a step in stages, as in PipelineOptions; 0 chooses the fastest
@@ -113,8 +112,8 @@ struct Plan : StepCost
   MemoryParts memory_parts;             ///< memory of a rank by use, in bytes
   bool fits_memory = true;              ///< whether a rank's memory suffices
   int weight_copies = 1;                // ranks that hold the same block of W
-  bool moves_weights = false;           // in messages, other than the sum of their gradients
-  bool moves_activations = false;       ///< in messages
+  bool moves_weights = false;           // whether messages carry weights, not only gradients
+  bool moves_activations = false;       ///< whether messages carry activations
   int stages = 1;                       ///< stages of a pipeline
   std::size_t micro_batches = 1;        ///< micro-batches of a step in stages
   std::size_t pieces = 1;               ///< pieces of blocks on each stage
@@ -153,7 +152,7 @@ enum class LayerPass
   return 2 * products * double(size.m) * double(size.n) * double(size.k);
 }
 
-/// Returns the cost of backward in a pass that has one.
+/// Returns the cost of a pass's backward part, for a pass that has one.
 /// @tparam C Cost or DirectCost
 template <class C>
 [[nodiscard]] const auto& backward_of(const C& cost, LayerPass pass)
@@ -199,7 +198,7 @@ std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, Produ
 }
 
 /// Adds the memory of a parameter, its gradient and its optimizer's state. Returns the number of
-/// elements for which a rank has this state.
+/// elements whose state a rank keeps.
 /// @param block the block of a rank
 /// @param replicas the number of replicas of the block
 /// @param is_packed whether its gradient may travel in a bucket
@@ -301,8 +300,8 @@ template <NetworkScheme S>
   double needed_ranks = 1;
   for (const int e : extents) needed_ranks *= e;
   require<MeshError>(needed_ranks <= ranks, "got the extents ", S::Axes::to_string(extents),
-                     " for ", S::name, ", which need ", needed_ranks, " ranks, but there are ",
-                     ranks, ", so ranks would be missing; use smaller extents or more ranks");
+                     " for ", S::name, ", which need ", needed_ranks, " ranks, but there are only ",
+                     ranks, "; use smaller extents or more ranks");
   const int used = S::Axes::ranks(extents);
   Plan plan;
   plan.scheme = S::name;

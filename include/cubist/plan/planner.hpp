@@ -5,9 +5,10 @@
 // every scheme of the catalogue on every mesh with at most the given number of ranks, with the
 // method that will run there, and sorts the plans by time.
 //
-//   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);  // or, of a transformer,
-//   auto plans = plan(TransformerStep{transformer_model("gpt2"), {8, 1024}}, 64, machine);
-//   with_scheme(plans.front().scheme, [&]<class S>() { Mesh<S, Mpi> mesh{world, plans.front()}; });
+//   auto plans = plan(mlp_layers(4096, {1024, 4096, 1024}), 64, machine);  // or, for a
+//   transformer, auto plans = plan(TransformerStep{transformer_model("gpt2"), {8, 1024}}, 64,
+//   machine); with_scheme(plans.front().scheme, [&]<class S>() { Mesh<S, Mpi> mesh{world,
+//   plans.front()}; });
 //
 // largest_batch(plans.front(), step, machine) is the largest batch that fits there.
 
@@ -61,7 +62,7 @@ void for_each_candidate(const Network& network, int ranks, const PlanOptions& op
     for (int d = 1; d <= n; ++d)
       if (n % d == 0) f(d);
   };
-  // One mesh of all ranks or fewer.
+  // One mesh, of all ranks or fewer.
   const auto whole = [&]<class S>() {
     cubist::for_each_mesh<S>(ranks, [&](const auto& e) { use.template operator()<S>(e); });
   };
@@ -122,7 +123,7 @@ void for_each_candidate(const Network& network, int ranks, const PlanOptions& op
   return double(step.batch.tokens()) * double(step.model.width);
 }
 
-/// Implements `plan` for layers, or for anything else that `plan_on` takes.
+/// Implements `plan` for every network that `plan_on` takes.
 template <class Network>
 [[nodiscard]] std::vector<Plan> sorted_plans(const Network& network, int ranks,
                                              const Machine& machine, const PlanOptions& options)
@@ -202,8 +203,9 @@ template <class Fits>
 }  // namespace detail
 
 /// Returns all plans, the fastest first; those that do not fit in memory come last.
-/// @throws ArgumentError without layers, for an unknown scheme or an invalid machine; ShapeError
-/// for layers that `require_valid` refuses; MeshError for fewer than one rank or more than 65,536
+/// @throws ArgumentError if there are no layers, for an unknown scheme, or for an invalid machine;
+/// ShapeError for layers that `require_valid` refuses; MeshError for fewer than one rank or more
+/// than 65,536
 [[nodiscard]] inline std::vector<Plan> plan(const std::vector<ProductSize>& layers, int ranks,
                                             const Machine& machine = {},
                                             const PlanOptions& options = {})
@@ -230,7 +232,7 @@ plan(ProductSize size, int ranks, const Machine& machine = {}, const PlanOptions
 /// Returns the largest batch that fits in the memory of a rank on the scheme and mesh of a plan:
 /// rows of layers, sequences of a transformer; 0 if not even one does. One more does not fit. In
 /// stages, the number of micro-batches stays that of the plan.
-/// @param network the layers or the step of the plan, whose own batch is not used
+/// @param network the layers or the step of the plan; its batch is ignored
 /// @param options the options of the plan
 template <class Network>
 [[nodiscard]] std::size_t largest_batch(const Plan& plan, const Network& network,

@@ -18,7 +18,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// If the times of two plans differ by a smaller part than this, the model cannot tell which is
+/// If the times of two plans differ by less than this fraction, the model cannot tell which is
 /// faster.
 inline constexpr double model_error = 0.05;
 
@@ -161,7 +161,7 @@ template <SchemeType S>
   std::ostringstream out;
   out.imbue(std::locale::classic());
   if (!plan.fits_memory)
-    out << "does not fit: needs " << detail::gibibytes(plan.memory) << " a rank, which has "
+    out << "does not fit: needs " << detail::gibibytes(plan.memory) << " a rank, but a rank has "
         << detail::gibibytes(machine.memory_per_rank(plan.ranks)) << "; ";
   else if (rivals.first)
     out << "the fastest of " << rivals.of_same << " meshes of " << plan.ranks << " ranks; ";

@@ -33,7 +33,7 @@ struct SaveInterval
 {
   double seconds = 0;  ///< seconds from one save to the next
   double steps = 1;    ///< steps from one save to the next, at least 1
-  /// The share of the time of a run that saves and failures cost.
+  /// The share of a run's time that saves and failures cost.
   double overhead = 0;
 };
 
@@ -53,7 +53,7 @@ namespace detail
 
 /// @param cost  the seconds for which a save stops the run
 /// @param least  the fewest seconds from one save to the next
-/// @param delay  the seconds in which the run continues until a saved state is a checkpoint
+/// @param delay  the seconds for which the run continues before the saved state is a checkpoint
 [[nodiscard]] inline SaveInterval save_interval(double cost, double least, double delay,
                                                 double step, double failures)
 {

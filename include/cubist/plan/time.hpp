@@ -10,8 +10,8 @@
 //   across    the same between nodes; the ranks of a node that send share its link
 //
 // A rank multiplies on its share of the cores. If the rank itself copies inside a node, on one
-// core, these times add up (`Link::overlaps`). Other messages overlap with products. Those inside a
-// node and those between nodes have a link each:
+// core, these times add up (`Link::overlaps`). Other messages overlap with products. Messages
+// inside a node use one link, and messages between nodes another:
 //
 //   operands   of a product are sent one after the other, after the previous product's results;
 //              the product begins with the first of q pieces, and when the last one arrives, 1/q of
@@ -134,9 +134,9 @@ namespace detail
   return (nodes - 1) * edge(machine.across()) + (t.ranks - nodes) * edge(machine.inside());
 }
 
-/// Returns the seconds for which a rank waits for latencies in a transfer. NCCL's all_reduce takes
-/// a tree if that is faster than a ring. Four of SUMMA's panels are in flight between nodes, and
-/// two inside.
+/// Returns the seconds for which a rank waits for latencies in a transfer. NCCL's all_reduce uses a
+/// tree if that is faster than a ring. Four of SUMMA's panels are in flight between nodes, and two
+/// inside.
 [[nodiscard]] inline double latency_seconds(const Transfer& t, int ranks, const Machine& machine,
                                             std::size_t scalar_bytes)
 {
@@ -177,9 +177,9 @@ namespace detail
   const int members = detail::members_on_a_node(t, ranks, machine);
   if (t.collective == CallKind::reduce_scatter)
   {
-    // Each rank sends the terms of a sum to the ranks that own it. Those to ranks of its node do
-    // not leave it. The others of all its ranks share the node's link, and those of one rank share
-    // its network card.
+    // Each rank sends the terms of a sum to the ranks that own it. Terms for ranks of the same node
+    // do not leave it. All others share the node's link, and those of one rank share its network
+    // card.
     const double leaving = bytes * double(t.ranks - members) / double(t.ranks - 1);
     const double of_card = across.rank_bandwidth > 0 ? leaving / across.rank_bandwidth : 0;
     return latency + std::max(leaving * machine.on_a_node(ranks) / across.bandwidth, of_card);
@@ -360,7 +360,7 @@ struct MessageTimes
 
 }  // namespace detail
 
-/// Returns the seconds of one direction of a layer.
+/// Returns the time of a layer's forward or backward pass.
 [[nodiscard]] inline Time time_of(const Work& work, Ranks ranks, const Machine& machine,
                                   std::size_t scalar_bytes)
 {

@@ -24,9 +24,9 @@
 //   attention   if ranks share sequences: the keys and values of their rows
 //               (ring_words in matrix/sequence_cut.hpp)
 //
-// Then a norm, the logits, a product of S, and the loss: all_reduce of 2 numbers per row along the
-// axes that cut the logits' columns, and of 3 over all ranks. For the embedding, there is only a
-// bound. Backward of a product computes dX and dW together.
+// After the blocks come a norm, the logits (a product of S), and the loss, which all-reduces 2
+// numbers per row along the axes that cut the logits' columns, and 3 over all ranks. For the
+// embedding, there is only an upper bound. Backward of a product computes dX and dW together.
 //
 // With LoRA beside all linear layers (plan/lora_cost.hpp), backward computes no dW, and sums only
 // the gradients of A and B. It ends with the gradients of the first block's Q, K and V.
@@ -129,8 +129,8 @@ transformer_words(const typename S::Axes::Array& extents, TokenBatch batch,
                                 2 * parts.loss_statistics().words + parts.loss_mean().words;
   if (lora > 0)
   {
-    // Backward leaves out dX of the first block's Q, K and V, and the norm before them, which makes
-    // up for the last norm.
+    // Backward leaves out dX of the first block's Q, K and V, and the norm before them. That norm
+    // cancels out the last one, which the blocks do not count.
     const Cost first = parts.cost(parts.products()[0], policy);
     return {.forward = forward,
             .backward = model.layers * block.backward +

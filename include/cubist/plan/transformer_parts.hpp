@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The parts of a transformer that send or multiply, on any scheme, from the layouts of the scheme:
-// its products, as sizes with their quanta, and its sums over rows and columns.
+// Lists the parts of a transformer that send or multiply, for any scheme, from the scheme's
+// layouts: its products, as sizes with their quanta, and its sums over rows and columns.
 //
 //   X, residual stream (M, d) S::Input    M = B S: sequences of S tokens, row b S + s
 //   queries, keys, values (M, N) S::Output    hidden activations (M, F) S::Output
 //
 // Rows are padded to whole sequences on every rank, columns of Q, K and V to whole groups of heads,
-// other columns to the mesh's quantum. Numbers that belong to rows are sent only for valid rows.
+// other columns to the mesh's quantum. Per-row numbers are sent only for valid rows.
 //
 // If ranks share sequences, rows are those of a SequenceCut (matrix/sequence_cut.hpp), and all of
 // them are valid. Names with `words` count elements that are sent.
@@ -159,18 +159,18 @@ class TransformerParts
     return detail::cut_matrix<A, typename S::Input>(LayerMatrix::x, {tokens(), model_.width},
                                                     extents_, {rows_, quantum_});
   }
-  /// The sum in one message of a norm in forward: one number for each row. LayerNorm sends two such
-  /// messages.
+  /// The sum that a norm sends in one message of forward: one number for each row. LayerNorm sends
+  /// two such messages.
   [[nodiscard]] LineSum norm_sum() const { return row_sum(stream(), 1); }
-  /// The numbers for rows that a norm sums, in forward and in backward.
+  /// The sums of a norm's per-row numbers, in forward and in backward.
   [[nodiscard]] LineSum norm_statistics() const { return row_sum(stream(), model_.norm_vectors()); }
-  /// The gradients of a norm's weight and bias.
+  /// The sum of the gradients of a norm's weight and bias.
   [[nodiscard]] LineSum norm_gradients() const
   {
     const auto x = stream();
     return line_sum(model_.norm_vectors() * x.block.cols, x.rows);
   }
-  /// The gradient of the norm of queries, or of the norm of keys.
+  /// The sum of the gradient of the queries' norm, or of the keys' norm.
   [[nodiscard]] LineSum head_norm_gradient() const
   {
     const auto y = cut(products()[0]).y;
@@ -180,7 +180,7 @@ class TransformerParts
   }
   /// The two sums of the loss, with one number for each row.
   [[nodiscard]] LineSum loss_statistics() const { return row_sum(cut(logits()).y, 1); }
-  /// The mean of the loss and the checksums of the labels, over all ranks.
+  /// The sum over all ranks of the mean of the loss and the checksums of the labels.
   [[nodiscard]] LineSum loss_mean() const
   {
     detail::AxisTuple all;
@@ -200,7 +200,7 @@ class TransformerParts
     const auto table = cut(logits()).w;  // (d, V)
     const std::size_t rows = std::min(h.block.rows, table.block.cols);
     const std::size_t d = model_.width;
-    // Some rank has different columns of H than of the table.
+    // Some rank's columns of H differ from its columns of the table.
     const std::size_t own =
         h.cols.parts() > 1 && table.rows.parts() > 1 ? 0 : std::min(h.block.cols, table.block.rows);
     const std::size_t all = h.rows.parts() * std::min(table.block.rows, d);

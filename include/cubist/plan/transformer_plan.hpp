@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The plan of a training step of a transformer: the plan of its layers (plan.hpp) plus attention,
-// norms, element-wise passes and the optimizer.
+// Plans a training step of a transformer: its layers as in plan.hpp, plus attention, norms,
+// element-wise passes and the optimizer.
 //
-//   products     as in a network of layers; those that share X are one
+//   products     as in a network of layers; those that share X are merged into one
 //   attention    local products of blocks of scores for each of a rank's heads and sequences, half
 //                of S x S if the mask is causal: two forward, five backward; if ranks share
 //                sequences, keys and values of other ranks travel meanwhile
@@ -18,7 +18,7 @@
 //   LoRA         the thin products beside every linear layer, and their messages; backward without
 //                dW, and gradients and moments of A and B alone
 //
-// The slowest rank counts, which is one whose heads and sequences are not padding.
+// The slowest rank counts: one whose heads and sequences are not padding.
 
 #include <algorithm>
 #include <cstddef>
@@ -105,7 +105,7 @@ class TransformerPlanner
     add_activations(6 * stream + qkv + attended + up + hidden);
   }
 
-  /// Adds what comes before the first block: the embedding, and the vectors of positions.
+  /// Adds what comes before the first block: the embedding and the position vectors.
   /// @param has_table  whether its table differs from that of the logits
   void add_input(bool has_table)
   {
@@ -139,7 +139,7 @@ class TransformerPlanner
 
   /// Adds what remains of the sums of gradients at the end of backward, and the exchange of a
   /// sharded optimizer.
-  /// @param last  the seconds of the sums that begin there
+  /// @param last  the seconds of the sums that begin when backward ends
   void add_gradient_sums(double last)
   {
     plan_.time = with_exchange(plan_.time, last, machine_.hidden(plan_.ranks), options_.sharded);
@@ -486,7 +486,7 @@ template <SchemeType S>
   return (blocks - 1) / options.recompute * options.recompute;
 }
 
-/// Returns the trained matrices of blocks: their weights, where merged ones count one by one, or A
+/// Returns the trained matrices of blocks: their weights, with merged ones listed one by one, or A
 /// and B.
 /// @param lora  the rank of A and B, or 0
 template <SchemeType S>

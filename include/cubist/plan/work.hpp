@@ -210,7 +210,7 @@ class SegmentMemory
     return i / length_ < (layers_ - 1) / length_;
   }
 
-  /// Adds layer i, of kind 0 or 1, in bytes.
+  /// Adds layer i, of kind 0 or 1. Sizes are in bytes.
   void add(std::size_t i, std::size_t kind, double activations, double workspace, double output)
   {
     if (i % length_ == 0) now_ = {};
@@ -235,9 +235,9 @@ class SegmentMemory
 
  private:
   std::size_t layers_;
-  std::size_t length_;                 // the layers of a segment
+  std::size_t length_;                 // layers in a segment
   std::array<MemoryParts, 2> now_;     // the memory of a segment, by kind
-  std::array<MemoryParts, 2> most_;    // the memory of the segment that has the most
+  std::array<MemoryParts, 2> most_;    // the memory of the segment that needs the most
   std::array<double, 2> gradients_{};  // the memory of gradients between segments
   double outputs_ = 0;                 // the memory of the outputs of segments
 };
@@ -254,7 +254,7 @@ struct Cost
   std::size_t near_workspace = 0;  ///< elements of gathered operands, panels and partial sums
   std::size_t far_workspace =
       0;          ///< the same if ranks are on several nodes, where more pieces are in flight
-  int reach = 1;  ///< consecutive ranks that have to be on one node for the near workspace
+  int reach = 1;  ///< consecutive ranks that must share a node for the near workspace to suffice
 
   /// The number of elements of workspace on a mesh of this many ranks.
   [[nodiscard]] constexpr std::size_t workspace(int ranks_per_node, int mesh_ranks) const
