@@ -11,8 +11,8 @@
 //      which finds those of a build in the source tree, and of an installation
 //   3. machines/ in the current folder and in its parent folders
 //   4. both in the parent folders of this header, which finds those of the cubist that the program
-//      was compiled with. If the headers of an installation have another prefix, one of them names
-//      the folder
+//      was compiled with. If an installation keeps its headers under another prefix, one header
+//      names the folder
 //   5. the folders that the caller names
 
 #include <cstdlib>
@@ -73,7 +73,7 @@ namespace cubist::CUBIST_ABI
       "got the machine \"" + name +
       "\", which is neither a file nor a machine in a machines/ folder above the program, the "
       "current folder or cubist's headers, so its figures are unknown; give the path of a file, or "
-      "set CUBIST_MACHINES to the folder that has it"};
+      "set CUBIST_MACHINES to the folder that holds it"};
 }
 
 }  // namespace cubist::CUBIST_ABI

@@ -30,8 +30,8 @@ struct GemmRates
   double copy = 0.125;             // to copy a byte
   double window = 32768;           // to open and close a window, for each rank of the mesh
   double shared_core = 1.04;       // the factor for ranks that take turns on a core and its caches
-  std::size_t panel_bytes = 4096;  // the bytes of an operand's row that are copied at a time
-  std::size_t cache_bytes = std::size_t{1} << 20;  // the size of a core's own cache
+  std::size_t panel_bytes = 4096;  // bytes of an operand's row that are copied at a time
+  std::size_t cache_bytes = std::size_t{1} << 20;  // the size of a core's private cache
 
   friend constexpr bool operator==(const GemmRates&, const GemmRates&) = default;
 };

@@ -11,8 +11,8 @@
 // two levels: the first one, and the last one between nodes. It ignores `call_seconds` and
 // `core_seconds_per_message`; the simulator ignores `gemm`.
 //
-// `cubist_bench machine` measures these figures, except `write_bandwidth`, because the disk of a
-// job is not that of the node: set it by hand. machine_json.hpp reads and writes the figures.
+// `cubist_bench machine` measures these figures, except `write_bandwidth`. Set that by hand,
+// because a job's disk is not the node's. machine_json.hpp reads and writes the figures.
 
 #include <algorithm>
 #include <cstddef>
@@ -75,7 +75,7 @@ struct Machine
   int nodes_sharing = 1;              ///< nodes that share these cores: namespaces of one machine
   double memory = 128.0 * (1 << 30);  ///< bytes of a node
   double memory_bandwidth = 8e9;      ///< bytes per second that one core, or GPU, reads and writes
-  double node_memory_bandwidth = 0;   ///< the same for a node's ranks together; 0 for no limit
+  double node_memory_bandwidth = 0;   ///< the same for all ranks of a node together; 0 for no limit
   double write_bandwidth = 2e9;   ///< bytes per second to the checkpoint disk, all nodes together
   double idle_watts = 0;          ///< of a node whose ranks wait, with its part of the network
   double busy_watts = 0;          ///< of a node whose ranks compute
@@ -121,7 +121,7 @@ struct Machine
   /// The bytes of memory for each of this many ranks.
   [[nodiscard]] double memory_per_rank(int ranks) const { return memory / on_a_node(ranks); }
 
-  /// The part of a core that each of this many ranks has.
+  /// The part of a core that each of this many ranks gets.
   [[nodiscard]] double share(int ranks) const { return std::min(1.0, cores / on_the_cores(ranks)); }
   /// The number of BLAS threads that each of this many ranks multiplies with.
   [[nodiscard]] int threads(int ranks) const

@@ -75,7 +75,7 @@ void for_each_figure_of_machine(M& machine, F f)
   f("shared_memory", machine.shared_memory);
 }
 
-/// Sets the figures that `json` has. `visit` calls a function with each name and figure.
+/// Sets the figures that `json` contains. `visit` calls a function with each name and figure.
 /// @param others names that are read elsewhere
 /// @throws DataError for a name that is unknown, or a value of the wrong type
 template <class Visit>

@@ -23,8 +23,8 @@ namespace cubist::CUBIST_ABI
 {
 
 /// The elements that C (m, n) += A (m, k) B (k, n) reads or writes. C is both read and written, and
-/// A counts twice, because BLAS packs it against the order of its rows. (Measured: a product with
-/// half the columns takes longer than one with half the rows.)
+/// A counts twice, because BLAS packs it across its rows. (Measured: a product with half the
+/// columns takes longer than one with half the rows.)
 [[nodiscard]] constexpr double touched_elements(ProductSize size)
 {
   return 2 * double(size.m) * double(size.k) + double(size.k) * double(size.n) +

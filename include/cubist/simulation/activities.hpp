@@ -7,14 +7,14 @@
 // resources.
 //
 //   links   serve activities in the order in which these began, like messages on a connection:
-//           each has what earlier ones leave of its most used link
-//   cores   are shared fairly: if more is wanted than there is, no activity has more than a share,
-//           and one that wants less gets what it wants (fair_share.hpp)
+//           each gets what earlier ones leave of its most used link
+//   cores   are shared fairly: if more is wanted than there is, no activity gets more than an equal
+//           share, and one that wants less gets what it wants (fair_share.hpp)
 //
 // An activity proceeds at the slower of both speeds. Each start and each end changes the speed of
 // others at once. On a link, a change passes like a wave from each user to the next one in the
-// queue. It skips those that wait because nothing is left for them, of which an exchange between
-// all ranks has thousands.
+// queue. It skips users for which nothing is left: an exchange between all ranks has thousands of
+// them.
 //
 // All times follow from the order of the calls, so they are the same in every run.
 //
@@ -68,7 +68,7 @@ class Activities
   }
 
   /// Starts an activity at a time that is not in the past. Of several that start at the same time,
-  /// the one with the least turn comes first.
+  /// the one with the lowest turn comes first.
   void start(double time, double seconds, std::vector<ResourceUse> uses,
              std::shared_ptr<ActivityOwner> owner, std::uint64_t turn = 0)
   {
@@ -230,7 +230,7 @@ class Activities
     if (!std::exchange(r.has_wave, true)) waves_.push_back(&r);
   }
   /// Queues the next user of a link that a change up to `a` may concern. If the users up to `a`
-  /// leave nothing, that is the next user with a speed, since those without one keep none.
+  /// leave nothing, that is the next user with a speed, because those without one stay without one.
   void continue_wave(Resource& r, const Activity& a)
   {
     double left = 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Addresses for matrices without elements. They are reserved, so no other object has them, but have
-// no memory, so an access ends the program.
+// Addresses for matrices without elements. They are reserved, so no other object has them, but no
+// memory is behind them, so an access ends the program.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,21 +26,21 @@ class SimulatedAddresses
     return all;
   }
 
-  /// Whether an object of the simulation, or null, is at this address.
+  /// Whether this is null or one of the simulation's addresses.
   [[nodiscard]] static bool contains(const void* p)
   {
     const auto& all = get();
     return reinterpret_cast<std::uintptr_t>(p) - all.begin_ < all.size_;
   }
 
-  /// Returns the address of the next buffer; `next` is a rank's count. The first address follows
-  /// the last one, long after its buffer was freed.
+  /// Returns the address of the next buffer; `next` is a rank's count. After the last address, it
+  /// starts again at the first, whose buffer was freed long ago.
   /// @throws ArgumentError for more bytes than there are addresses
   [[nodiscard]] void* take(std::size_t bytes, std::size_t& next) const
   {
     require<ArgumentError>(bytes <= size_, "got a block of ", bytes,
-                           " bytes on one rank, so the simulator has too few addresses; cut it "
-                           "over more ranks");
+                           " bytes on one rank, for which the simulator has too few addresses; cut "
+                           "the matrix over more ranks");
     if (next > size_ - bytes) next = 0;
     void* const p = reinterpret_cast<void*>(begin_ + next);  // NOLINT: never accessed
     next += (bytes + alignment - 1) / alignment * alignment;

@@ -80,9 +80,9 @@ class Fiber
     mapped_ = stack_bytes + page;
     void* const p = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    require<CommunicationError>(p != MAP_FAILED, "got a stack of ", mapped_,
-                                " bytes for a simulated rank, which the system refused (",
-                                std::strerror(errno), "); use fewer ranks, or raise the limit");
+    require<CommunicationError>(p != MAP_FAILED, "the system refused a stack of ", mapped_,
+                                " bytes for a simulated rank (", std::strerror(errno),
+                                "), so it cannot run; use fewer ranks, or raise the limit");
     memory_ = static_cast<std::byte*>(p);
     mprotect(memory_, page, PROT_NONE);  // an overflow of the stack ends the program
     stack_ = memory_ + page;

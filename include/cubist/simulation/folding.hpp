@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Simulates replicas that do the same only once. The ranks of one replica run; those of the others
-// are folded onto them, and do at every moment what their representatives do.
+// Simulates replicas that do the same work only once. The ranks of one replica run; those of the
+// others are folded onto them, and do at every moment what their representatives do.
 //
 //   rank (s count + d) inner + r    is rank r of replica d, in part s of the launch
 //
@@ -14,10 +14,10 @@
 //   another replica            link, and enters that of the receiver's representative
 //
 // This gives the time of the whole launch, to the last bit, if a permutation of the replicas maps
-// units to units. Replicas are whole units, or units hold whole replicas. If parts of several
-// replicas send through one link, they are served one after the other, so they are not equal. Then
-// as many replicas are simulated as share the largest such unit, or all of them if units cut
-// replicas.
+// units to units. That is so if replicas consist of whole units, or units of whole replicas. If
+// parts of several replicas send through one link, they are served one after the other, so they are
+// not equal. Then as many replicas are simulated as share the largest such unit, or all of them if
+// units cut replicas.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +31,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Replicas of a program that do the same, such as those along a data axis.
+/// Replicas of a program that do the same work, such as those along a data axis.
 struct Replicas
 {
   int outer = 1;  ///< the number of parts of the launch, each with a part of every replica: stages

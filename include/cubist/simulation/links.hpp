@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The resources that the ranks of a machine share: two links of each unit at each level, one into
+// The resources that the ranks of a machine share: two links for each unit at each level, one into
 // it and one out of it, and the cores.
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class SimulatedLinks
   /// The number of the resource for the cores on which a rank runs.
   [[nodiscard]] int cores_of(int rank) const { return first_core_ + rank / ranks_on_cores_; }
   [[nodiscard]] double cores_together() const { return cores_together_; }
-  /// Returns the corresponding resource of the unit whose ranks run in place of those of its unit.
+  /// Returns the resource that stands for this one: that of the unit whose ranks run.
   [[nodiscard]] int representative(int resource) const
   {
     return representatives_.empty() ? resource

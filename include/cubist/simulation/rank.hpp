@@ -15,7 +15,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Counts the bytes of a rank's matrices. Buffers keep it alive, since some outlive their rank's
+/// Counts the bytes of a rank's matrices. Buffers keep it alive, because some outlive their rank's
 /// body.
 struct SimulatedMemory
 {

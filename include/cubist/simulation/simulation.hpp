@@ -6,7 +6,7 @@
 // So everything happens in the order of simulated time, and a result does not depend on the machine
 // that simulates.
 //
-// Measurements beside threads: docs/decisions/0032-simulated-time.md.
+// A comparison with threads: docs/decisions/0032-simulated-time.md.
 
 #include <algorithm>
 #include <cstddef>
@@ -39,7 +39,7 @@ class Simulation
   using Failure = GroupFailure;
 
   /// @param overlap whether ranks compute during transfers between nodes
-  /// @param replicas  which ranks do the same
+  /// @param replicas  which ranks do the same work
   /// @throws ArgumentError for replicas that the launch cannot have
   Simulation(Machine machine, int ranks, bool overlap = true, const Replicas& replicas = {})
       : machine_{std::move(machine)},
@@ -127,9 +127,9 @@ class Simulation
     ready_.push({rank.clock, rank.number});
   }
 
-  /// Returns the turn of an activity of ranks, one of which has posted this many calls: ranks take
-  /// turns, and those nearest to each other come first. The order of activities on one link must be
-  /// the same for all replicas.
+  /// Returns the turn of an activity between ranks, one of which has posted this many calls: ranks
+  /// take turns, and within a turn those nearest to each other come first. The order of activities
+  /// on one link must be the same for all replicas.
   /// @param distance  between the ranks; for a message, around the ring of its communicator's ranks
   /// @param place  the number of the first rank; for a message, its sender's position on its node
   [[nodiscard]] static std::uint64_t turn_of(std::uint64_t posts, int distance, int place)
@@ -216,7 +216,7 @@ class Simulation
     block(self, *computation);
   }
 
-  /// Passes bytes of `self` to the disk, which writes one request after the other. Returns the time
+  /// Writes bytes of `self` to the disk, which serves one request after the other. Returns the time
   /// at which they are written.
   /// @throws ArgumentError if replicas are folded
   double write(SimulatedRank& self, double bytes)

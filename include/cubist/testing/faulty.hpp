@@ -25,7 +25,7 @@ struct Faulty : BackendDecorator<Faulty<B>, B>
   /// Read by `launch`; the same on all ranks.
   static inline std::vector<Fault> faults = {};
 
-  /// Runs `body` with a communicator that has this rank's faults.
+  /// Runs `body` with a communicator that injects this rank's faults.
   template <class F>
   [[nodiscard]] static auto decorate(F& body)
   {

@@ -31,7 +31,7 @@ namespace cubist::CUBIST_ABI
 /// A fault in one call of one rank.
 struct Fault
 {
-  /// What happens to the rank that has the fault.
+  /// What happens to the faulty rank.
   enum class Kind : std::uint8_t
   {
     delay,       // the rank sleeps first
@@ -81,7 +81,7 @@ class RankFaults
         throw CommunicationError{
             text(detail::CallSignature::of(call)) + " failed as call " + std::to_string(number) +
             " of rank " + std::to_string(rank_) +
-            ", as a fault was injected, so its data is incomplete; launch without the fault"};
+            ", because a fault was injected, so its data is incomplete; launch without the fault"};
       case Fault::Kind::death:
         die_();
         break;

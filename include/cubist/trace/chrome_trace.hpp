@@ -58,7 +58,7 @@ namespace cubist::CUBIST_ABI::detail
   return arguments;
 }
 
-/// Returns a rank's events and the names of its rows, one per line, with commas between.
+/// Returns a rank's events and the names of its rows, one per line, separated by commas.
 /// @param zero the time from which the trace counts
 [[nodiscard]] inline std::string chrome_events(const std::vector<TraceEvent>& events, int rank,
                                                double zero)

@@ -37,11 +37,11 @@ namespace cubist::CUBIST_ABI
 struct TraceOptions
 {
   std::string file = {};  ///< the file to write; if it is empty, nothing is recorded
-  int ranks = 64;         ///< how many ranks are recorded, from the first on
+  int ranks = 64;         ///< how many ranks are recorded, starting with rank 0
   /// If this is not empty, these ranks are recorded instead.
   std::vector<int> only = {};
-  /// Whether to record also the processor time of a rank's thread in each event ("tdur" in the
-  /// file). If ranks share cores, other ranks have the rest of the event's time. It takes two
+  /// Whether to also record the processor time of a rank's thread in each event ("tdur" in the
+  /// file). If ranks share cores, other ranks run for the rest of the event's time. It takes two
   /// system calls per event. Simulated ranks have no such time.
   bool processor_time = false;
 
@@ -62,7 +62,7 @@ struct Traced : BackendDecorator<Traced<B>, B>
   /// The options that `launch` reads.
   static inline TraceOptions options = {};
 
-  /// Runs `body` with a communicator that traces, and writes the file at its end.
+  /// Runs `body` with a communicator that traces, and then writes the file.
   /// @throws ArgumentError for a rank to record that the launch does not have; DataError if the
   /// file cannot be written
   template <class F>

@@ -28,8 +28,8 @@ class TracedEngine : public EngineDecorator<TracedEngine<E>, E>
              .function = call.function}};
   }
 
-  /// Does the work f() if its calls are recorded. Otherwise the decorated engine may spend the time
-  /// that it remembers instead.
+  /// Does the work f() if its calls are recorded. Otherwise the decorated engine may instead spend
+  /// the time that it remembers.
   template <class F>
   requires(detail::RemembersTimes<E>) void repeat(const RepeatedWork& work, const F& f) const
   {
