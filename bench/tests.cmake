@@ -123,7 +123,7 @@ set_tests_properties("bench: the breakdown of no trace" PROPERTIES LABELS bench
 add_test(NAME "bench: a mesh that does not fit" COMMAND cubist_bench matmul --schemes cube3d --ranks 4)
 set_tests_properties("bench: a mesh that does not fit" PROPERTIES
   LABELS bench PASS_REGULAR_EXPRESSION "Cube3D got 4 ranks, which is not a cube.*use 1 or 8 ranks")
-foreach(wrong "--sizes;65,,33;in which a value is missing" "--ranks;010;which is no whole number" "--shapes;-1x8x8;three positive sizes")
+foreach(wrong "--sizes;65,,33;in which a value is missing" "--ranks;010;which is not a plain whole number" "--shapes;-1x8x8;three positive sizes")
   list(GET wrong 0 option)
   list(GET wrong 1 value)
   list(GET wrong 2 error)

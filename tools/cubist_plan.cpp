@@ -70,7 +70,7 @@ struct Options
   std::string svg;
 };
 
-/// Returns the name of a scheme without the one around it, "Pipeline<" or "DataParallel<".
+/// Strips `front`, "Pipeline<" or "DataParallel<", from the name of a scheme.
 std::string without(const std::string& front, const std::string& scheme)
 {
   if (scheme.size() <= front.size() || !cubist::same_name(scheme.substr(0, front.size()), front))
@@ -123,9 +123,9 @@ template <class PlanInStages>
     plan_in_stages.template operator()<P>(extents);
     throw cubist::MeshError{"got a mesh of " + options.scheme + " that does not use all of " +
                             std::to_string(options.ranks) +
-                            " ranks, so it is not among the plans; give the number of stages, then "
-                            "meshes side by side and the extents of each, which multiply up to the "
-                            "ranks"};
+                            " ranks, so it is not among the plans; give the number of stages, the "
+                            "number of meshes side by side, and the extents of each, whose product "
+                            "is the number of ranks"};
   };
   if (is_in_stages(options))
   {
@@ -146,7 +146,7 @@ template <class PlanInStages>
                           std::to_string(options.mesh.front()) + ", does not divide " +
                           std::to_string(options.ranks) +
                           " ranks into two or more meshes, so it is not among the plans; use a "
-                          "divisor of the ranks from 2, or a mesh without that axis"};
+                          "divisor of the ranks that is at least 2, or a mesh without that axis"};
 }
 
 /// Selects the plans to print from those on the requested scheme and mesh.
@@ -164,7 +164,7 @@ std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, con
   return plans;
 }
 
-/// Whether the plans have the memory of a simulated step, which has AdamW.
+/// Whether the memory of the plans compares with that of a simulated step, which runs AdamW.
 bool compares_memory(const Options& options)
 {
   return (options.forward || options.optimizer.starts_with("adam")) &&
@@ -197,8 +197,8 @@ void draw(const cubist::Plan& plan, const Options& options,
                                      ", so the drawing would be lost; pass --svg another path");
 }
 
-/// Reads the model of a folder with a config.json, or of that file, or returns the published model
-/// of this name.
+/// Reads a model from a config.json, named by its path or by its folder, or returns the published
+/// model of this name.
 cubist::TransformerConfig read_model(const std::string& name)
 {
   const std::filesystem::path path{name};
@@ -366,7 +366,7 @@ void check_together(const CLI::App& app, const Options& options)
       ", which has meshes side by side, so nothing would be planned; leave one of them out");
 }
 
-/// Checks that options of stages are given only if some plan has stages.
+/// Checks that options for stages are given only if some plan has stages.
 /// @throws cubist::ArgumentError if none has
 void check_stages(const CLI::App& app, const std::vector<cubist::Plan>& plans)
 {
@@ -485,9 +485,9 @@ int main(int argc, char** argv)
 try
 {
   CLI::App app{
-      "Sorts the schemes and meshes of cubist by their predicted time for a network. The table has "
-      "the words (elements sent) and messages of a rank in one step; M h is the number of tokens "
-      "times the width of the first layer."};
+      "Sorts cubist's schemes and meshes by the time that they are predicted to take for a "
+      "network. The table lists the words (elements) and messages that a rank sends in one step; M "
+      "h is the number of tokens times the width of the first layer."};
   Options options;
   auto* network = app.add_option_group("network")->require_option(1);
   network
@@ -522,8 +522,8 @@ try
                    ->needs(scheme);
   app.add_option(
          "--top", options.top,
-         "how many of the fastest plans; by default the fastest mesh of each scheme, or 10 of "
-         "--scheme")
+         "print this many of the fastest plans; by default the fastest mesh of each scheme, or the "
+         "10 fastest of --scheme")
       ->check(cubist::strict_options::positive)
       ->excludes(mesh);
   app.add_flag("--data-parallel,!--no-data-parallel", options.data_parallel,
@@ -536,12 +536,12 @@ try
       ->needs(model);
   app.add_option(
          "--micro-batches", options.micro_batches,
-         "the micro-batches of a step in stages; by default the fastest number that divides the "
-         "sequences")
+         "the number of micro-batches of a step in stages; by default the fastest number that "
+         "divides the sequences")
       ->check(cubist::strict_options::positive)
       ->needs(model);
   app.add_option("--pieces", options.pieces,
-                 "the pieces of blocks on each stage; by default the fastest number up to 4")
+                 "the number of pieces of blocks on each stage; by default the fastest one up to 4")
       ->check(cubist::strict_options::positive)
       ->needs(model);
   auto* forward = app.add_flag("--forward", options.forward, "forward only, no training");
@@ -559,8 +559,7 @@ try
       ->excludes(forward);
   app.add_option(
          "--lora", options.lora,
-         "the rank of LoRA's matrices beside all linear layers, which alone are trained; 0: all "
-         "weights are trained")
+         "train only LoRA's matrices of this rank beside all linear layers; 0: train all weights")
       ->capture_default_str()
       ->needs(model)
       ->excludes(forward);
@@ -569,8 +568,8 @@ try
       ->excludes(forward);
   app.add_option(
          "--recompute", options.recompute,
-         "the layers or blocks of a segment, whose activations backward computes again; 0 keeps "
-         "all")
+         "how many layers or blocks make up a segment, whose activations backward computes again; "
+         "0 keeps all")
       ->capture_default_str()
       ->excludes(forward);
   app.add_flag(
@@ -588,7 +587,7 @@ try
       ->excludes(forward);
   app.add_option("--run", options.run_tokens,
                  "also print the energy and the price of a step, and of a run of this many tokens; "
-                 "the machine's file gives idle_watts, busy_watts and hour_price of a node")
+                 "the machine's file lists a node's idle_watts, busy_watts and hour_price")
       ->check(CLI::PositiveNumber);
   app.add_option("--method", options.method,
                  "automatic: ranks read each other's memory if all of a mesh are on one node")
@@ -596,13 +595,13 @@ try
       ->capture_default_str();
   auto* simulate = app.add_flag(
       "--simulate{5}", options.simulate,
-      "also run the program of the first five plans, or of the first N with --simulate=N, in "
-      "simulated time, and sort them by it: the model, in float, or an MLP with bias and GELU");
+      "also run the first five plans, or the first N with --simulate=N, in simulated time, and "
+      "sort them by it; the program is the model in float, or an MLP with biases and GELU");
   weights->excludes(simulate);
   app.add_flag(
          "--all-replicas", options.all_replicas,
          "simulate all replicas along a data axis, even if they do the same work, so that one "
-         "could stand for all; takes as many times longer as there are replicas")
+         "could stand for all; with n replicas, this takes n times as long")
       ->needs(simulate);
   app.add_option("--trace", options.trace,
                  "write a trace of the first plan's simulated step to this file, for "

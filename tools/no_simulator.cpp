@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The planner without the simulator: it starts cubist_plan_simulate, which has it.
+// The planner without the simulator: for --simulate, it starts cubist_plan_simulate, which has one.
 
 #include <cstdlib>
 #include <filesystem>

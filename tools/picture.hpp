@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Describes for drawing which rank holds which block of the matrices of a product, or of a chain of
-// products, in which the output of a layer is the input of the next one.
+// Describes, for a drawing, which rank holds which block of the matrices of a product, or of a
+// chain of products, in which each layer's output is the next one's input.
 //
 //   X (M, K) S::Input    W (K, N) S::Weight    Y (M, N) S::Output, which is S::Next::Input
 
@@ -118,7 +118,7 @@ void add_layer(Picture& picture, const typename S::Axes::Array& extents, Product
 
 }  // namespace detail
 
-/// Describes the matrices of a chain of layers on S and S::Next in turn.
+/// Describes the matrices of a chain of layers, alternately on S and S::Next.
 /// @throws ShapeError for a size of 0, MeshError for extents that the scheme cannot have
 template <SchemeType S>
 [[nodiscard]] Picture picture_of(const typename S::Axes::Array& extents,

@@ -41,8 +41,8 @@ namespace cubist
 }
 
 /// Prints the plans as a table.
-/// @param simulated what the first plans cost by simulation, which is their order; if empty, there
-/// is no such column
+/// @param simulated what the first plans cost by simulation, in their order; if it is empty, the
+/// column is left out
 inline void print_table(const std::vector<Plan>& plans, double unit,
                         const std::vector<SimulatedCost>& simulated, const std::string& scalar,
                         const Machine& machine)
@@ -129,7 +129,7 @@ inline void print_saves(const std::vector<Plan>& plans, const std::vector<SavePl
     return detail::three_digits(100 * i.overhead) + " %";
   };
   std::printf(
-      "\na checkpoint has %s GiB; in the background: steps from one to the next, and the time "
+      "\na checkpoint takes %s GiB; in the background: steps from one to the next, and the time "
       "that saves and failures cost\n",
       detail::three_digits(saves.front().bytes / (1 << 30)).c_str());
   std::printf("%-*s %-10s %11s %9s %9s %9s %9s %9s %9s\n", width, "scheme", "mesh", "copy, GiB",

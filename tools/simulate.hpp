@@ -19,7 +19,7 @@ struct SimulatedStep
   std::vector<std::size_t> sizes;  ///< the sizes of the layers of an MLP with bias and GELU
   std::size_t tokens = 1;
   bool training = true;       ///< forward and backward, or only forward
-  bool single = true;         ///< in float, or else in double
+  bool single = true;         ///< whether in float or in double
   bool is_short = false;      ///< in 16 bits; the memory is still that of float
   bool sharded = false;       ///< replicas share the state of the optimizer
   std::size_t recompute = 0;  ///< layers in a segment, whose activations are recomputed
@@ -36,7 +36,8 @@ struct SimulatedTransformer
   std::size_t context_parallel = 0;  ///< ranks that share a sequence, as in TransformerOptions
   bool all_replicas = false;         ///< also simulate replicas that do the same work
   std::string trace = {};            ///< the file for a trace of the step; empty for none
-  /// The rank of LoRA's matrices beside all linear layers, which alone are trained; 0 for none.
+  /// The rank of LoRA's matrices beside all linear layers, which are then all that is trained; 0
+  /// for none.
   std::size_t lora = 0;
 };
 
@@ -47,8 +48,8 @@ struct SimulatedCost
   std::string folding = {};  ///< which replicas were simulated, and why
 };
 
-/// Continues in the program that has the simulator, unless this one has it: the simulator takes
-/// minutes to compile.
+/// Continues in the program that contains the simulator, unless this one does. (The simulator takes
+/// minutes to compile.)
 /// @throws DataError if that program is missing
 void start_simulator(char** argv);
 

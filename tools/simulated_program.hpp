@@ -20,8 +20,8 @@
 namespace cubist
 {
 
-/// Calls f.operator()<S>(extents) for a plan's scheme S, with a data axis. If the plan has none,
-/// the axis has extent 1, which is the same program, so each scheme is compiled only once.
+/// Calls f.operator()<S>(extents) for a plan's scheme S, with a data axis. A plan without that axis
+/// gets one of extent 1, which is the same program, so each scheme is compiled only once.
 template <class F>
 decltype(auto) on_data_scheme(const Plan& plan, F f)
 {

@@ -38,9 +38,9 @@ namespace strict_options
   std::uint64_t number = 0;
   const auto [at, result] = std::from_chars(begin, end, number);
   if (at != end || begin == end || (*begin == '0' && end - begin > 1))
-    return error("which is no whole number; use only digits, without a leading 0");
+    return error("which is not a plain whole number; use only digits, without a leading 0");
   if (result == std::errc::result_out_of_range || (type == "INT" && number > INT64_MAX))
-    return error("which does not fit 64 bits; use a smaller number");
+    return error("which does not fit in 64 bits; use a smaller number");
   return {};
 }
 
@@ -86,7 +86,7 @@ inline void check_lists(const std::set<std::string>& lists, int argc, const char
       if (!lists.contains(list)) list.clear();
       if (!list.empty() && !given.insert(list).second)
         throw CLI::ValidationError{
-            list, "got it twice, so it is unclear which list counts; give all values at once"};
+            list, "is given twice, so it is unclear which list counts; give all values at once"};
       if (equals == std::string::npos) continue;
       value = value.substr(equals + 1);
     }
