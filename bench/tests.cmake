@@ -1,7 +1,7 @@
 # Tests that every benchmark runs on threads and under mpiexec, that its products are right, that its results are complete and
 # can be plotted, and that the job scripts are valid. No test asks how fast anything is.
 
-# Debian's matplotlib belongs to Debian's Python, which need not be the first in the path.
+# Debian's matplotlib belongs to Debian's Python, which need not come first in the path.
 find_program(CUBIST_PLOT_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH DOC "A Python with matplotlib, for bench/scripts/plot")
 find_program(CUBIST_PLOT_PYTHON NAMES python3)
 if(CUBIST_PLOT_PYTHON)

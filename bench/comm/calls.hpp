@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What calls that send and compute little cost: collectives, products from 64^3 up, and a step of
+// Measures calls that send and compute little: collectives, products from 64^3 up, and a step of
 // the README's network, each many times in a row.
 
 #include <optional>

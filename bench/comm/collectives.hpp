@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Latency and bandwidth of the collectives on all ranks, from one element to many. The JSON
-// describes a machine to whoever plans for it.
+// Measures latency and bandwidth of the collectives on all ranks, from one element to many. The
+// planner reads the JSON as a machine.
 
 #include <cstddef>
 #include <optional>

@@ -14,7 +14,7 @@ namespace bench
 namespace
 {
 
-/// Checks that the scheme has a mesh for so many ranks.
+/// Checks that the scheme has a mesh for this many ranks.
 /// @throws cubist::MeshError if it has none
 void require_fit(const std::string& scheme, const std::vector<int>& mesh, int ranks)
 {

@@ -63,7 +63,7 @@ void require_one_trace(const Options& options, std::size_t measurements);
 /// @throws cubist::ArgumentError if that is more than there are processes
 [[nodiscard]] int ranks_of(const Job& job, const Options& options, int usual);
 
-/// Whether the scheme has a mesh for so many ranks.
+/// Whether the scheme has a mesh for this many ranks.
 [[nodiscard]] bool fits(const std::string& scheme, const std::vector<int>& mesh, int ranks);
 
 /// The schemes that the user named, or all that have a mesh for the ranks, with each scalar.

@@ -36,9 +36,9 @@ inline const std::vector<std::string> usual_schemes{"Summa2D", "Summa25D", "Cube
 template <class S>
 inline constexpr int usual_ranks = 1 << S::Axes::count;
 
-/// The extents that the user lists, else those that the scheme chooses for so many ranks, else, if
-/// it has none but a single row fits, that row.
-/// @throws cubist::MeshError unless they are a mesh of exactly so many ranks
+/// The extents that the user lists, else those that the scheme chooses for this many ranks, else,
+/// if it has none but a single row fits, that row.
+/// @throws cubist::MeshError unless they are a mesh of exactly this many ranks
 template <class S>
 [[nodiscard]] typename S::Axes::Array extents_for(const std::vector<int>& mesh, int ranks)
 {

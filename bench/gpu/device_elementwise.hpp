@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Element-wise functions on a GPU, each beside a copy on the device that moves as many bytes. Calls
-// are queued, and the host waits for the device once, except for `fold`, which returns to the host.
+// Measures element-wise functions on a GPU, each beside a copy on the device that moves as many
+// bytes. Calls are queued, and the host waits for the device once, except for `fold`, which returns
+// to the host.
 
 #include <cstddef>
 #include <optional>

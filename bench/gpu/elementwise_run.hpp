@@ -82,7 +82,7 @@ class DevicePasses
     const double copy_seconds = seconds_of_queued<Engine>(world_, calls_, copy);
     all_.push_back({function, bytes, seconds_of_queued<Engine>(world_, calls_, f), copy_seconds});
   }
-  /// Appends the time of f, which reads and writes so many matrices.
+  /// Appends the time of f, which reads and writes this many matrices.
   template <class F>
   void row(const std::string& function, int matrices, F f)
   {

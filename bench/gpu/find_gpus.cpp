@@ -16,8 +16,8 @@ void find_gpus(Job& job, bool share)
   const int local_gpus = cubist::detail::gpu_count();
   cubist::require<cubist::ArgumentError>(
       !share || job.mpi,
-      "got --share-gpus, but the ranks are threads, which NCCL lets share no GPU; start processes "
-      "with mpiexec and a cubist_bench_gpu that was built with MPI");
+      "got --share-gpus, but the ranks are threads, which NCCL does not let share a GPU; start "
+      "processes with mpiexec and a cubist_bench_gpu that was built with MPI");
   if (share) examples::Gpus::share();
   job.gpus = !job.mpi ? local_gpus
              : share  ? std::min(job.processes, job.nodes * local_gpus)

@@ -103,7 +103,7 @@ double Alone::copy(std::size_t bytes)
 {
   const auto found = copies_.find(bytes);
   if (found != copies_.end()) return found->second;
-  constexpr std::size_t least = std::size_t{1} << 26;  // more than caches have
+  constexpr std::size_t least = std::size_t{1} << 26;  // more than caches hold
   constexpr std::size_t line = 64;
   const std::size_t half = std::max<std::size_t>(bytes / 2, 1);
   const std::size_t step = (half + line - 1) / line * line;

@@ -56,8 +56,8 @@ class Alone
 
   /// Seconds of a product in one slot.
   [[nodiscard]] double product(const BlasCall& call);
-  /// Seconds of a copy that reads half of so many bytes and writes the other half. The memory is in
-  /// no cache: a step has touched more than a cache holds since it last touched its operands.
+  /// Seconds of a copy that reads half of this many bytes and writes the other half. The memory is
+  /// in no cache: a step has touched more than a cache holds since it last touched its operands.
   [[nodiscard]] double copy(std::size_t bytes);
 
  private:

@@ -237,7 +237,7 @@ class Report
                   context_.cores, context_.cores == 1 ? "" : "s", profile_.ranks,
                   profile_.has_processor_times
                       ? "by the time for which each rank had a processor."
-                      : "by the time of each event, as the trace has no times of processors.");
+                      : "by the time of each event, because the trace has no processor times.");
     json_["seconds"] = profile_.seconds;
     json_["cores"] = context_.cores;
     json_["steps"] = profile_.steps;

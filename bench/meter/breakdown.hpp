@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Where the time of a step goes, read from a trace with times of processors
+// Shows where the time of a step goes, from a trace with processor times
 // (TraceOptions::processor_time).
 //
-// A step that takes T seconds on C cores has C T seconds of their time. Each event of a rank gets
-// the part in which the rank's thread had a processor, so the shares of all ranks add up, however
-// many share a core. In the rest of C T cores were idle, because ranks waited for one another, or
-// ran other programs: the kernel counts both.
+// A step that takes T seconds on C cores has C T seconds of their time. Each event of a rank counts
+// for the time in which the rank's thread had a processor, so the shares of all ranks add up,
+// however many share a core. During the rest of C T, cores were idle because ranks waited for one
+// another, or they ran other programs. The kernel counts both.
 //
 // An event belongs to the innermost of these parts of the program around it: attention, norm, loss,
 // embedding, and the update of a parameter. Recording an event takes time, too. A trace has a part
-// that only records empty events; their time is subtracted from the others, and shown apart.
+// that only records empty events; their time is subtracted from the others, and shown separately.
 
 #include <compare>
 #include <cstddef>
@@ -61,7 +61,7 @@ struct StepProfile
 {
   int ranks = 0;
   int steps = 0;
-  bool has_processor_times = false;  // else events count as a whole, and waits not at all
+  bool has_processor_times = false;  // if not, events count as a whole, and waits do not count
   double seconds = 0;                // seconds of a step
   std::map<StepCall, CallTimes> calls;
   std::vector<double> bookkeeping;  // each rank's seconds outside any call

@@ -2,7 +2,7 @@
 #pragma once
 
 // What this machine's cores do while a step runs, as the kernel counts it. It checks what the ranks
-// say they did, and tells the share that other programs take.
+// say they did, and shows the share that other programs take.
 
 #include <ctime>
 #include <fstream>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Element-wise functions on one core: activations forward and backward, and steps of optimizers,
-// each beside a plain loop that reads and writes as many matrices, and only adds.
+// Measures element-wise functions on one core: activations forward and backward, and steps of
+// optimizers, each beside a plain loop that reads and writes as many matrices, and only adds.
 
 #include "common/job.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// How fast a GPT generates tokens with a cache of keys and values, beside PyTorch, and how fast it
-// reads its weights, beside a copy of as many bytes.
+// Measures how fast a GPT generates tokens with a cache of keys and values, beside PyTorch, and how
+// fast it reads its weights, beside a copy of as many bytes.
 
 #include <cstddef>
 #include <optional>
@@ -38,7 +38,7 @@ struct GenerateRow
 {
   std::string scheme;
   std::string mesh;
-  Times token = {};         // one more token of each sequence; excludes the prompt and first token
+  Times token = {};  // one more token of each sequence; excludes the prompt and the first token
   double weight_bytes = 0;  // bytes of weights that all ranks read for it
   Times copy = {};          // a copy that reads and writes as many bytes in all
   TorchResult torch = {};   // a token by PyTorch

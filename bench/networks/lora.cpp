@@ -141,7 +141,7 @@ using ShardedAdamW = cubist::Sharded<cubist::AdamW<T, M>>;
 void run_lora(const Job& job, const LoraBenchOptions& options)
 {
   cubist::require<cubist::ArgumentError>(
-      !job.mpi, "got MPI's processes, but this measures ranks that are threads, so each would "
+      !job.mpi, "got MPI processes, but this measures ranks that are threads, so each would "
                 "measure the same; start cubist_bench without mpiexec");
   using Few = cubist::Schemes<cubist::Megatron1D, cubist::Summa25D>;
   const int ranks = ranks_of(job, options, 8);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Steps of an MLP, beside the same products by BLAS on all cores.
+// Measures steps of an MLP beside the same products by BLAS on all cores.
 
 #include <cstddef>
 #include <optional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A step of Muon, without the network, beside the same products by BLAS on all cores. BLAS uses
-// syrk for the product of a matrix with its transpose.
+// Measures a step of Muon, without the network, beside the same products by BLAS on all cores. BLAS
+// uses syrk for the product of a matrix with its transpose.
 
 #include <cstddef>
 #include <optional>

@@ -149,7 +149,7 @@ void measure(const SavesOptions& options, int ranks, const std::filesystem::path
 void run_saves(const Job& job, const SavesOptions& options)
 {
   cubist::require<cubist::ArgumentError>(
-      !job.mpi, "got MPI's processes, but this measures ranks that are threads, so each would "
+      !job.mpi, "got MPI processes, but this measures ranks that are threads, so each would "
                 "measure the same; start cubist_bench without mpiexec");
   const int ranks = ranks_of(job, options, 1);
   const auto parent = options.folder.empty() ? std::filesystem::temp_directory_path()

@@ -130,7 +130,7 @@ Costs measure_round(const TracingOptions& options, int ranks)
 void run_tracing(const Job& job, const TracingOptions& options)
 {
   cubist::require<cubist::ArgumentError>(
-      !job.mpi, "got MPI's processes, but this measures ranks that are threads, so each would "
+      !job.mpi, "got MPI processes, but this measures ranks that are threads, so each would "
                 "measure the same; start cubist_bench without mpiexec");
   const int ranks = ranks_of(job, options, 4);
   std::array<std::vector<double>, 5> all;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Training steps of a GPT, beside the same products by BLAS on all cores, and beside PyTorch's
-// steps.
+// Measures training steps of a GPT beside the same products by BLAS on all cores, and beside
+// PyTorch's steps.
 
 #include <cstddef>
 #include <optional>
@@ -58,8 +58,8 @@ struct TransformerTask
     return c;
   }
 
-  /// The products of linear layers, logits, and attention. Attention counts half, as a token only
-  /// needs the keys before it.
+  /// The products of linear layers, logits, and attention. Attention counts half, because a token
+  /// only needs the keys before it.
   [[nodiscard]] std::vector<StepProduct> step_products() const
   {
     const auto c = config().completed();

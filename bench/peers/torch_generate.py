@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Does by PyTorch on the CPU what `cubist_bench generate` measures: a GPT continues a prompt by its most likely
+"""Runs with PyTorch on the CPU what `cubist_bench generate` measures: a GPT continues a prompt by its most likely
 tokens, with a cache of keys and values. Prints one line of JSON with the seconds of a token, without the prompt
 and the first token. With --in-turns, prints one line when it is ready, and one for each line that it reads.
 

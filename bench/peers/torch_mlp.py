@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Does by PyTorch on the CPU or a GPU the step that `cubist_bench mlp` measures: forward and backward of an
+"""Runs with PyTorch, on the CPU or a GPU, the step that `cubist_bench mlp` measures: forward and backward of an
 MLP, with the gradients of its weights and biases, and of its input on request. Prints one line of JSON with
 seconds. With --in-turns, prints one line when it is ready, and one for each line that it reads.
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Does by PyTorch's formula on the CPU, in float, the step that `cubist_bench muon` measures: Nesterov momentum, five
+"""Runs by PyTorch's formula on the CPU, in float, the step that `cubist_bench muon` measures: Nesterov momentum, five
 steps of Newton-Schulz for each matrix, and the update. For each line that it reads, takes a step and prints its seconds.
 
     echo | bench/peers/torch_muon.py --layers 1024,1024,1024

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Does by PyTorch on a GPU the step that `cubist_bench_gpu step` measures: forward and squared error of an MLP, backward
+"""Runs with PyTorch on a GPU the step that `cubist_bench_gpu step` measures: forward and squared error of an MLP, backward
 without the gradient of the input, and fused Adam, with float masters of 16-bit weights. Prints one line of JSON with the
 seconds from an idle GPU to an idle GPU. With --in-turns, prints one line when it is ready, and one for each line that it
 reads.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Does by PyTorch on the CPU or a GPU the step that `cubist_bench transformer` measures: forward, loss, backward
+"""Runs with PyTorch, on the CPU or a GPU, the step that `cubist_bench transformer` measures: forward, loss, backward
 and AdamW of a GPT. Attention is PyTorch's fused one where it has one. On a GPU torch.compile compiles the model,
 and the optimizer is fused. Prints one line of JSON with seconds. With --in-turns, prints one line when it is
 ready, and one for each line that it reads.

@@ -152,7 +152,7 @@ inline void take(LinkTable& link, double latency, double bandwidth)
   return link;
 }
 
-/// Sets those figures of a link that the tables have.
+/// Sets the figures of a link that the tables list.
 inline void set_link(cubist::Link& link, const LinkTable& table)
 {
   if (table.latency > 0) link.latency = table.latency;

@@ -68,8 +68,8 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
     least = std::min(least, time);
   }
 
-  // The fastest of so many measurements is partly so by chance. So the fastest meshes run again in
-  // turns, and the winner then runs against the planner's choice; only that last run counts.
+  // The fastest of many measurements is fastest partly by chance. So the fastest meshes run again
+  // in turns, and the winner then runs against the planner's choice; only that last run counts.
   std::vector<std::size_t> near(row.all.size());
   std::iota(near.begin(), near.end(), std::size_t{0});
   std::sort(near.begin() + 1, near.end(),
@@ -79,7 +79,7 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
     std::vector<std::unique_ptr<Product<B, double>>> products;
     for (const std::size_t i : candidates)
       products.push_back(make_planned<B>(world, row.all[i].plan, size, task.training));
-    // Ranks that share a core take turns of some milliseconds, so many steps are timed together.
+    // Ranks that share a core take turns of some milliseconds, so each time spans many steps.
     const int steps = 1 + static_cast<int>(task.sample_seconds / least);
     std::vector<std::vector<double>> times(candidates.size());
     for (const auto& product : products) step(product.get(), task.training);

@@ -5,7 +5,7 @@
 // the same model, GPUs and sequences beside them. Nothing is fitted: the machines' figures are
 // measured on one GPU, or published (docs/papers.md).
 //
-// The prediction is for their program, and is made of a plan's parts:
+// The prediction is for the program that they ran, and is put together from a plan's parts:
 //
 //   compute      products and passes of one GPU, which has all layers and its sequences
 //   parameters   are sharded (FSDP). In forward each block is gathered while the one before

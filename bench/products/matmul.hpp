@@ -25,9 +25,9 @@ struct MatmulTask
 {
   Setting on;
   cubist::ProductSize size;
-  bool scalapack = true;  // also ScaLAPACK, where there is one
-  bool local = false;     // also ranks that multiply as much without any communication
-  bool apart = false;     // also that while they send as many elements, neither awaiting the other
+  bool scalapack = true;  // also run ScaLAPACK, where there is one
+  bool local = false;     // also multiply as much on each rank without any communication
+  bool apart = false;     // also multiply and send as many elements, neither awaiting the other
 };
 
 /// Multiplies. Every process calls it; the first one gets the row.

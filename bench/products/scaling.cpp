@@ -64,7 +64,7 @@ cubist::ProductSize grown(const ScalingOptions& options, cubist::ProductSize one
   return {times(one.m), times(one.n), times(one.k)};
 }
 
-/// Extents that are equal along all axes of the scheme; empty if so many ranks have no such mesh.
+/// Extents that are equal along all axes of the scheme; empty if this many ranks have no such mesh.
 std::vector<int> equal_extents(const std::string& scheme, int ranks)
 {
   return cubist::with_scheme(scheme, [&]<class S>() -> std::vector<int> {
@@ -77,7 +77,7 @@ std::vector<int> equal_extents(const std::string& scheme, int ranks)
 
 using MachineToSimulate = std::optional<cubist::Machine>;
 
-/// The number of threads that each of so many ranks can have; 0: BLAS decides.
+/// The number of threads that each of this many ranks can have; 0: BLAS decides.
 int threads_for(const Job& job, const MachineToSimulate& machine, int ranks)
 {
   if (machine) return machine->threads(ranks);

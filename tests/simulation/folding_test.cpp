@@ -64,7 +64,7 @@ TEST_CASE("Replicas that share what they send through are simulated, and the tex
     const Folding folding{{2, 8, 2}, 32, nodes_of(8)};
     CHECK(folding.simulated() == 4);
     CHECK(folding.text() ==
-          "4 of 8 replicas are simulated, because so many share the links of 8 ranks");
+          "4 of 8 replicas are simulated, because that many share the links of 8 ranks");
   }
   SECTION("replicas without stages do if they send messages to each other")
   {

@@ -144,7 +144,7 @@ class Folding
     };
     const bool is_whole = unit % all_.inner == 0 && all_.count * all_.inner % unit == 0;
     if (!is_whole) return of(all_.count, "parts of them share");
-    if (is_used) of(unit / all_.inner, "so many share");
+    if (is_used) of(unit / all_.inner, "that many share");
   }
 
   Replicas all_;
