@@ -260,7 +260,7 @@ TEST_CASE("files of other formats are refused by their first bytes")
   CHECK(mentions(header_error("PK\x03\x04 archive "), "a zip archive", "tofile()"));
   CHECK(mentions(header_error(std::string("MMIDIDX\0\0\1", 10)), "Megatron", ".bin"));
   CHECK(mentions(header_error("version https://git-lfs.github.com/spec/v1\n", TokenType::uint8),
-                 "pointer of Git LFS", "git lfs pull"));
+                 "Git LFS pointer", "git lfs pull"));
   CHECK(mentions(header_error(four_bytes(20240522)), "multiple-choice test of llm.c"));
   CHECK(header_error("\x93NUM").empty());
 }

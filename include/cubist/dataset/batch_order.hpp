@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Determines which samples, rows or windows, make up which batch. The samples of epoch 0 in the
-// order of its Shuffle, then those of epoch 1, and so on, are cut into batches of equal size, so a
-// batch may have samples of two epochs. The order depends only on the seed and the number of the
-// batch. So a resumed run gets the batches that it would have had, on every rank of every mesh.
+// Determines which samples (rows or windows) make up which batch. It takes the samples of epoch 0
+// in the order of that epoch's Shuffle, then those of epoch 1, and so on, and cuts them into
+// batches of equal size, so a batch may have samples of two epochs. The order depends only on the
+// seed and the number of the batch. So a resumed run gets the batches that it would have had, on
+// every rank of every mesh.
 
 #include <cstddef>
 #include <cstdint>

@@ -54,10 +54,10 @@ class CsvFile
   /// @throws ShapeError unless the row has these values
   void read(std::uint64_t row, std::size_t first, std::span<double> out) const
   {
-    require<ShapeError>(row < rows() && first <= cols() && out.size() <= cols() - first, "got the ",
-                        out.size(), " values from column ", first, " of row ", row, ", but ",
-                        path(), " is a table of ", shape_,
-                        ", which does not have all of them; read rows and columns that it has");
+    require<ShapeError>(row < rows() && first <= cols() && out.size() <= cols() - first,
+                        "got a read of ", out.size(), " values from column ", first, " of row ",
+                        row, ", but ", path(), " is a table of ", shape_,
+                        ", which lacks some of them; read only rows and columns that it has");
     std::string_view rest = text().substr((*lines_)[row]);
     const detail::CsvLine line{detail::take_line(rest), line_of(row), path(), options_.separator};
     auto to = out.begin();

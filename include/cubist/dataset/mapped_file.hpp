@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A file that is read as memory. The system loads pages as they are read, and the processes of a
-// node share them.
+// Maps a file into memory to read it. The system loads pages as they are read, and the processes of
+// a node share them.
 
 #include <cerrno>
 #include <cstddef>

@@ -148,9 +148,9 @@ class RowReader
                                                  std::span<const std::uint64_t> rows) const
   {
     const Shape shape{rows.size(), options_.targets};
-    require<ShapeError>(y.shape() == shape, "got an output of ", y.shape(), " for targets of ",
-                        shape, ", which must agree; make the network end with ", options_.targets,
-                        " columns, or set the number of targets");
+    require<ShapeError>(y.shape() == shape, "got an output of ", y.shape(),
+                        ", but the targets are ", shape, "; make the network end with ",
+                        options_.targets, " columns, or set the number of targets");
     DistMatrix<T, L, M> out{y.mesh(), shape, y.quanta()};
     const auto column = [&](std::size_t j) { return outputs_.offset + j; };
     set(out, rows, column, Scaling{});

@@ -3,7 +3,7 @@
 
 // Reads a text that is stored as token ids, each an unsigned 16- or 32-bit integer, little-endian.
 // numpy's tofile() writes such files, nanoGPT and others prepare them, and llm.c writes them with a
-// header. A plain text is a token file, too, whose bytes are its tokens. The file is mapped, so it
+// header. A plain text is a token file, too: its bytes are its tokens. The file is mapped, so it
 // may be larger than the memory.
 //
 // A file of llm.c begins with a header of 256 int32, little-endian:
@@ -84,14 +84,13 @@ inline constexpr std::size_t llmc_header_bytes = 1024;
                                                   std::optional<TokenType> requested)
 {
   require<DataError>(file.size() >= llmc_header_bytes, "got ", path, ", which begins with llm.c's ",
-                     format.magic, ", but whose ", file.size(),
-                     " bytes are less than its header's ", llmc_header_bytes,
-                     ", so it is truncated; take a fresh copy of it");
+                     format.magic, ", but its ", file.size(), " bytes are fewer than the header's ",
+                     llmc_header_bytes, ", so it is truncated; take a fresh copy of it");
   std::array<std::int32_t, 3> numbers;
   std::memcpy(numbers.data(), file.data(), sizeof(numbers));
   require<DataError>(
       numbers[1] == format.version, "got ", path, ", a token file of llm.c (", format.magic,
-      ") of version ", numbers[1], ", of which only version ", format.version,
+      ") of version ", numbers[1], ", but only version ", format.version,
       " can be read, so the place of its tokens is unknown; write it again with the llm.c of that "
       "version, or write the tokens alone");
   require<DataError>(
@@ -119,7 +118,7 @@ inline void require_no_other_format(std::string_view start, const std::string& p
                      ", which is the index of a Megatron data set, whose numbers would be read as "
                      "tokens; give the .bin file beside it, with its TokenType");
   require<DataError>(!start.starts_with("version https://git-lfs"), "got ", path,
-                     ", which is a pointer of Git LFS, whose text would be read as tokens; fetch "
+                     ", which is a Git LFS pointer, whose text would be read as tokens; fetch "
                      "the file that it stands for, with git lfs pull");
 }
 
