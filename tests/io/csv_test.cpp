@@ -150,7 +150,7 @@ TEST_CASE("the advice to skip a header is given where the whole first line is no
     CAPTURE(header);
     CHECK_THAT(
         error(header + std::string{"\n1,2\n"}),
-        ContainsSubstring("; write one, such as -1.5e3, or skip a header by .header = true"));
+        ContainsSubstring("; write one, such as -1.5e3, or skip a header with .header = true"));
   }
   for (const char* row : {"1,x", "x,1", "1,", "nan,nan", "x,inf", "1e999,x", "\"1\",\"2\"", "x,+1",
                           "1;2", "1 2", "1\t2", ",", "3rd,4th"})
@@ -160,7 +160,7 @@ TEST_CASE("the advice to skip a header is given where the whole first line is no
     CHECK_THAT(message, ContainsSubstring("not a finite number"));
     CHECK_THAT(message, !ContainsSubstring(".header"));
   }
-  CHECK_THAT(error("1;2\n"), ContainsSubstring("or name what separates the values"));
+  CHECK_THAT(error("1;2\n"), ContainsSubstring("or name the separator of the values"));
   CHECK_THAT(error("1,2\na,b\n"), ContainsSubstring("or leave the line out"));
 }
 

@@ -41,21 +41,21 @@ TEST_CASE("a zip archive is refused by each reader, which says what to save inst
   CHECK_NOTHROW(require_no_zip("", "x", "a matrix"));
 }
 
-TEST_CASE("a pointer of Git LFS is refused by its first bytes")
+TEST_CASE("a Git LFS pointer is refused by its first bytes")
 {
   const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n";
   CHECK_THROWS_WITH(require_no_lfs_pointer(pointer, "file"),
-                    ContainsSubstring("got file, which is a pointer of Git LFS") &&
+                    ContainsSubstring("got file, which is a Git LFS pointer") &&
                         ContainsSubstring("git lfs pull"));
   CHECK_THROWS_AS(require_no_lfs_pointer(pointer.substr(0, 8), "file"), DataError);
   for (const char* text : {"", "v", "version", "version 2 of a text", "1,2\n3,4\n"})
     CHECK_NOTHROW(require_no_lfs_pointer(text, "file"));
 }
 
-TEST_CASE("every reader says that a file is a pointer of Git LFS")
+TEST_CASE("every reader says that a file is a Git LFS pointer")
 {
   const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n";
-  const auto says = ContainsSubstring("pointer of Git LFS");
+  const auto says = ContainsSubstring("Git LFS pointer");
   CHECK_THROWS_WITH(parse_csv(pointer, "x.csv"), says);
   CHECK_THROWS_WITH(parse_npy_header(pointer, pointer.size(), "x.npy"), says);
   CHECK_THROWS_WITH(parse_safetensors_index(pointer, "index.json"), says);

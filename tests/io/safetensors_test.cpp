@@ -349,7 +349,7 @@ TEST_CASE("a file with changed elements is refused")
     damaged[damaged.size() - from_end] ^= 4;
     once([&] { write_contents(folder / "b", damaged); });
     CHECK(mentions(message_of<DataError>([&] { (void)loaded(two_two_two, folder / "b"); }),
-                   "other elements in", from_end == 1 ? "quoted" : "bias", "damaged"));
+                   "has elements in", from_end == 1 ? "quoted" : "bias", "damaged"));
   }
   once([&] { write_contents(folder / "b", text.substr(0, text.size() - 1)); });
   CHECK_THROWS_AS(loaded(two_two_two, folder / "b"), DataError);

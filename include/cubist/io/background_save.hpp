@@ -18,7 +18,7 @@
 // So every rank that wrote to a file has synced it before it gets its final name, as with
 // AtomicFile. A rank whose thread fails writes no mark. Ranks tell each other about errors in a
 // collective call of the program (checkpoints.hpp), never from their threads.
-// docs/decisions/0052-saving-beside-the-training.md has the reasons.
+// docs/decisions/0052-saving-beside-the-training.md gives the reasons.
 
 #include <chrono>
 #include <condition_variable>
@@ -95,7 +95,7 @@ struct BackgroundFile
   int ranks = 1;
   /// Writes each matrix of the header; empty for a matrix that another rank writes.
   std::vector<Write> writes = {};
-  /// What rank 0's thread calls when the file has its name.
+  /// Rank 0's thread calls this when the file has its name.
   std::function<void()> published = {};
 };
 
@@ -136,13 +136,13 @@ class BackgroundSave
   /// @pre !is_in_flight()
   void start(BackgroundFile file, bool writes_first);
 
-  /// When the disk has written the last save, on an engine that WritesInTime. Such saves have no
-  /// thread.
+  /// The time at which the disk has written the last save, for an engine that is WritesInTime. Such
+  /// saves have no thread.
   double simulated_end = 0;
 
   /// Whether a save was started and not yet finished; the same on all ranks.
   [[nodiscard]] bool is_in_flight() const { return thread_.joinable(); }
-  /// What this rank's thread does.
+  /// What this rank's thread is doing.
   enum class Phase
   {
     done,

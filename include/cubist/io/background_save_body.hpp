@@ -23,7 +23,7 @@ namespace cubist::CUBIST_ABI::detail
 /// Each mark begins a page, because hosts that share a file system may write whole pages.
 inline constexpr std::uint64_t mark_page = 4096;
 
-/// Returns what the last word of a mark must be.
+/// Returns the last number of a valid mark.
 [[nodiscard]] inline std::uint64_t seal_of(std::span<const std::uint64_t> sums,
                                            std::uint64_t number)
 {

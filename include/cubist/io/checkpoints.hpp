@@ -90,7 +90,7 @@ namespace detail
 /// `just_saved`, which exist if a run went back to an older step.
 void remove_oldest_checkpoints(const std::filesystem::path& folder, std::size_t keep,
                                std::uint64_t just_saved);
-/// Returns what a checkpoint has besides its matrices.
+/// Returns what a checkpoint stores besides its matrices: the step, and the numbers of the state.
 /// @throws ArgumentError for two numbers of the same name
 [[nodiscard]] Metadata checkpoint_metadata(std::uint64_t step,
                                            const std::vector<NamedNumber>& numbers);
@@ -99,7 +99,7 @@ void remove_oldest_checkpoints(const std::filesystem::path& folder, std::size_t 
 [[nodiscard]] std::uint64_t saved_number(const SafetensorsFile& saved, const NamedNumber& wanted);
 /// Checks that a load drops and converts no saved tensor.
 /// @param wanted the types of the state's matrices, by name
-/// @throws DataError for a tensor that the state does not have, or has in a different type
+/// @throws DataError for a tensor that the state lacks, or that has another type there
 void check_saved_tensors(const SafetensorsFile& saved,
                          const std::map<std::string, ElementType>& wanted);
 

@@ -68,7 +68,7 @@ CUBIST_INLINE Metadata checkpoint_metadata(std::uint64_t step,
   for (const auto& number : numbers)
     require<ArgumentError>(metadata.emplace(number.name, std::to_string(*number.value)).second,
                            "got two numbers named ", number.name,
-                           ", of which only one could be loaded; give each its own");
+                           ", of which only one could be loaded; give each its own name");
   return metadata;
 }
 

@@ -153,9 +153,9 @@ struct CsvLine
   }
   [[nodiscard]] const char* advice(std::string_view value) const
   {
-    if (number == 1 && is_header()) return "skip a header by .header = true";
+    if (number == 1 && is_header()) return "skip a header with .header = true";
     if (begins_with_number(value) && value.find_first_of(";\t| ") != value.npos)
-      return "name what separates the values, as by .separator = ';'";
+      return "name the separator of the values, for example .separator = ';'";
     if (!parse_number(value) && !begins_with_number(value) && !value.empty())
       return "leave the line out; number the classes from 0 if it names one";
     return "leave the line out";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Files that each rank reads and writes at its own positions. Also makes folders and names of
-// files, and renames files durably.
+// Files that each rank reads and writes at its own positions. This header also makes folders,
+// formats the numbers in file names, and renames files durably.
 
 #include <algorithm>
 #include <cerrno>

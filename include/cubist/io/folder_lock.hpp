@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Keeps two runs from saving to one folder, where each would replace and remove the files of the
-// other. A run locks the file `.lock` in the folder by flock. The system releases the lock when the
-// process ends, however it ends. Objects of one process share the lock.
+// Keeps two runs from saving to one folder, because each would replace and remove the other's
+// files. A run locks the file `.lock` in the folder with flock. The system releases the lock when
+// the process ends, however it ends. Objects of one process share the lock.
 //
 // NFS passes the lock on to its server. On a file system without locks, folders are not protected.
 

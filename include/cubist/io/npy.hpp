@@ -70,7 +70,7 @@ void save_npy(const std::filesystem::path& path, const DistMatrix<T, L, M>& x)
 }
 
 /// Sets a matrix from a file in C or Fortran order; f2, f4 and f8 are converted to T. A file does
-/// not say whether it has a PyTorch weight, (out, in): WeightOrder::out_in loads the transpose.
+/// not say whether it holds a PyTorch weight, (out, in): WeightOrder::out_in loads the transpose.
 /// @throws DataError for a file that is missing, is not an .npy file, or has no matrix of such
 /// elements
 /// @throws ShapeError for a matrix of another shape

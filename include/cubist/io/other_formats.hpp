@@ -41,8 +41,8 @@ inline void require_no_lfs_pointer(std::string_view start, const std::string& fi
   constexpr std::string_view pointer = "version https://git-lfs.github.com/spec/";
   const auto size = std::min(start.size(), pointer.size());
   require<DataError>(size < 8 || start.substr(0, size) != pointer.substr(0, size), "got ", file,
-                     ", which is a pointer of Git LFS to the file that belongs there, so it has no "
-                     "data; fetch that file with git lfs pull, or download it");
+                     ", which is a Git LFS pointer and not the file itself, so it holds no data; "
+                     "fetch the file with git lfs pull, or download it");
 }
 
 }  // namespace cubist::CUBIST_ABI

@@ -6,8 +6,8 @@
 //
 // A save stores the fingerprint of each tensor (core/fingerprint.hpp) as metadata
 // "fingerprint.<name>", and a load compares it. Tensors of other programs have none, and nothing in
-// their files says whether a weight is (in, out), as here, or (out, in), as in PyTorch. So the
-// caller must say it for these.
+// their files says whether a weight is (in, out), as here, or (out, in), as in PyTorch. So for
+// these the caller must say it.
 //
 // Replicas of a block each read a part of it, so that every element is read once.
 //
@@ -39,7 +39,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The metadata of a file, which it has besides its tensors: text by name.
+/// The metadata that a file stores besides its tensors: text by name.
 using Metadata = std::map<std::string, std::string>;
 
 namespace detail
@@ -256,9 +256,9 @@ class SafetensorsFile
     const bool own = header_.metadata.contains(detail::fingerprint_key(name));
     require<ArgumentError>(
         own || order, path(), " has ", name, " of (", shape,
-        "), without the fingerprint that cubist saves, so it is unknown whether its rows are inputs "
-        "or outputs; pass SafetensorsFile::load WeightOrder::out_in for weights of PyTorch's "
-        "nn.Linear, in_out for matrices that are stored as cubist has them");
+        "), without the fingerprint that cubist saves, so it is unknown whether its rows are "
+        "inputs or outputs; pass SafetensorsFile::load WeightOrder::out_in for weights of "
+        "PyTorch's nn.Linear, in_out for matrices that are stored as cubist stores them");
     require<ArgumentError>(
         !own || order != WeightOrder::out_in, "got WeightOrder::out_in for ", name, " in ", path(),
         ", which cubist saved as (in, out), so it would be transposed by mistake; leave the order "
@@ -266,16 +266,15 @@ class SafetensorsFile
   }
 
   /// Compares a tensor's fingerprint with the saved one. Tensors that were converted to T are not
-  /// checked, because they have another fingerprint.
+  /// checked, because their fingerprints differ.
   template <Scalar T>
   void check(const std::string& name, std::uint64_t sum) const
   {
     const auto saved = header_.metadata.find(detail::fingerprint_key(name));
     if (saved == header_.metadata.end() || header_.find(name)->type != element_type<T>()) return;
-    require<DataError>(saved->second == detail::hexadecimal(sum), path(), " has other elements in ",
-                       name,
-                       " than were saved, so it is damaged; take a fresh copy or an older "
-                       "checkpoint");
+    require<DataError>(saved->second == detail::hexadecimal(sum), path(), " has elements in ", name,
+                       " that differ from those saved, so it is damaged; take a fresh copy or an "
+                       "older checkpoint");
   }
 
   File file_;
@@ -306,7 +305,7 @@ template <class T, class M>
   return matrices.front().matrix.mesh;
 }
 
-/// Makes the header of a file that has the matrices of all lists one after the other. Their
+/// Makes the header of a file that holds the matrices of all lists one after the other. Their
 /// fingerprints are 0.
 /// @throws ArgumentError for two matrices of the same name
 template <class... Lists>
@@ -319,7 +318,7 @@ template <class... Lists>
         require<ArgumentError>(
             header.metadata.emplace(fingerprint_key(m.name), hexadecimal(0)).second,
             "got two matrices named ", m.name,
-            ", of which only one could be loaded; give each its own");
+            ", of which only one could be loaded; give each its own name");
         const Shape s = m.matrix.shape;
         const std::uint64_t begin = end;
         end += s.size() * sizeof(T);

@@ -41,7 +41,7 @@ class SafetensorsFolder
 
   /// @param path the folder, or a safetensors file
   /// @throws DataError for files that are missing or damaged, for a folder with both a model in one
-  /// file and an index of other files, and for files that do not have what their index says
+  /// file and an index of other files, and for files that lack what their index lists
   explicit SafetensorsFolder(const std::filesystem::path& path)
       : path_{path.string()}
   {
@@ -75,12 +75,12 @@ class SafetensorsFolder
  private:
   void open(const std::filesystem::path& path);
 
-  /// Refuses a folder without weights that can be read, and names the other files that it has.
+  /// Refuses a folder without weights that can be read, and names the other files in it.
   static void require_weights(const std::filesystem::path& folder, bool has_some);
 
   void add_whole(const std::filesystem::path& file);
 
-  /// Adds each tensor from the file that the index names for it, whatever other files have.
+  /// Adds each tensor from the file that the index names for it, whatever other files contain.
   void add_files(const std::filesystem::path& folder, const std::string& index,
                  const std::map<std::string, std::string>& files);
 

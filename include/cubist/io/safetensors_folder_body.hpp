@@ -12,7 +12,7 @@ namespace cubist::CUBIST_ABI
 CUBIST_INLINE std::map<std::string, std::string> parse_safetensors_index(std::string_view text,
                                                                          const std::string& file)
 {
-  constexpr JsonUse use{"so it is unknown which file has which tensor",
+  constexpr JsonUse use{"so it is unknown which file holds which tensor",
                         "check the path and its permissions", "take a fresh copy of it"};
   require_no_lfs_pointer(text, file);
   const auto json = parse_json(text, file, use);
@@ -50,7 +50,7 @@ CUBIST_INLINE void SafetensorsFolder::open(const std::filesystem::path& path)
   }
   const auto index = (path / index_name).string();
   const auto files = parse_safetensors_index(
-      read_json_text(index, {"so it is unknown which file has which tensor",
+      read_json_text(index, {"so it is unknown which file holds which tensor",
                              "check its permissions", "take a fresh copy of it"}),
       index);
   for (const auto& [tensor, file] : files)
@@ -93,8 +93,8 @@ CUBIST_INLINE void SafetensorsFolder::add_files(const std::filesystem::path& fol
     const auto [at, is_new] = numbers.emplace(file, files_.size());
     if (is_new) files_.push_back(std::make_unique<SafetensorsFile>(folder / file));
     require<DataError>(files_[at->second]->header().find(tensor) != nullptr, "got ", index,
-                       ", which has ", quote(tensor), " in ", quote(file),
-                       ", which does not have it; take fresh copies of both");
+                       ", which lists ", quote(tensor), " in ", quote(file),
+                       ", but that file lacks it; take fresh copies of both");
     files_of_tensors_.emplace(tensor, at->second);
   }
   for (const auto& file : files_)

@@ -41,8 +41,7 @@ namespace detail
 
 inline constexpr const char* metadata_key = "__metadata__";
 
-/// Limits memory, because a dimension may take only two bytes of text, but takes eight bytes of
-/// memory.
+/// Limits memory: a dimension may take only two bytes of text, but it takes eight bytes of memory.
 inline constexpr std::size_t max_dimensions = 64;
 
 /// Parses the JSON; parse_safetensors_header checks the values.
@@ -142,7 +141,7 @@ class SafetensorsJson
           type.has_value(), "got ", file_, " with the tensor ", quote(key_), " of the dtype ",
           quote(name),
           ", whose elements have a size that cubist does not know, so it cannot tell "
-          "where the others are; save that tensor in another type, or without it");
+          "where the others are; save that tensor in another type, or leave it out");
       tensor.type = *type;
     }
     tensor.shape = numbers(fields, "shape", "a list of whole numbers");

@@ -25,11 +25,11 @@ namespace cubist::CUBIST_ABI
 {
 
 /// How a file stores a weight W of Y = X W. cubist stores (in, out), as the product takes it.
-/// PyTorch's nn.Linear has (out, in), and computes X W^T.
+/// PyTorch's nn.Linear stores (out, in), and computes X W^T.
 enum class WeightOrder
 {
-  in_out,  ///< (in, out), as cubist and GPT-2's Conv1D have it
-  out_in,  ///< (out, in), as PyTorch's nn.Linear has it
+  in_out,  ///< (in, out), as in cubist and GPT-2's Conv1D
+  out_in,  ///< (out, in), as in PyTorch's nn.Linear
 };
 
 /// Where a matrix is in a file, and how it is stored.
@@ -38,7 +38,7 @@ struct StoredMatrix
   std::uint64_t begin = 0;              // the offset in the file, in bytes
   ElementType type = ElementType::f64;  ///< the type of the elements
   Shape shape;
-  bool transposed = false;  // whether the file has it column by column, or its transpose
+  bool transposed = false;  // whether the file stores it column by column, or its transpose
 };
 
 namespace detail

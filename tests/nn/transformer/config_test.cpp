@@ -381,7 +381,7 @@ TEST_CASE("sizes that are no whole number of a possible model are named")
 TEST_CASE("configurations in place of which something else lies are refused with the reason")
 {
   CHECK(mentions(error<DataError>("version https://git-lfs.github.com/spec/v1\noid sha256:12\n"),
-                 "pointer of Git LFS", "git lfs pull"));
+                 "Git LFS pointer", "git lfs pull"));
   CHECK(mentions(error<DataError>(std::string(500'000, '[') + std::string(500'000, ']')),
                  "nested more than 64 deep"));
   std::string deep = R"({"model_type": "gpt2", "task_specific_params": )";

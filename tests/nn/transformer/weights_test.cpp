@@ -264,16 +264,16 @@ TEST_CASE("damaged files are refused, and change nothing")
     rewrite(gpt2 + "/model.safetensors", folder / "copy" / "part.safetensors",
             [](const std::string& name) { return name; });
   });
-  refuses("part.safetensors", "does not have it");
+  refuses("part.safetensors", "that file lacks it");
   const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:12\n";
   index(pointer);
-  refuses("index.json", "pointer of Git LFS", "git lfs pull");
+  refuses("index.json", "Git LFS pointer", "git lfs pull");
   once([&] { std::filesystem::remove(folder / "copy" / "model.safetensors.index.json"); });
   refuses("copy", "neither model.safetensors nor model.safetensors.index.json");
   once([&] { std::ofstream{folder / "copy" / "pytorch_model.bin"} << "PK"; });
   refuses("only in pytorch_model.bin", "does not run", "save_pretrained");
   once([&] { std::ofstream{folder / "copy" / "model.safetensors"} << pointer; });
-  refuses("model.safetensors", "pointer of Git LFS", "git lfs pull");
+  refuses("model.safetensors", "Git LFS pointer", "git lfs pull");
 }
 
 TEST_CASE("a tensor is read from the file that the index names, or refused")
