@@ -32,7 +32,7 @@ TEST_CASE("Every scheme is found by its name, in upper or lower case")
 TEST_CASE("An unknown scheme is refused with the names of the list")
 {
   const auto message = message_of<ArgumentError>([] { with_scheme("Summa4D", []<class S>() {}); });
-  CHECK(mentions(message, "got the scheme \"Summa4D\"", "which cubist does not have",
+  CHECK(mentions(message, "got the scheme \"Summa4D\"", "which cubist does not know",
                  "use Megatron1D, ", "Summa25DWeight", "Grid3D"));
   const auto of_part = message_of<ArgumentError>(
       [] { with_scheme<Schemes<Grid3D, Cube3D>>("Summa2D", []<class S>() {}); });

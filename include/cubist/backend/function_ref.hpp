@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A reference to a callable, so that a launch is compiled once and not for each program's body.
+// A reference to a callable. It lets a launch be compiled once, and not for each program's body.
 
 #include <concepts>
 #include <memory>

@@ -197,7 +197,7 @@ void Mpi::run(const boost::mpi::communicator& processes, const LaunchOptions& la
   const int max_threads = blas_threads();
   const BlasThreads share{max_threads > 0 ? std::min(max_threads, cores) : cores};
   detail::print_blas_warning(control);
-  static_cast<void>(detail::take_copies_warning());  // this program knows of its processes
+  static_cast<void>(detail::take_copies_warning());  // this program uses its processes
 
   detail::FirstError error;
   bool is_consequence = false;

@@ -255,7 +255,7 @@ struct NcclOn
     return [&body, gpu_options = options, limit = detail::time_limit(requested)](auto& host) {
       const auto gpu = detail::choose_gpu(
           host, gpu_options.share_gpus && ranks_are_processes,
-          ranks_are_processes ? "start fewer there, or, for tests, let them share GPUs by the "
+          ranks_are_processes ? "start fewer there, or, for tests, let them share GPUs with the "
                                 "option share_gpus"
                               : "start fewer, or processes on more machines (NcclOn<Mpi>)");
       if (gpu.shared) detail::set_own_host_id(host.rank(), host.remote());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The backend whose ranks run the real program in simulated time, on matrices that have a shape and
+// The backend whose ranks run the real program in simulated time, on matrices that have a shape but
 // no elements, and on a machine that a file describes.
 //
 //   Simulated::machine = read_machine("machines/dgx_h100.json");
@@ -42,10 +42,10 @@ struct SimulatedOptions
   /// Whether a collective between nodes completes in the background, as in MpiOptions; otherwise it
   /// completes when it starts.
   bool overlap = true;
-  /// Replicas that do the same. Only as many of them are simulated as are needed for the time of
-  /// all (simulation/folding.hpp); the report says how many. A program whose replicas do different
-  /// things, or that splits communicators other than through meshes, is refused, or its simulated
-  /// time is wrong.
+  /// Replicas that do the same work. Only as many of them are simulated as are needed for the time
+  /// of all (simulation/folding.hpp); the report says how many. A program whose replicas do
+  /// different work, or that splits communicators other than through meshes, is refused, or its
+  /// simulated time is wrong.
   Replicas replicas = {};
   /// Called from time to time with the simulated time so far, in seconds.
   std::function<void(double)> progress = {};

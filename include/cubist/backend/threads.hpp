@@ -82,7 +82,7 @@ struct Threads
   }
 };
 
-/// Ranks that have one GPU of this machine each; backend/nccl.hpp has the definition.
+/// Ranks that have one GPU of this machine each; backend/nccl.hpp defines it.
 using Nccl = NcclOn<Threads>;
 
 template <class C>

@@ -22,7 +22,7 @@ template <class T>
   return cols > 0 && cols % conflict == 0 ? cols + line : cols;
 }
 
-/// Returns how many elements a buffer for a matrix with padded rows has.
+/// Returns how many elements a buffer for a matrix with padded rows needs.
 template <class T>
 [[nodiscard]] constexpr std::size_t padded_size(Shape shape)
 {

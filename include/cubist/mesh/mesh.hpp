@@ -55,7 +55,7 @@ struct MeshState
   std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>, Buffers<half>,
              Buffers<bfloat16>>
       unused_buffers{};
-  bool elsewhere = false;  // this rank is not on the mesh, which is one of other ranks
+  bool elsewhere = false;  // the mesh consists of other ranks; this one is not on it
 
   [[nodiscard]] bool active() const { return !elsewhere && parent.rank() < A::ranks(extents); }
 
@@ -165,7 +165,7 @@ class AxisMesh
   /// The ranks of the mesh.
   /// @throws MeshError on an idle rank
   [[nodiscard]] Communicator& world() const { return state_->active_world(); }
-  /// The communicator on which the mesh was made: the ranks of `world()` and the idle ranks.
+  /// The communicator from which the mesh was made: the ranks of `world()` and the idle ranks.
   [[nodiscard]] Communicator& parent() const { return state_->parent; }
   /// Whether this rank is part of the mesh.
   [[nodiscard]] bool active() const { return state_->active(); }

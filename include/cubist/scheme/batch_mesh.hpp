@@ -29,7 +29,7 @@ class AxisBatchMesh
   [[nodiscard]] int index() const { return index_; }
   /// The mesh of this rank's group.
   [[nodiscard]] const Group& group() const { return group_; }
-  /// The ranks that have this rank's index in their groups.
+  /// The ranks with the same index in their groups as this rank.
   [[nodiscard]] Communicator& across() const { return across_; }
 
  protected:

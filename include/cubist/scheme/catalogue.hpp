@@ -5,7 +5,7 @@
 // benchmarks and the tests read it, so a new scheme is a header, a test, and a line in `Catalogue`.
 //
 //   for_each_scheme([&]<class S>() { ... });                         // every scheme
-//   with_scheme("summa2d", [&]<class S>() { return ...; });          // the scheme of a name
+//   with_scheme("summa2d", [&]<class S>() { return ...; });          // the scheme with this name
 //   with_scheme<Schemes<Summa2D, Grid3D>>(name, f);                  // one of these schemes
 //   with_scheme<DataCatalogue>("DataParallel<Summa2D>", f);          // one with a data axis
 //   with_scheme<WholeCatalogue>(name, f);                            // with or without one
@@ -94,7 +94,7 @@ void for_each(Schemes<S...>, F& f)
   (f.template operator()<S>(), ...);
 }
 
-/// @pre the list has the name
+/// @pre the list contains the name
 template <class F, class First, class... Rest>
 decltype(auto) call_for_name(Schemes<First, Rest...>, [[maybe_unused]] std::string_view name, F& f)
 {
@@ -131,7 +131,7 @@ template <class List = Catalogue>
   return names;
 }
 
-/// Whether a list has a scheme of this name.
+/// Whether a list contains a scheme with this name.
 template <class List = Catalogue>
 [[nodiscard]] bool has_scheme(std::string_view name)
 {
@@ -140,13 +140,13 @@ template <class List = Catalogue>
   return found;
 }
 
-/// Returns f.operator()<S>() for the scheme of this name, ignoring case.
-/// @throws ArgumentError for a name that the list does not have
+/// Returns f.operator()<S>() for the scheme with this name, ignoring case.
+/// @throws ArgumentError for a name that is not in the list
 template <class List = Catalogue, class F>
 decltype(auto) with_scheme(std::string_view name, F&& f)
 {
   require<ArgumentError>(has_scheme<List>(name), "got the scheme \"", name,
-                         "\", which cubist does not have, so its meshes are unknown; use ",
+                         "\", which cubist does not know, so its meshes are unknown; use ",
                          scheme_names<List>());
   return detail::call_for_name(List{}, name, f);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A scheme on d meshes side by side. Each multiplies its share of the rows, its batch, by the same
-// weights.
+// A scheme on d meshes side by side. Each mesh multiplies its share of the rows (its batch) by the
+// same weights.
 //
 //   X (M, K), Y (M, N): rows [data, those of S] cols as in S
 //   W (K, N): as in S, replicated along data; its gradient is summed along data
@@ -96,7 +96,7 @@ struct DataParallel : detail::FrontAxis<detail::data_parallel_name, Data, S>,
   };
 
   /// Returns (data, the scheme's extents).
-  /// @throws MeshError unless they multiply up to `ranks`
+  /// @throws MeshError unless their product is `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
     return DataParallel::extents_along("data", requested.data, requested.scheme, ranks);

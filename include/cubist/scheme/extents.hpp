@@ -153,7 +153,7 @@ void require_extents(const char* scheme, int ranks, const Extents& extents)
 
 /// Returns the extents of a mesh whose axes may have any extents.
 /// @param requested the extents, and their names in `Extents`
-/// @throws MeshError unless they multiply up to `ranks`
+/// @throws MeshError unless their product is `ranks`
 template <std::size_t n>
 [[nodiscard]] std::array<int, n> free_extents(const char* scheme, int ranks,
                                               const std::array<NamedExtent, n>& requested)
@@ -173,8 +173,8 @@ template <std::size_t n>
   };
   const auto extents = fill_extents(values, ranks);
   require<MeshError>(ranks_on(extents) == ranks, scheme, " got ", text(values), " for ", ranks,
-                     " ranks, but ranks would be left out or missing unless the extents multiply "
-                     "up to their number; use ",
+                     " ranks, but ranks would be left out or missing unless the product of the "
+                     "extents is their number; use ",
                      text(nearest_extents(values, ranks)), or_ranks(ranks_on(at_least)));
   return extents;
 }

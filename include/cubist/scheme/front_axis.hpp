@@ -55,7 +55,7 @@ struct FrontAxis
     return e[0] >= 1 && S::fits(of_scheme(e));
   }
 
-  /// The quantum of each mesh, since the axis cuts none of S's dimensions.
+  /// The quantum of each mesh, because the axis cuts none of S's dimensions.
   [[nodiscard]] static constexpr std::size_t quantum(const typename Axes::Array& e)
   {
     return S::quantum(of_scheme(e));
@@ -82,7 +82,7 @@ struct FrontAxis
   /// Returns the extents of all meshes on `ranks` ranks. If `meshes` is 0, takes the smallest
   /// number for which the scheme has a mesh on each part of the ranks.
   /// @param extent  the name of the extent that counts the meshes
-  /// @throws MeshError unless they multiply up to `ranks`
+  /// @throws MeshError unless their product is `ranks`
   [[nodiscard]] static typename Axes::Array
   extents_along(const char* extent, int meshes, const typename S::Extents& requested, int ranks)
   {

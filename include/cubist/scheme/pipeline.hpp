@@ -60,7 +60,7 @@ struct Pipeline : detail::FrontAxis<detail::pipeline_name, PipelineStage, S>
   };
 
   /// Returns (stages, the scheme's extents).
-  /// @throws MeshError unless they multiply up to `ranks`
+  /// @throws MeshError unless their product is `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
     return Pipeline::extents_along("stages", requested.stages, requested.scheme, ranks);

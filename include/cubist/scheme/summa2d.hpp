@@ -49,7 +49,7 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
   };
 
   /// Returns (row, col).
-  /// @throws MeshError unless the extents multiply up to `ranks`
+  /// @throws MeshError unless the product of the extents is `ranks`
   [[nodiscard]] static typename Axes::Array extents(const Extents& requested, int ranks)
   {
     const std::array<detail::NamedExtent, 3> given{
