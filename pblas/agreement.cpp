@@ -56,7 +56,7 @@ class Agreement
   /// Whether any process requires this library to compute all calls.
   /// @pre is_complete()
   [[nodiscard]] bool computes_all() const { return first_[4] == 0; }
-  /// Whether a call differs from all of the last different ones.
+  /// Whether a call differs from each of the last different calls.
   [[nodiscard]] bool is_new(std::size_t key)
   {
     constexpr std::size_t most = 32;  // as in ProductCache
@@ -146,8 +146,8 @@ void wait(Agreement& agreement, const cubist::detail::ContextGrid& grid, const c
 {
   constexpr const char* advice =
       "; if they are not late, they run ScaLAPACK's routine, because the library is not loaded "
-      "there, so the job cannot go on; start it with mpiexec -x LD_PRELOAD, as LD_PRELOAD does "
-      "not reach other nodes by itself, or link the library";
+      "there, so the job cannot go on; start it with mpiexec -x LD_PRELOAD, because LD_PRELOAD "
+      "does not reach other nodes by itself, or link the library";
   std::chrono::steady_clock::duration told = std::chrono::seconds{10};
   for (cubist::detail::Backoff backoff; !agreement.is_complete(); backoff.pause())
   {
@@ -174,7 +174,7 @@ void say_mixed(const cubist::detail::ContextGrid& grid, const Agreement& agreeme
   const int on = agreement.first_on();
   std::fprintf(
       stderr,
-      "cubist: got CUBIST_PBLAS=off on process (%d, %d) and not on process (%d, %d), which "
+      "cubist: got CUBIST_PBLAS=off on process (%d, %d) but not on process (%d, %d), which "
       "would wait for each other for ever, so all processes run ScaLAPACK's routines; set "
       "the variable for all or for none (mpiexec -x CUBIST_PBLAS)\n",
       off / grid.cols, off % grid.cols, on / grid.cols, on % grid.cols);

@@ -63,8 +63,8 @@ std::string_view setting()
     for (const std::string_view known : {"", "on", "off", "all", "verbose"})
       if (given == known) return given;
     std::fprintf(stderr,
-                 "cubist: got CUBIST_PBLAS=%s, which is not a setting, so it is unknown who is to "
-                 "compute; use on, off, all or verbose\n",
+                 "cubist: got CUBIST_PBLAS=%s, which is not a setting, so it is unclear which "
+                 "library is to compute; use on, off, all or verbose\n",
                  text);
     end_job();
   }();
@@ -79,11 +79,10 @@ std::optional<double> number_of(const char* variable)
   char* end = nullptr;
   const double number = std::strtod(text, &end);
   if (*end == '\0' && number >= 0) return number;
-  std::fprintf(
-      stderr,
-      "cubist: got %s=%s, which is not a number of at least 0, so it cannot be used; give a "
-      "number, or unset the variable\n",
-      variable, text);
+  std::fprintf(stderr,
+               "cubist: got %s=%s, but it must be a number that is at least 0; give such a "
+               "number, or unset the variable\n",
+               variable, text);
   end_job();
 }
 

@@ -6,11 +6,12 @@
 // environment:
 //
 //   CUBIST_PBLAS=off        every call goes to ScaLAPACK's own routine
-//   CUBIST_PBLAS=all        no call is left to ScaLAPACK because it is small
-//   CUBIST_PBLAS=verbose    process (0, 0) prints what each call has computed, how, and its time
+//   CUBIST_PBLAS=all        cubist computes small calls, too, and leaves none to ScaLAPACK
+//   CUBIST_PBLAS=verbose    process (0, 0) prints what each call computed, how, and how long it
+//                           took
 //   CUBIST_PBLAS_KEEP=0.5   how much workspace is kept between calls, as a fraction of the matrices
 //   CUBIST_PBLAS_TIME_LIMIT=SECONDS
-//                           the longest that the first call on a context waits for others
+//                           how long the first call on a context waits for others at most
 
 #include <chrono>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The part of a sub-matrix that a rank has, and checks of the arguments that describe it.
+// The part of a sub-matrix that a rank holds, and checks of the arguments that describe it.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The elements of a sub-matrix that a rank has: consecutive rows and columns of its array.
+/// The elements of a sub-matrix that a rank holds: consecutive rows and columns of its array.
 struct LocalPart
 {
   std::size_t row = 0;
@@ -31,7 +31,7 @@ struct LocalPart
   Shape shape;
 };
 
-/// Returns the rows and the columns of a sub-matrix that a process of the grid has.
+/// Returns the rows and the columns of a sub-matrix that a process of the grid holds.
 [[nodiscard]] inline std::pair<IndexSet, IndexSet> local_sets(const SubMatrixPlace& x, Shape shape,
                                                               int rank)
 {
@@ -40,8 +40,8 @@ struct LocalPart
           set_of(col_sets(x.layout), grid.col(rank)).window(x.j, shape.cols)};
 }
 
-/// Returns the indices of a sub-matrix that a part of the grid copies: those that it has, or its
-/// share of them if every part has all.
+/// Returns the indices of a sub-matrix that a part of the grid copies: those that it holds, or its
+/// share of them if every part holds all.
 [[nodiscard]] inline IndexSet share_of(const std::vector<IndexSet>& sets, int part, int parts,
                                        std::size_t begin, std::size_t size)
 {
@@ -59,8 +59,8 @@ struct LocalPart
   return {rows.first_position(), cols.first_position(), {rows.size(), cols.size()}};
 }
 
-/// Returns the rows and columns of the sub-matrix that a part of the local array has, counted from
-/// 0.
+/// Returns the rows and columns of the sub-matrix that a part of the local array holds, counted
+/// from 0.
 [[nodiscard]] inline std::pair<std::vector<std::size_t>, std::vector<std::size_t>>
 indices_of(const SubMatrixPlace& x, Shape shape, const LocalPart& part, int rank)
 {
@@ -112,7 +112,7 @@ void require_apart(const char* name, const BlockCyclicMatrix<T>& a, Shape of_a, 
   if (a.data != c.data || a.ld != c.ld) return;
   const auto part = common_part(local_part(a.place, of_a, rank), local_part(c.place, of_c, rank));
   require<ArgumentError>(part.shape.size() == 0 || !overlaps(part), "got a ", written,
-                         " that has elements of ", name,
+                         " that shares elements with ", name,
                          ", which would change while they are read; use another array, or "
                          "sub-matrices without an element in common");
 }

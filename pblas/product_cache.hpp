@@ -81,7 +81,7 @@ class ProductCache
     for (const auto& entry : entries_) largest = std::max(largest, entry.operand_bytes);
     return largest;
   }
-  /// Whether the last call used a plan that an earlier call had made.
+  /// Whether the last call used a plan that an earlier call made.
   [[nodiscard]] bool repeats() const { return !entries_.empty() && entries_.front().repeats; }
   /// Keeps at most `limit` bytes of workspace on this rank, that of recent calls first. Returns how
   /// many it keeps.

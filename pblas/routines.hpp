@@ -612,8 +612,8 @@ using cubist_pblas::FortranInt;
                       const T*, const FortranInt*, const FortranInt*, const FortranInt*, const R*, \
                       T*, const FortranInt*, const FortranInt*, const FortranInt*))
 
-// p?gemr2d and p?trmr2d, and the C functions Cp?gemr2d and Cp?trmr2d, which ScaLAPACK's routines of
-// Fortran call; T is a scalar of the same size as E, the type of the elements
+// p?gemr2d and p?trmr2d, and the C functions Cp?gemr2d and Cp?trmr2d, which ScaLAPACK's Fortran
+// routines call; T is a scalar of the same size as E, the type of the elements
 #define CUBIST_PBLAS_GEMR2D(T, E, lower, upper)                                                    \
   [[gnu::visibility("default")]] void C##lower(                                                    \
       FortranInt m, FortranInt n, const E* a, FortranInt ia, FortranInt ja,                        \

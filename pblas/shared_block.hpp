@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Memory that all ranks of a communicator map: a block of rank 0's arena, which one product after
-// the other uses. The last rank to end a product returns the memory that is not kept to the system.
-// Rank 0 frees the block once all ranks have ended their last product.
+// Memory that all ranks of a communicator map: a block of rank 0's arena, which products use one
+// after the other. The last rank to end a product returns the memory that is not kept to the
+// system. Rank 0 frees the block once all ranks have ended their last product.
 
 #include <algorithm>
 #include <atomic>

@@ -10,7 +10,7 @@
 //      of columns;
 //   2. each rank multiplies one panel of A by one of B, in one call of BLAS.
 //
-// If the groups are the rows and columns of C that the processes of the grid have, each rank
+// If the groups are the rows and columns of C that the processes of the grid hold, each rank
 // multiplies into its own array of C. Indices inside a group may be in any order, so they are in
 // the local order of C, and C is not converted. If that would leave ranks idle or products thin,
 // groups are equal parts of M and N, and K may be cut, too. Each rank then multiplies into shared
@@ -65,7 +65,7 @@ namespace cubist::CUBIST_ABI::detail
 /// The groups of indices of a dimension of C, each of them packed.
 using IndexGroups = std::vector<IndexSet>;
 
-/// Groups the indices of a sub-matrix by the part of the grid that has them, in its local order.
+/// Groups the indices of a sub-matrix by the part of the grid that holds them, in its local order.
 [[nodiscard]] inline IndexGroups groups_by_part(IndexGroups sets, std::size_t begin,
                                                 std::size_t size)
 {
@@ -307,7 +307,8 @@ class SharedProduct final : public PlannedProduct
            GemmRates{}.window * ranks;
   }
 
-  /// Returns about which fraction of the elements in some rows and columns of C is computed.
+  /// Returns the approximate fraction of the elements in some rows and columns of C that is
+  /// computed.
   [[nodiscard]] double share(const IndexSet& rows, const IndexSet& cols) const
   {
     if (part_ == MatrixPart::all) return 1;

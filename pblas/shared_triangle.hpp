@@ -10,7 +10,7 @@
 //      the right. These are independent, and all ranks read the same triangle;
 //   3. each rank copies its elements of the result back.
 //
-// For trmm and trsm, B is not copied if ranks have whole columns of it (rows, if A is on the
+// For trmm and trsm, B is not copied if ranks hold whole columns of it (rows, if A is on the
 // right), as in the steps of a factorisation. Each then calls BLAS for its columns in place.
 //
 // Memory, on all ranks together: A, B, and for symm C, once each. Elements sent: none.
@@ -129,7 +129,7 @@ struct SharedMatrix
   [[nodiscard]] IndexSet all_cols() const { return IndexSet::interval(0, shape.cols); }
 };
 
-/// Returns the number of processes that have columns of B (rows, if A is on the right), or 0 if
+/// Returns the number of processes that hold columns of B (rows, if A is on the right), or 0 if
 /// some columns are not whole.
 [[nodiscard]] inline std::size_t holders_of_lines(Side side, const SubMatrixPlace& b, Shape shape)
 {

@@ -552,12 +552,12 @@ TEST_CASE("sub-matrices of one array are multiplied, unless C has elements of A 
   LocalMatrix<double> other{place, 1};
   for (const bool is_a : {true, false})
     CHECK(throws_everywhere(
-        is_a ? "got a C that has elements of A" : "got a C that has elements of B",
+        is_a ? "got a C that shares elements with A" : "got a C that shares elements with B",
         [&](const boost::mpi::communicator& world) {
           pgemm(world, Op::none, Op::none, {8, 8, 8}, 1.0, is_a ? upper : other.matrix(),
                 is_a ? other.matrix() : upper, 0.0, from_row(upper, 7));
         }));
-  CHECK(throws_everywhere("got a C that has elements of A", [&](const auto& world) {
+  CHECK(throws_everywhere("got a C that shares elements with A", [&](const auto& world) {
     padd(world, Op::none, {8, 20}, 1.0, upper, 0.0, from_row(upper, 7));
   }));
 }

@@ -181,7 +181,7 @@ TEST_CASE("a B that has elements of the triangle is refused, and one beside it i
     const boost::mpi::communicator mine{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
     ptrsm<double>(mine, {.triangle = Triangle::lower}, {4, 4}, 1, part(0, 0), part(2, 0));
   });
-  CHECK(mentions(text, "got a B that has elements of A"));
+  CHECK(mentions(text, "got a B that shares elements with A"));
 }
 
 }  // namespace pblas_triangular_test

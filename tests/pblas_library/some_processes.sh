@@ -20,7 +20,7 @@ says() { [[ $output == *"$1"* ]] || fail "the message is missing: $1"; }
 preload="LD_PRELOAD=$library"
 run "$preload" "$preload CUBIST_PBLAS=off"
 multiplies "the setting is off in some processes"
-says "cubist: got CUBIST_PBLAS=off on process (1, 0) and not on process (0, 0)"
+says "cubist: got CUBIST_PBLAS=off on process (1, 0) but not on process (0, 0)"
 [[ "$(grep -c '^cubist: ' <<<"$output")" == 1 ]] || fail "there are other messages"
 
 run "$preload CUBIST_PBLAS=off" "A=B"
