@@ -1,7 +1,7 @@
 # Chooses the BLAS that xtensor-blas links. Several threads call it at once, so OpenBLAS's serial
 # build is refused: it shares its buffers without locks, and returns wrong results to concurrent
 # callers. Any other BLAS that the user names (BLA_VENDOR, BLAS_LIBRARIES) is taken as it is. If the
-# user names none, CMake looks for OpenBLAS first, as it might otherwise pick the slow reference BLAS.
+# user names none, CMake looks for OpenBLAS first: it might otherwise pick the slow reference BLAS.
 if(NOT BLA_VENDOR AND NOT BLAS_LIBRARIES)
   set(BLA_VENDOR OpenBLAS)
   find_package(BLAS QUIET)

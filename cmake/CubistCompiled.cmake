@@ -8,25 +8,25 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${catalogue}")
 file(READ "${catalogue}" text)
 if(NOT text MATCHES "using Catalogue = Schemes<([^>]*)>")
   message(FATAL_ERROR "${catalogue} has no line `using Catalogue = Schemes<`, so the compiled library would have no schemes; "
-    "write it so")
+    "write the line in this form")
 endif()
 string(REGEX MATCHALL "[A-Za-z0-9_]+" CUBIST_SCHEMES "${CMAKE_MATCH_1}")
 foreach(scheme IN LISTS CUBIST_LIBRARY_SCHEMES)
   string(REGEX REPLACE "^DataParallel<(.*)>$" "\\1" one_mesh "${scheme}")
   if(NOT one_mesh IN_LIST CUBIST_SCHEMES)
-    message(FATAL_ERROR "CUBIST_LIBRARY_SCHEMES has \"${scheme}\", which the catalogue lacks, so the compiled library can't "
-      "have it; use ${CUBIST_SCHEMES}, or DataParallel<...> of one of these")
+    message(FATAL_ERROR "CUBIST_LIBRARY_SCHEMES lists \"${scheme}\", which the catalogue lacks, so the compiled library can't "
+      "contain it; use ${CUBIST_SCHEMES}, or DataParallel<...> of one of these")
   endif()
 endforeach()
-# With a data axis the library only has the most general schemes, on the backends that train: Summa2D is Summa25D of depth 1, and
+# With a data axis the library contains only the most general schemes, on the backends that train: Summa2D is Summa25D of depth 1, and
 # Grid2D and Cube3D are meshes of Grid3D.
 set(CUBIST_DATA_SCHEMES "DataParallel<Megatron1D>" "DataParallel<Summa25D>" "DataParallel<Grid3D>")
 if(CUBIST_LIBRARY_SCHEMES)
   set(CUBIST_SCHEMES ${CUBIST_LIBRARY_SCHEMES})
   set(CUBIST_DATA_SCHEMES)
 endif()
-# Schemes with the same axes are compiled together, because much depends on the axes alone. CUBIST_MESHES has a name for each set
-# of axes, CUBIST_SCHEMES_ON_<name> has its schemes, and CUBIST_AXES_OF_<name> has the axes, as a scheme's header writes them.
+# Schemes with the same axes are compiled together, because much depends on the axes alone. CUBIST_MESHES lists a name for each
+# set of axes, CUBIST_SCHEMES_ON_<name> its schemes, and CUBIST_AXES_OF_<name> the axes, as a scheme's header writes them.
 set(CUBIST_MESHES)
 set(CUBIST_DATA_MESHES) # those of CUBIST_DATA_SCHEMES
 set(seen)
@@ -42,7 +42,7 @@ foreach(scheme IN LISTS CUBIST_SCHEMES CUBIST_DATA_SCHEMES)
   endforeach()
   if(NOT axes)
     message(FATAL_ERROR "no header of include/cubist/scheme/ has ${one_mesh} with `using Axes = cubist::Axes<`, so the compiled "
-      "library cannot name its meshes; write it so")
+      "library cannot name its meshes; write it in this form")
   endif()
   if(NOT scheme STREQUAL one_mesh)
     string(PREPEND axes "Data, ")
@@ -87,7 +87,7 @@ file(CONFIGURE OUTPUT "${CUBIST_COMPILED_DIR}/include/cubist/core/compiled_schem
 ")
 math(EXPR CUBIST_LIBRARY_VERSION "${PROJECT_VERSION_MAJOR} * 10000 + ${PROJECT_VERSION_MINOR} * 100 + ${PROJECT_VERSION_PATCH}")
 
-# The glue between loops and products is optimized little, so that it compiles in a third less time. Loops and products have
+# The glue between loops and products is barely optimized, so that it compiles in a third less time. Loops and products have
 # their own sources.
 set(CUBIST_GLUE_OPTIONS $<$<AND:$<CONFIG:Release,RelWithDebInfo>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:-O1>)
 

@@ -2,7 +2,7 @@
 # warnings, as the target <target>_headers.
 #
 # Most of the time goes to what headers include. So the headers below are precompiled, and a header that includes one of them,
-# directly or not, is compiled with it. This hides no missing include, since the header includes it anyway, and the precompiled
+# directly or not, is compiled with it. This hides no missing include, because the header includes it anyway, and the precompiled
 # header itself is checked alone. If a header includes several of them, the first in the list counts.
 set(CUBIST_PRECOMPILED cubist/mesh/mesh.hpp cubist/comm/mpi/transport/context.hpp cubist/comm/nccl/call.hpp
   cubist/engine/engine.hpp cubist/core/scalar.hpp cubist/core/error.hpp)

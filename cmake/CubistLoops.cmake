@@ -32,7 +32,7 @@ if(CUBIST_QUICK_TESTS)
 endif()
 
 # cubist_use_loops(<target>): links a program of this project to the optimized loops, if programs are compiled quickly and there
-# is no compiled library, which would have them.
+# is no compiled library, which would contain them.
 function(cubist_use_loops target)
   if(TARGET cubist_quick_loops AND NOT TARGET cubist_compiled)
     get_target_property(linked ${target} LINK_LIBRARIES)
