@@ -18,8 +18,8 @@ foreach(scheme IN LISTS CUBIST_LIBRARY_SCHEMES)
       "contain it; use ${CUBIST_SCHEMES}, or DataParallel<...> of one of these")
   endif()
 endforeach()
-# With a data axis the library contains only the most general schemes, on the backends that train: Summa2D is Summa25D of depth 1, and
-# Grid2D and Cube3D are meshes of Grid3D.
+# With a data axis the library contains only the most general schemes, on the backends that train: Summa2D is Summa25D of depth
+# 1, and Grid2D and Cube3D are meshes of Grid3D.
 set(CUBIST_DATA_SCHEMES "DataParallel<Megatron1D>" "DataParallel<Summa25D>" "DataParallel<Grid3D>")
 if(CUBIST_LIBRARY_SCHEMES)
   set(CUBIST_SCHEMES ${CUBIST_LIBRARY_SCHEMES})
