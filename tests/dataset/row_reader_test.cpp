@@ -147,7 +147,7 @@ TEST_CASE("the last columns are targets, cut as the output that they are compare
     const DistMatrix<double, Summa25D::Output, M> wide{mesh, {some_rows.size(), 4}};
     found.check(
         mentions(message_of<ShapeError>([&] { (void)reader.targets_like(wide, some_rows); }),
-                 "an output of (7, 4) for targets of (7, 3)"),
+                 "an output of (7, 4), but the targets are (7, 3)"),
         "an output of another shape is accepted");
     return found;
   }));
