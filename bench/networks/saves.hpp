@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What checkpoints cost a training run: saving at once, saving in the background, and loading.
+// Measures what checkpoints cost a training run: saving at once, saving in the background, and
+// loading.
 
 #include "common/job.hpp"
 

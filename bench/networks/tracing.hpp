@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What a trace costs: recorded and unrecorded steps of a network, in turns, on threads.
+// Measures what a trace costs: recorded and unrecorded steps of a network take turns on threads.
 
 #include "common/job.hpp"
 

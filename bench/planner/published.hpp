@@ -14,8 +14,8 @@
 //                reduced and scattered while the next block computes
 //   gradients    of all parameters on each GPU are concatenated (4 bytes an element), cast to float
 //                if they are summed in float (6), and divided before the sum (8; 4 in 16 bits)
-//   loss         is in float, as autocast casts the logits. It reads and writes 14 bytes for each
-//                logit in forward and 22 in backward; a plan counts 8
+//   loss         is in float, because autocast casts the logits. It reads and writes 14 bytes for
+//                each logit in forward and 22 in backward; a plan counts 8
 //   step         runs once for all micro-batches: clipping, and AdamW in ten passes over float
 //
 // Source: MosaicML, llm-foundry, scripts/train/benchmarking/README.md, tables "H100 80GB BF16" and

@@ -48,7 +48,7 @@ bool is_skinny(cubist::ProductSize s)
   return most >= 16 * least;
 }
 
-/// The scheme's default mesh, as an empty one, or every mesh of all ranks.
+/// An empty mesh, which stands for the scheme's default, or every mesh of all ranks.
 std::vector<std::vector<int>> meshes_of(const std::string& scheme, int ranks, bool every)
 {
   if (!fits(scheme, {}, ranks)) return {};

@@ -292,7 +292,7 @@ TEST_CASE("scatter and gather with idle ranks")
     else
       found.check(
           mentions(message_of<MeshError>([&] { (void)scatter<Summa2D::Input>(mesh, global); }),
-                   "ask active() first"),
+                   "check active() first"),
           "scatter gave an idle rank a matrix");
     return found;
   }));

@@ -217,7 +217,7 @@ TEST_CASE("Collective calls of a mesh are refused on an idle rank")
   });
   for (std::size_t r = 0; r < 3; ++r) CHECK(messages[r].empty());
   CHECK(mentions(messages[3], "rank 3 made a collective call", "a mesh of 3 ranks",
-                 "ask active() first"));
+                 "check active() first"));
 }
 
 TEST_CASE("Unused buffers belong to a mesh and its copies, those of each type apart")

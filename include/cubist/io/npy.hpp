@@ -71,7 +71,7 @@ void save_npy(const std::filesystem::path& path, const DistMatrix<T, L, M>& x)
 
 /// Sets a matrix from a file in C or Fortran order; f2, f4 and f8 are converted to T. A file does
 /// not say whether it holds a PyTorch weight, (out, in): WeightOrder::out_in loads the transpose.
-/// @throws DataError for a file that is missing, is not an .npy file, or has no matrix of such
+/// @throws DataError for a file that is missing, is not an .npy file, or holds no matrix of such
 /// elements
 /// @throws ShapeError for a matrix of another shape
 template <Scalar T, class M>
@@ -92,7 +92,7 @@ void load_npy(const std::filesystem::path& path, const DistView<T, M>& out,
 
 /// Loads the matrix of a file, or with WeightOrder::out_in its transpose, with layout `L`. Every
 /// rank of the mesh calls it.
-/// @throws DataError for a file that is missing, is not an .npy file, or has no matrix of such
+/// @throws DataError for a file that is missing, is not an .npy file, or holds no matrix of such
 /// elements
 template <class L, Scalar T, class A, class B>
 [[nodiscard]] auto load_npy(const AxisMesh<A, B>& mesh, const std::filesystem::path& path,
@@ -106,8 +106,8 @@ template <class L, Scalar T, class A, class B>
 
 /// Reads class labels, as the losses take them: the integers of an array with one dimension, one
 /// row or one column. A rank that calls it reads the whole file.
-/// @throws DataError for a file that is missing, is not an .npy file, or has no such array, and for
-/// an integer that an int cannot represent
+/// @throws DataError for a file that is missing, is not an .npy file, or holds no such array, and
+/// for an integer that an int cannot represent
 [[nodiscard]] inline std::vector<int> read_npy_labels(const std::filesystem::path& path)
 {
   const File file{path.string(), File::Mode::read};

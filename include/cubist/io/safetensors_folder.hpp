@@ -57,13 +57,13 @@ class SafetensorsFolder
     for (const auto& [name, _] : files_of_tensors_) all.push_back(name);
     return all;
   }
-  /// Whether a file of the folder has the tensor.
+  /// Whether a file of the folder holds the tensor.
   [[nodiscard]] bool has(const std::string& tensor) const
   {
     return files_of_tensors_.contains(tensor);
   }
-  /// The file that has a tensor.
-  /// @throws DataError if no file has it
+  /// The file that holds a tensor.
+  /// @throws DataError if no file holds it
   [[nodiscard]] const SafetensorsFile& file_of(const std::string& tensor) const
   {
     const auto found = files_of_tensors_.find(tensor);

@@ -76,11 +76,11 @@ struct Machine
   double memory = 128.0 * (1 << 30);  ///< bytes of a node
   double memory_bandwidth = 8e9;      ///< bytes per second that one core, or GPU, reads and writes
   double node_memory_bandwidth = 0;   ///< the same for all ranks of a node together; 0 for no limit
-  double write_bandwidth = 2e9;   ///< bytes per second to the checkpoint disk, all nodes together
-  double idle_watts = 0;          ///< of a node whose ranks wait, with its part of the network
-  double busy_watts = 0;          ///< of a node whose ranks compute
-  double hour_price = 0;          ///< the price of a node for an hour, in any currency
-  double call_seconds = 0;        ///< seconds of each call of the engine, such as a kernel launch
+  double write_bandwidth = 2e9;  ///< bytes per second to the checkpoint disk, all nodes together
+  double idle_watts = 0;         ///< of a node whose ranks wait, including its share of the network
+  double busy_watts = 0;         ///< of a node whose ranks compute
+  double hour_price = 0;         ///< the price of a node for an hour, in any currency
+  double call_seconds = 0;       ///< seconds of each call of the engine, such as a kernel launch
   double segment_bytes = 65'000;  ///< the size of a message in a pipelined chain
   bool shared_memory = true;      ///< whether ranks of a node can read each other's blocks
   CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpi;  ///< the algorithms of collectives

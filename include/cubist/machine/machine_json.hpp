@@ -290,7 +290,7 @@ catch (const nlohmann::json::exception& error)
 }  // namespace detail
 
 /// Returns the machine that JSON describes.
-/// @param machine has the figures that the JSON leaves out
+/// @param machine supplies the figures that the JSON leaves out
 /// @throws DataError for JSON that describes no machine, ArgumentError for invalid figures
 [[nodiscard]] inline Machine machine_from_json(const nlohmann::json& json, Machine machine = {})
 {

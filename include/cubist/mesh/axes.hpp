@@ -21,7 +21,7 @@ struct Data
 {
   static constexpr const char* name = "data";
 };
-/// The stages of a pipeline, each of which has a part of a network's layers.
+/// The stages of a pipeline, each of which holds some of a network's layers.
 struct PipelineStage
 {
   static constexpr const char* name = "stage";

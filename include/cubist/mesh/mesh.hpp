@@ -63,7 +63,7 @@ struct MeshState
   [[nodiscard]] Communicator& active_world()
   {
     require<MeshError>(active(), "rank ", parent.rank(), " made a collective call on a mesh of ",
-                       A::ranks(extents), " ranks, but it is idle there; ask active() first");
+                       A::ranks(extents), " ranks, but it is idle there; check active() first");
     return world;
   }
 };

@@ -69,8 +69,8 @@ constexpr void add_all_reduce(Work& work, const CutMatrix& result, const AxisTup
   return {m, n, k, times};
 }
 
-/// A matrix whose panels are sent, the axis along which they are sent, and the number of a rank's
-/// indices in the dimension that is cut into panels.
+/// A matrix whose panels are sent, the axis along which they travel, and how many indices a rank
+/// holds of the dimension that is cut into panels.
 struct Moving
 {
   const CutMatrix& matrix;

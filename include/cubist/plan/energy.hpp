@@ -3,7 +3,7 @@
 
 // The energy that a step of a plan takes, and its price.
 //
-//   nodes    the whole nodes of all ranks that were started
+//   nodes    the nodes on which ranks were started, counted whole
 //   busy     the share of a step in which a rank multiplies or passes over memory
 //   energy   nodes x step x (idle_watts + (busy_watts - idle_watts) x busy)
 //   price    nodes x step x hour_price

@@ -119,7 +119,7 @@ struct Plan : StepCost
   std::size_t pieces = 1;               ///< pieces of blocks on each stage
   double bubble = 0;   ///< seconds of the step in which the slowest stage waits for others
   std::string note;    // text at the end of the reason; may be empty
-  std::string reason;  ///< why this plan has its position in the list
+  std::string reason;  ///< why this plan stands where it does in the list
 
   /// The predicted time of a step.
   [[nodiscard]] double seconds() const { return time.total; }

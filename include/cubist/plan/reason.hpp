@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Explains from a plan's numbers why it has its position in the list.
+// Explains from a plan's numbers why it stands where it does in the list.
 
 #include <array>
 #include <cmath>

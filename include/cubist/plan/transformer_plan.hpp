@@ -317,7 +317,7 @@ class TransformerPlanner
             rows.innermost().stride,
             2 * cut.rows_of_part() * ring_heads(cut, key_value_heads(), size) * size};
   }
-  /// The number of rounds in which the heads of a rank go around.
+  /// The number of rounds in which a rank's heads travel around the ring.
   [[nodiscard]] double ring_rounds() const
   {
     const std::size_t heads = key_value_heads();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A network in stages, one after the other. Each stage has some of the layers, on its own mesh of
+// A network in stages, one after the other. Each stage holds some of the layers, on its own mesh of
 // scheme S, and passes activations to the next one.
 //
 //   X (M, K), Y (M, N): as in S, replicated along stage
-//   a parameter: as in S, on the ranks of the stage that has its layer
+//   a parameter: as in S, on the ranks of the stage that holds its layer
 //
 //   Mesh<Pipeline<Summa2D>, Threads> mesh{world, {.stages = 2, .scheme = {.q = 2}}};
 //   MLP<Pipeline<Summa2D>, Threads, float> mlp{mesh, sizes, {.pipeline = {.micro_batches = 8}}};
