@@ -18,7 +18,7 @@ namespace cubist_pblas
 
 /// Whether this library computes the calls of all processes of a context. If CUBIST_PBLAS is off in
 /// some, it computes none, and one process says so. The first call on a context waits for all of
-/// its processes, except where the setting is off. A process that waits for a long time says what
+/// its processes, except where the setting is off. A process that waits for a long time prints what
 /// the others may lack.
 /// @param routine its name as in Fortran: "pdgemm"
 [[nodiscard]] bool all_compute(FortranInt context, const char* routine);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The planner without the simulator: for --simulate, it starts cubist_plan_simulate, which has one.
+// The planner without the simulator: for --simulate, it starts cubist_plan_simulate, which contains
+// it.
 
 #include <cstdlib>
 #include <filesystem>

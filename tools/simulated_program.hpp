@@ -90,7 +90,7 @@ class ProgressLine
   }
 };
 
-/// Calls train(update), where update() does a step of AdamW on these parameters.
+/// Calls train(update), where update() takes a step of AdamW on these parameters.
 template <class T, class M, class F>
 void with_adamw(const Parameters<T, M>& parameters, bool sharded, F train)
 {

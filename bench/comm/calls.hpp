@@ -42,7 +42,7 @@ struct CallRow
   double futex_wakes = 0;  // calls that wake other ranks
 };
 
-/// Measures. Every process calls it; the first one gets the result.
+/// Runs the benchmark. Every process calls it; the first one gets the result.
 [[nodiscard]] std::optional<std::vector<CallRow>> calls_on_threads(const CallsTask& task);
 [[nodiscard]] std::optional<std::vector<CallRow>> calls_on_mpi(const CallsTask& task);
 

@@ -47,7 +47,7 @@ struct CollectivesResult
   std::vector<CollectiveRow> rows;
 };
 
-/// Measures. Every process calls it; the first one gets the result.
+/// Runs the benchmark. Every process calls it; the first one gets the result.
 [[nodiscard]] std::optional<CollectivesResult> collectives_on_threads(const CollectivesTask& task);
 [[nodiscard]] std::optional<CollectivesResult> collectives_on_mpi(const CollectivesTask& task);
 

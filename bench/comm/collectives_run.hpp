@@ -67,7 +67,7 @@ double gemm_gflops(const CollectivesTask& task, World& world)
   return giga_operations(cubist::ProductSize{n, n, n}) / meter.cost().total.median;
 }
 
-/// What the busiest rank sends, by the formulas.
+/// Returns what the busiest rank sends according to the formulas.
 inline cubist::Sent most_sent(cubist::CallKind collective, std::size_t words, int ranks)
 {
   cubist::Sent most;

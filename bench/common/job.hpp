@@ -31,7 +31,7 @@ struct Job
     if (gpus > 0) return mpi ? "nccl on mpi" : "nccl";
     return mpi ? "mpi" : "threads";
   }
-  /// The library that multiplies, for the head of a table.
+  /// The name of the library that multiplies, for the head of a table.
   [[nodiscard]] std::string blas() const;
 };
 
@@ -45,14 +45,14 @@ using Action = std::function<void(const Job&)>;
 [[nodiscard]] bool started_by_mpi();
 [[nodiscard]] Job find_mpi_job();
 
-/// The number of different values.
+/// Counts the different values.
 [[nodiscard]] int count_different(std::vector<std::uint64_t> values);
 
-/// One number for this host's name, and one for the running kernel.
+/// Return a number for this host's name, and one for the running kernel.
 [[nodiscard]] std::uint64_t node_id();
 [[nodiscard]] std::uint64_t machine_id();
 
-/// What every result says about its run, as JSON.
+/// Returns, as JSON, what every result says about its run.
 [[nodiscard]] nlohmann::json describe(const Job& job, const char* benchmark);
 
 /// Writes to `path`; "-" is standard output, and "" writes nothing.

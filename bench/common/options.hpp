@@ -55,18 +55,19 @@ void add_trace_option(CLI::App& command, Options& options);
 /// @throws cubist::ArgumentError if it would show several, or none
 void require_one_trace(const Options& options, std::size_t measurements);
 
-/// The values of overlap to measure: on, off, or both.
+/// Returns the values of overlap to measure: on, off, or both.
 /// @throws cubist::ArgumentError for anything but "on" without MPI
 [[nodiscard]] std::vector<bool> overlaps(const Job& job, const Options& options);
 
-/// The user's number of ranks, else that of MPI's processes, else `usual`.
+/// Returns the user's number of ranks, else that of MPI's processes, else `usual`.
 /// @throws cubist::ArgumentError if that is more than there are processes
 [[nodiscard]] int ranks_of(const Job& job, const Options& options, int usual);
 
 /// Whether the scheme has a mesh for this many ranks.
 [[nodiscard]] bool fits(const std::string& scheme, const std::vector<int>& mesh, int ranks);
 
-/// The schemes that the user named, or all that have a mesh for the ranks, with each scalar.
+/// Returns the schemes that the user named, or all that have a mesh for the ranks, with each
+/// scalar.
 /// @throws cubist::MeshError if a named scheme does not fit, or none does
 [[nodiscard]] std::vector<Setting> settings_of(const Job& job, const Options& options);
 

@@ -20,7 +20,7 @@
 namespace bench
 {
 
-/// The operations of a product in units of 10^9: 2e-9 m n k.
+/// Returns the operations of a product in units of 10^9: 2e-9 m n k.
 [[nodiscard]] inline double giga_operations(cubist::ProductSize s)
 {
   return 2e-9 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
@@ -100,7 +100,7 @@ struct Row
   }
 };
 
-/// The method's name on the command line, as "direct".
+/// Returns the method's name on the command line, such as "direct".
 [[nodiscard]] const char* to_string(cubist::Method method);
 [[nodiscard]] cubist::Method parse_method(const std::string& text);
 
@@ -109,7 +109,7 @@ struct Row
 /// Adds PyTorch's times, or null if PyTorch was not measured.
 void add_torch(nlohmann::json& json, const Row& row);
 
-/// The sizes as text, each after a space: " 256 1024 256".
+/// Returns the sizes as text, each after a space: " 256 1024 256".
 [[nodiscard]] std::string sizes_text(const std::vector<std::size_t>& sizes);
 
 /// Prints the heads of the columns that all tables begin with, without the end of the line.

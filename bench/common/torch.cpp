@@ -22,8 +22,8 @@ namespace bench
 namespace
 {
 
-/// The Python that has PyTorch, or has it for GPUs; empty if none has. Debian's PyTorch belongs to
-/// Debian's Python, which need not be the first in the path.
+/// Returns a Python that has PyTorch, built for GPUs if `gpu`; empty if there is none. Debian's
+/// PyTorch belongs to Debian's Python, which need not come first in the path.
 const std::string& python_with_torch(bool gpu)
 {
   static const std::string found = [&] {

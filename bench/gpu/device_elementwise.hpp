@@ -36,7 +36,7 @@ struct DevicePass
   double copy_seconds = 0;
 };
 
-/// Measures. Every process calls it; the first one gets the result.
+/// Runs the benchmark. Every process calls it; the first one gets the result.
 [[nodiscard]] std::optional<std::vector<DevicePass>>
 elementwise_on(const Job& job, const DeviceElementwiseTask& task);
 

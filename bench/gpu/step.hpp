@@ -45,10 +45,10 @@ struct StepTimes
 
 inline const std::array<std::string, 3> torch_modes{"eager", "graph", "compile"};
 
-/// The options of peers/torch_step.py for the same step.
+/// Returns the options of peers/torch_step.py for the same step.
 [[nodiscard]] std::string torch_options(const StepTask& task, const std::string& mode);
 
-/// Takes steps. Every process calls it; the first one gets the times.
+/// Runs the benchmark. Every process calls it; the first one gets the times.
 [[nodiscard]] std::optional<StepTimes> step_on(const Job& job, const StepTask& task);
 
 /// Adds the subcommand, which sets `action`.

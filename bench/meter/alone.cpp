@@ -19,8 +19,8 @@ namespace bench
 namespace
 {
 
-/// Median seconds of f(slot) while all slots run it at once. Where a slot is one thread they are
-/// seconds of its processor, so that other programs do not count.
+/// Returns the median seconds of f(slot) while all slots run it at once. Where a slot is one
+/// thread, these are seconds of processor time, so that other programs do not count.
 template <class F>
 double seconds_alone(int slots, bool one_thread, F f)
 {

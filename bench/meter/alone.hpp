@@ -39,9 +39,9 @@ struct BlasCall
   friend bool operator<(const BlasCall& a, const BlasCall& b) { return a.key() < b.key(); }
 };
 
-/// Seconds of calls with nothing else to do, each measured when first asked for. One thread for
-/// each slot runs the same call at the same time, on its own operands, so that cores share memory
-/// and power as in a step.
+/// Measures the seconds of calls with nothing else to do, each when it is first asked for. One
+/// thread for each slot runs the same call at the same time, on its own operands, so that cores
+/// share memory and power as in a step.
 class Alone
 {
  public:
@@ -54,10 +54,11 @@ class Alone
   {
   }
 
-  /// Seconds of a product in one slot.
+  /// Returns the seconds of a product in one slot.
   [[nodiscard]] double product(const BlasCall& call);
-  /// Seconds of a copy that reads half of this many bytes and writes the other half. The memory is
-  /// in no cache: a step has touched more than a cache holds since it last touched its operands.
+  /// Returns the seconds of a copy that reads half of this many bytes and writes the other half.
+  /// The memory is in no cache: a step has touched more than a cache holds since it last touched
+  /// its operands.
   [[nodiscard]] double copy(std::size_t bytes);
 
  private:

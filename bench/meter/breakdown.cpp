@@ -31,7 +31,7 @@ struct Event
   double processor = 0;
 };
 
-/// The group that a part of the program belongs to, or an empty string.
+/// Returns the group that a part of the program belongs to, or an empty string.
 std::string group_of(const std::string& part)
 {
   for (const char* group : {"attention", "norm", "loss", "embedding", "weights"})
@@ -40,7 +40,7 @@ std::string group_of(const std::string& part)
   return "";
 }
 
-/// A type's name without namespaces. All lambdas are called "lambda".
+/// Returns a type's name without namespaces. All lambdas are called "lambda".
 std::string without_namespaces(std::string_view type)
 {
   std::string text;
@@ -164,7 +164,7 @@ class RankReader
     profile_.bookkeeping[rank_] += std::max(0.0, rest);
   }
 
-  /// The group of the innermost part that has one.
+  /// Returns the group of the innermost part that has one.
   static std::string group(const std::vector<const Event*>& open)
   {
     for (auto e = open.rbegin(); e != open.rend(); ++e)
@@ -182,7 +182,7 @@ class RankReader
   int steps_ = 0;
 };
 
-/// The sizes in a call's name: {64, 256, 64} in "gemm 64x256x64".
+/// Returns the sizes in a call's name: {64, 256, 64} in "gemm 64x256x64".
 std::vector<std::size_t> sizes_of(const std::string& name)
 {
   std::vector<std::size_t> sizes;
@@ -199,7 +199,8 @@ std::vector<std::size_t> sizes_of(const std::string& name)
   return sizes;
 }
 
-/// The product that a call names, as "gemm 64x256x64" or "syrk 64x64x256", with its operands.
+/// Returns the product that a call names, such as "gemm 64x256x64" or "syrk 64x64x256", with its
+/// operands.
 BlasCall blas_call(const StepCall& call)
 {
   const auto sizes = sizes_of(call.name);

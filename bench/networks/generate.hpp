@@ -44,11 +44,11 @@ struct GenerateRow
   TorchResult torch = {};   // a token by PyTorch
 };
 
-/// Generates. Every process calls it; the first one gets the row.
+/// Runs the benchmark. Every process calls it; the first one gets the row.
 [[nodiscard]] std::optional<GenerateRow> generate_on(const Job& job, const GenerateTask& task);
 [[nodiscard]] std::optional<GenerateRow> generate_on_mpi(const GenerateTask& task);
 
-/// The options of peers/torch_generate.py for the same model.
+/// Returns the options of peers/torch_generate.py for the same model.
 [[nodiscard]] std::string torch_options(const GenerateTask& task);
 
 /// Adds the subcommand, which sets `action`.

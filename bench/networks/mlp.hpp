@@ -46,10 +46,10 @@ struct MlpTask
   }
 };
 
-/// The options of peers/torch_mlp.py for the same step.
+/// Returns the options of peers/torch_mlp.py for the same step.
 [[nodiscard]] std::string torch_options(const MlpTask& task);
 
-/// Takes steps. Every process calls it; the first one gets the row.
+/// Runs the benchmark. Every process calls it; the first one gets the row.
 [[nodiscard]] std::optional<Row> mlp_on(const Job& job, const MlpTask& task);
 [[nodiscard]] std::optional<Row> mlp_on_mpi(const MlpTask& task);
 

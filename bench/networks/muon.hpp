@@ -28,7 +28,7 @@ struct MuonTask
   bool torch = false;  // whether to measure PyTorch's formula, too, where it is installed
 };
 
-/// Takes steps. Every process calls it; the first one gets the row.
+/// Runs the benchmark. Every process calls it; the first one gets the row.
 [[nodiscard]] std::optional<Row> muon_on(const Job& job, const MuonTask& task);
 [[nodiscard]] std::optional<Row> muon_on_mpi(const MuonTask& task);
 

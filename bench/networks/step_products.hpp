@@ -25,7 +25,7 @@ struct StepProduct
   bool backward = true;   // if false, only Y
 };
 
-/// The operations of forward and, if there is one, backward, in units of 10^9.
+/// Returns the operations of forward and, if there is one, backward, in units of 10^9.
 [[nodiscard]] inline double giga_operations(const StepProduct& p)
 {
   const int products = !p.backward ? 1 : p.input_gradient ? 3 : 2;

@@ -90,10 +90,10 @@ struct TransformerTask
   }
 };
 
-/// The options of peers/torch_transformer.py for the same step.
+/// Returns the options of peers/torch_transformer.py for the same step.
 [[nodiscard]] std::string torch_options(const TransformerTask& task);
 
-/// Takes steps. Every process calls it; the first one gets the row.
+/// Runs the benchmark. Every process calls it; the first one gets the row.
 [[nodiscard]] std::optional<Row> transformer_on(const Job& job, const TransformerTask& task);
 [[nodiscard]] std::optional<Row> transformer_on_mpi(const TransformerTask& task);
 

@@ -46,7 +46,7 @@ namespace detail
   return words;
 }
 
-/// The number in a word; negative if the word is no number.
+/// Returns the number that a word stands for; negative if it is not a number.
 [[nodiscard]] inline double number_in(const std::string& word)
 {
   std::size_t end = 0;

@@ -35,7 +35,7 @@ struct MachineTask
 /// The bytes of this host's memory.
 [[nodiscard]] std::size_t memory_of_host();
 
-/// Measures. Every process calls it; the first one gets the result.
+/// Runs the benchmark. Every process calls it; the first one gets the result.
 [[nodiscard]] std::optional<cubist::Machine> machine_on(const Job& job, const MachineTask& task);
 [[nodiscard]] std::optional<cubist::Machine> machine_on_mpi(const MachineTask& task);
 

@@ -66,7 +66,7 @@ std::string mesh_text(const std::vector<int>& mesh)
   return s;
 }
 
-/// The machine, but with a link for each GPU, which has its part of its node's bandwidth.
+/// Returns the machine with a link for each GPU, which gets its share of the node's bandwidth.
 cubist::Machine with_own_links(cubist::Machine machine)
 {
   const double gpus = machine.ranks_per_node();

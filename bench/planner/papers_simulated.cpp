@@ -29,8 +29,8 @@ using cubist::Simulated;
 using PaperSchemes =
     cubist::Schemes<cubist::Megatron1D, cubist::Summa2D, cubist::Summa25D, cubist::Cube3D>;
 
-/// The place of the k-th rank in a mesh, where tile^2 consecutive ranks make up a tile of a plane
-/// with `cols` columns.
+/// Returns the place of the k-th rank in a mesh, where tile^2 consecutive ranks make up a tile of a
+/// plane with `cols` columns.
 int place_in_tiles(int k, int tile, int cols)
 {
   const int inside = k % (tile * tile);

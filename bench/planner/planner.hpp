@@ -62,7 +62,7 @@ struct PlannerResult
   std::vector<PlannerRow> rows;
 };
 
-/// Measures. Every process calls it; the first one gets the result.
+/// Runs the benchmark. Every process calls it; the first one gets the result.
 [[nodiscard]] std::optional<PlannerResult> planner_on_threads(const PlannerTask& task);
 [[nodiscard]] std::optional<PlannerResult> planner_on_mpi(const PlannerTask& task);
 

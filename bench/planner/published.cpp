@@ -109,7 +109,7 @@ constexpr std::size_t published_scalar_bytes = 2;
 constexpr double loss_bytes = 36 - 8;        // for a logit: softmax and loss are in float
 constexpr double optimizer_bytes = 80 + 12;  // for an element of a parameter: AdamW, clipping
 
-/// Seconds of one GPU's products and passes for a micro-batch, without the optimizer.
+/// Returns the seconds of one GPU's products and passes for a micro-batch, without the optimizer.
 [[nodiscard]] double compute_seconds(const PublishedRow& row, const cubist::Machine& machine,
                                      bool training)
 {
@@ -128,8 +128,8 @@ constexpr double optimizer_bytes = 80 + 12;  // for an element of a parameter: A
   return plan.time.products + plan.time.passes - updates;
 }
 
-/// Seconds in which all GPUs gather parameters that are sharded among them, or reduce and scatter
-/// the gradients.
+/// Returns the seconds in which all GPUs gather parameters that are sharded among them, or reduce
+/// and scatter the gradients.
 [[nodiscard]] double exchange_seconds(double elements, const PublishedRow& row,
                                       const cubist::Machine& machine, std::size_t bytes)
 {
@@ -168,7 +168,7 @@ constexpr double optimizer_bytes = 80 + 12;  // for an element of a parameter: A
          all / row.gpus * optimizer_bytes / bandwidth;
 }
 
-/// The planner's first choice for the whole step.
+/// Returns the planner's first choice for the whole step.
 [[nodiscard]] cubist::Plan first_choice(const PublishedRow& row, const cubist::Machine& machine)
 {
   const std::size_t sequences =

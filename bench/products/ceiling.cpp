@@ -48,7 +48,7 @@ bool is_skinny(cubist::ProductSize s)
   return most >= 16 * least;
 }
 
-/// An empty mesh, which stands for the scheme's default, or every mesh of all ranks.
+/// Returns an empty mesh, which stands for the scheme's default, or every mesh of all ranks.
 std::vector<std::vector<int>> meshes_of(const std::string& scheme, int ranks, bool every)
 {
   if (!fits(scheme, {}, ranks)) return {};
@@ -62,7 +62,7 @@ std::vector<std::vector<int>> meshes_of(const std::string& scheme, int ranks, bo
   return meshes;
 }
 
-/// The planner's choice on one node.
+/// Returns the planner's choice on one node.
 SchemeOnMesh choose_by_planner(cubist::ProductSize size, const CeilingOptions& options,
                                const std::string& scalar, int ranks)
 {

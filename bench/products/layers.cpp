@@ -34,7 +34,7 @@ struct LayersOptions : Options
   std::vector<int> trace_ranks;
 };
 
-/// Each shape on all meshes of all ranks, or on the user's mesh; of these points every n-th.
+/// Returns every n-th point of these: each shape on all meshes of all ranks, or on the user's mesh.
 std::vector<LayerPoint> points_of(const LayersOptions& options, int ranks,
                                   const std::vector<bool>& overlaps)
 {

@@ -53,7 +53,7 @@ std::vector<cubist::ProductSize> sizes_of(const MatmulOptions& options)
   return sizes;
 }
 
-/// All products to measure.
+/// Returns all products to measure.
 /// @throws cubist::Error for options that contradict each other
 std::vector<MatmulTask> tasks_of(const Job& job, const MatmulOptions& options)
 {

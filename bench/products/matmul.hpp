@@ -30,12 +30,12 @@ struct MatmulTask
   bool apart = false;     // also multiply and send as many elements, neither awaiting the other
 };
 
-/// Multiplies. Every process calls it; the first one gets the row.
+/// Runs the benchmark. Every process calls it; the first one gets the row.
 /// @throws cubist::Error if the results are wrong
 [[nodiscard]] std::optional<Row> matmul_on(const Job& job, const MatmulTask& task);
 [[nodiscard]] std::optional<Row> matmul_on_mpi(const MatmulTask& task);
 
-/// The sizes m, n and k as text: "2048x1024x512".
+/// Returns the sizes m, n and k as text: "2048x1024x512".
 [[nodiscard]] std::string to_string(cubist::ProductSize size);
 /// Parses sizes such as "2048x1024x512".
 /// @throws cubist::ShapeError for anything else

@@ -53,7 +53,7 @@ std::vector<int> counts_of(const Job& job, const ScalingOptions& options)
   return counts;
 }
 
-/// The product for `ranks` ranks, where one rank computes `one`.
+/// Returns the product for `ranks` ranks, where one rank computes `one`.
 cubist::ProductSize grown(const ScalingOptions& options, cubist::ProductSize one, int ranks)
 {
   if (options.mode == "strong") return one;
@@ -64,7 +64,8 @@ cubist::ProductSize grown(const ScalingOptions& options, cubist::ProductSize one
   return {times(one.m), times(one.n), times(one.k)};
 }
 
-/// Extents that are equal along all axes of the scheme; empty if this many ranks have no such mesh.
+/// Returns extents that are equal along all axes of the scheme; empty if this many ranks have no
+/// such mesh.
 std::vector<int> equal_extents(const std::string& scheme, int ranks)
 {
   return cubist::with_scheme(scheme, [&]<class S>() -> std::vector<int> {
@@ -77,7 +78,7 @@ std::vector<int> equal_extents(const std::string& scheme, int ranks)
 
 using MachineToSimulate = std::optional<cubist::Machine>;
 
-/// The number of threads that each of this many ranks can have; 0: BLAS decides.
+/// Returns the number of threads that each of this many ranks can have; 0: BLAS decides.
 int threads_for(const Job& job, const MachineToSimulate& machine, int ranks)
 {
   if (machine) return machine->threads(ranks);
@@ -85,7 +86,7 @@ int threads_for(const Job& job, const MachineToSimulate& machine, int ranks)
   return job.mpi ? 0 : std::max(1, cores / ranks);
 }
 
-/// The tasks of one scheme and scalar, on more and more ranks.
+/// Returns the tasks of one scheme and scalar, on more and more ranks.
 std::vector<MatmulTask> tasks_of(const Job& job, const MachineToSimulate& machine,
                                  const ScalingOptions& options, const std::string& scheme,
                                  const std::string& scalar, bool overlap)

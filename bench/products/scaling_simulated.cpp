@@ -61,7 +61,7 @@ void run(const MatmulTask& task, Simulation& simulation)
   });
 }
 
-/// The cost of the simulated run.
+/// Returns the cost of the simulated run.
 Cost cost_of(const Simulation& simulation)
 {
   Cost cost{.total = Times{{simulation.end - simulation.begin}}};

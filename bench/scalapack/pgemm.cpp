@@ -35,7 +35,7 @@ struct PgemmOptions
   std::string machine;
 };
 
-/// The routines to measure, each with the operation on B.
+/// Returns the routines to measure, each with the operation on B.
 std::vector<std::pair<std::string, std::string>> calls_of(const PgemmOptions& options)
 {
   std::vector<std::pair<std::string, std::string>> calls;
@@ -45,7 +45,7 @@ std::vector<std::pair<std::string, std::string>> calls_of(const PgemmOptions& op
   return calls;
 }
 
-/// The size of the gemm that a routine replaces.
+/// Returns the size of the gemm that a routine replaces.
 cubist::ProductSize size_of(const std::string& routine, cubist::ProductSize size)
 {
   if (routine == "syrk")

@@ -49,13 +49,13 @@ struct PgemmRow
   Times blas = {};
 };
 
-/// The number of operations of a routine as a fraction of gemm's.
+/// Returns the number of operations of a routine as a fraction of gemm's.
 [[nodiscard]] inline double fraction_of_gemm(const std::string& routine)
 {
   return routine == "gemm" || routine == "symm" ? 1 : 0.5;
 }
 
-/// Multiplies. Every process calls it; the first one gets the row.
+/// Runs the benchmark. Every process calls it; the first one gets the row.
 /// @throws cubist::Error if the results are wrong
 [[nodiscard]] std::optional<PgemmRow> pgemm_on_mpi(const PgemmTask& task);
 

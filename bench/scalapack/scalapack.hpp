@@ -57,7 +57,7 @@ class BlacsGrid
   int context_ = -1;
 };
 
-/// A matrix in square blocks on the grid.
+/// Returns the layout of a matrix in square blocks on the grid.
 [[nodiscard]] inline cubist::BlockCyclic layout_on(const BlacsGrid& grid, cubist::Shape shape,
                                                    std::size_t block)
 {

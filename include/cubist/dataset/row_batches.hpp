@@ -37,7 +37,7 @@ struct RowBatchOptions
   std::uint64_t seed = 0;  ///< the seed of the order and of the held-out rows
   double held_out = 0;     ///< the fraction of rows that are held out, rounded to whole rows
   bool normalize = false;  ///< whether to scale by the training features' mean and deviation
-  RowOptions rows = {};    ///< the columns, and the scaling of features without `normalize`
+  RowOptions rows = {};    ///< the columns, and how features are scaled without `normalize`
   /// Whether the last rows of the file are held out, in the order of the file, instead of rows that
   /// the seed draws.
   bool held_out_last = false;

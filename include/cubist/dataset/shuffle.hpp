@@ -57,7 +57,8 @@ class Shuffle
   /// Permutes [0, a b).
   [[nodiscard]] std::uint64_t permute(std::uint64_t i) const
   {
-    constexpr std::uint64_t rounds = 16;  // with fewer rounds, orders of 5 or 6 numbers are uneven
+    // With fewer rounds, some orders of 5 or 6 numbers are likelier than others.
+    constexpr std::uint64_t rounds = 16;
     std::uint64_t x = i % a_;
     std::uint64_t y = i / a_;
     for (std::uint64_t round = 0; round < rounds; round += 2)

@@ -237,8 +237,8 @@ class NpyDictionary
   return header;
 }
 
-/// Returns the start of a file, up to its elements: version 1.0, row-major, in a multiple of 64
-/// bytes.
+/// Returns the start of a file, up to its elements: version 1.0, row-major, padded to a multiple of
+/// 64 bytes.
 /// @throws ArgumentError for a type that NumPy does not have
 [[nodiscard]] inline std::string format_npy_header(ElementType type, Shape shape)
 {

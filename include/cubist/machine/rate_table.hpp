@@ -33,10 +33,11 @@ namespace cubist::CUBIST_ABI
 
 struct RateTable
 {
-  std::vector<double> m;      ///< the grid's values of m, ascending
-  std::vector<double> n;      ///< the grid's values of n, ascending
-  std::vector<double> k;      ///< the grid's values of k, ascending
-  std::vector<double> rates;  ///< operations per second; of m[a], n[b], k[c] at (a |n| + b) |k| + c
+  std::vector<double> m;  ///< the grid's values of m, ascending
+  std::vector<double> n;  ///< the grid's values of n, ascending
+  std::vector<double> k;  ///< the grid's values of k, ascending
+  /// Operations per second; the rate of m[a], n[b], k[c] is at (a |n| + b) |k| + c.
+  std::vector<double> rates;
 
   /// Whether the rates leave out the time in which elements are read and written.
   bool is_peak = false;

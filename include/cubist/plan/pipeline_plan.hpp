@@ -52,8 +52,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Returns the machine as `of_stage` consecutive ranks of its `ranks` see it: if they do not fill
-/// whole nodes, with only their part of a node.
+/// Returns the machine as the `of_stage` consecutive ranks of one stage see it. If they do not fill
+/// whole nodes, it has only their part of a node.
 [[nodiscard]] inline Machine machine_of_stage(const Machine& machine, int ranks, int of_stage)
 {
   const int node = machine.on_a_node(ranks);

@@ -2,7 +2,8 @@
 #pragma once
 
 // The catalogue of schemes, by type and by name. The planner, the tools, the examples, the
-// benchmarks and the tests read it, so a new scheme is a header, a test, and a line in `Catalogue`.
+// benchmarks and the tests read it, so a new scheme takes a header, a test, and a line in
+// `Catalogue`.
 //
 //   for_each_scheme([&]<class S>() { ... });                         // every scheme
 //   with_scheme("summa2d", [&]<class S>() { return ...; });          // the scheme with this name

@@ -189,7 +189,7 @@ class Simulation
       f();
       times_[work] = {self.clock - begin, self.report.products - before.products,
                       self.report.passes - before.passes, self.report.flops - before.flops};
-      self.clock = begin + (self.clock - begin);  // rounded like on ranks that repeat it
+      self.clock = begin + (self.clock - begin);  // rounded as on ranks that repeat it
       return;
     }
     const WorkTime& time = known->second;
