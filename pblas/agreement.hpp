@@ -42,8 +42,9 @@ struct ProductCall
                                        std::initializer_list<const FortranInt*> descriptors);
 
 /// Whether ScaLAPACK's routine is faster. On several nodes, it is faster if the product is small or
-/// thin, as in a factorisation, or differs from all of the last 32 different ones: new memory and a
-/// plan may take longer than one product. All processes of the context ask this for each call.
+/// thin, as in a factorisation, or differs from each of the last 32 different products: new memory
+/// and a plan may take longer than one product. All processes of the context ask this for each
+/// call.
 /// @param small ScaLAPACK is as fast if m, n or k is below it
 /// @pre all_compute(context, …)
 [[nodiscard]] bool is_left_to_scalapack(FortranInt context, const ProductCall& call,

@@ -52,7 +52,7 @@ namespace cubist::CUBIST_ABI::detail
 /// are cut along three axes, one or two of which may have a single rank.
 using ProductSchemes = Schemes<Summa2D, Grid3D>;
 
-/// A product on a mesh of one scheme, for any scheme.
+/// A product on a mesh of any scheme, behind virtual functions.
 template <Scalar T>
 class ConvertedProduct : public PlannedProduct
 {

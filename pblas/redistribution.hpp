@@ -66,8 +66,8 @@ struct GridMatrix
 };
 
 /// Returns the distribution of a matrix, from what all processes know.
-/// @param at where it begins in the numbers of a process  @param stride from one process to the
-/// next
+/// @param at the index of its first number among those of a process  @param stride from one process
+/// to the next
 /// @throws ArgumentError if no process is in the grid, or if integers are wrong
 [[nodiscard]] inline Distribution distribution_of(const std::vector<std::int64_t>& all,
                                                   std::size_t at, std::size_t stride,

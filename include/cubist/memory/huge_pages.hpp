@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// An allocator of memory in pages of 2 MiB. BLAS reads blocks row by row, and each row of a large
-// matrix begins on another page, so pages of 4 KiB would miss the processor's TLB. Linux grants
-// huge pages on request if transparent_hugepage/enabled is madvise, the usual setting, or always.
+// Allocates memory in pages of 2 MiB. BLAS reads blocks row by row, and each row of a large matrix
+// begins on another page, so pages of 4 KiB would miss the processor's TLB. Linux grants huge pages
+// on request if transparent_hugepage/enabled is madvise, the usual setting, or always.
 // docs/decisions/0020-huge-pages.md shows measurements.
 
 #include <cstddef>

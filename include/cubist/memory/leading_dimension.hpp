@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Leading dimensions of matrices that are stored to be multiplied. A product reads down columns,
-// and cache lines whose addresses differ by a multiple of a large power of two compete for few
-// places in a cache. So rows at such a distance are padded by one line.
+// Chooses leading dimensions for matrices that are stored to be multiplied. A product reads down
+// columns, and cache lines whose addresses differ by a multiple of a large power of two compete for
+// few places in a cache. So rows at such a distance are padded by one line.
 
 #include <cstddef>
 

@@ -253,8 +253,9 @@ best_of_way(const MuonMatrix& w, MuonWay way, int steps, std::size_t count, cons
   return best;
 }
 
-/// Chooses a home, unless another way takes less than nine tenths of its time and sends no more
-/// than it would take to copy the whole matrix to every rank.
+/// Returns the best grid of the forced way. For `automatic`, that is a home, unless another way
+/// takes less than nine tenths of its time and sends no more than it takes to copy the whole matrix
+/// to every rank.
 [[nodiscard]] inline MuonChoice choose_muon_way(const MuonMatrix& w, MuonWay forced, int steps,
                                                 std::size_t count, const Machine& machine,
                                                 std::size_t scalar_bytes)

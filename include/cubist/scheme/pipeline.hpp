@@ -21,7 +21,7 @@
 //
 // Elements that one rank sends: those of S for the layers of its stage, in each micro-batch. In
 // addition, in each of the m micro-batches, it sends its block of activations to the next stage,
-// and gets as much back for its gradient.
+// and gets as many elements of their gradient back.
 // Source: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
 // Megatron-LM", arXiv 2104.04473, section 2.2 (one forward, one backward).
 
