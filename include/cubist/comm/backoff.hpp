@@ -20,13 +20,14 @@ class Backoff
   using Clock = std::chrono::steady_clock;
 
   Backoff() = default;
-  /// Also only yields during the first `yields`, because the shortest sleep may take 100 us.
+  /// Also only yields for the first `yields` of the wait, because even the shortest sleep may take
+  /// 100 us.
   explicit Backoff(Clock::duration yields)
       : yields_{yields}
   {
   }
 
-  /// Pauses for 2 to 500 us, and returns the time waited before, or zero after a yield.
+  /// Yields and returns zero, or sleeps for 2 to 500 us and returns the time waited before that.
   Clock::duration pause()
   {
     using namespace std::chrono_literals;

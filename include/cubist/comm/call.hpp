@@ -53,8 +53,8 @@ using Collective [[deprecated("use CallKind")]] = CallKind;
 enum class ReduceOp : std::uint8_t
 {
   sum,  ///< x + y
-  min,  ///< the smaller; a NaN if any input is one, except that NCCL may ignore it
-  max,  ///< the larger; with a NaN as in min
+  min,  ///< the smaller; NaN if any input is NaN, but NCCL may ignore NaNs
+  max,  ///< the larger; treats NaNs as min does
 };
 
 /// The name of an operation, as error messages show it.
@@ -64,9 +64,9 @@ enum class ReduceOp : std::uint8_t
   return names[static_cast<std::size_t>(op)];
 }
 
-/// One rank's arguments. `count` is the number of elements of one piece, the same on every
-/// participant. These are the sizes of `send` and `recv`; (r) means on the root, and ignored
-/// elsewhere:
+/// The arguments of one rank's call. `count`, the number of elements in one piece, is the same on
+/// every participant. The table gives the sizes of `send` and `recv`; ranks other than the root
+/// ignore a buffer marked (r).
 ///
 ///   kind            send               recv               peer
 ///   broadcast       count (root)       count (others)     root
@@ -85,7 +85,7 @@ struct Call
 {
   CallKind kind = CallKind::barrier;  ///< what the call does
   std::span<const T> send = {};       ///< what this rank sends
-  std::span<T> recv = {};             ///< where it receives
+  std::span<T> recv = {};             ///< where this rank receives
   std::size_t count = 0;              ///< elements of one rank's piece
   int peer = 0;                       ///< the root, or the other rank of a message
   ReduceOp op = ReduceOp::sum;        ///< how elements are combined
@@ -111,8 +111,8 @@ struct Call
   return c == CallKind::send || c == CallKind::receive;
 }
 
-/// Whether `rank` can receive without overwriting what it sends: its buffers are disjoint, or its
-/// own piece is in place.
+/// Whether `rank` can receive without overwriting what it sends, because its buffers are disjoint
+/// or its own piece is in place.
 template <Element T>
 [[nodiscard]] bool buffers_fit(const Call<T>& call, int rank)
 {

@@ -4,10 +4,11 @@
 // The concept of a communicator, and the collectives that every communicator offers.
 //
 // A communicator implements `rank`, `size`, `split` and `start`, which starts one call and returns
-// its request. `Collectives` adds the functions that programs call: it checks their arguments, once
-// for all backends, and gives each a blocking and an asynchronous form. The communicator uses the
-// buffers of an asynchronous call until its request has been waited for. A request that is
-// destroyed earlier abandons the call, and the ranks that wait for it throw `PeerFailed`.
+// its request. `Collectives` adds the functions that programs call. It checks arguments in one
+// place for all backends, and offers each call in a blocking and an asynchronous form. The
+// communicator uses the buffers of an asynchronous call until a wait for its request has returned.
+// A request that is destroyed before that abandons the call, and the ranks that wait for it throw
+// `PeerFailed`.
 //
 // All ranks of a communicator call its collectives in the same order, and a rank calls them from
 // one thread at a time.
@@ -32,7 +33,7 @@ concept BackendWithItsHeader = requires
   sizeof(B);
 };
 
-/// One rank's handle of a group of ranks that call collectives together.
+/// One rank's handle to a group of ranks that call collectives together.
 /// @throws PeerFailed, CollectiveMismatch, DeadlockError, TimeLimitError, CommunicationError from
 /// every call
 // clang-format off
@@ -60,8 +61,8 @@ concept Communicator =
     };
 // clang-format on
 
-/// Returns the ranks that have this rank's colour, in their order, where colour_of(r) is the colour
-/// of rank r. Every rank passes the same function.
+/// Returns a communicator of the ranks with this rank's colour, in their present order.
+/// colour_of(r) is the colour of rank r; every rank passes the same function.
 template <class C, class F>
 [[nodiscard]] C split_by(C& c, F colour_of)
 {
@@ -114,8 +115,8 @@ using RequestOf = typename detail::Started<C, T>::Request;
 template <class C, class T>
 using WindowOf = typename detail::Opened<C, T>::Window;
 
-/// The collectives of communicator `C`, written with its `rank`, `size` and `start`, and the
-/// windows, written with its `open`.
+/// The collectives of communicator `C`, built on its `rank`, `size` and `start`, and its windows,
+/// built on its `open`.
 ///
 /// Sizes are in elements. "Pieces" means `size()` equal pieces, one for each rank, in rank order.
 /// Send and receive buffers may not overlap, except that a rank's own piece may be in place.
@@ -261,7 +262,7 @@ class Collectives
                                       detail::write_span(mine), std::size(mine), root});
   }
 
-  /// Sends `data` to rank `to`, and may wait until it is received. Messages between two ranks keep
+  /// Sends `data` to rank `to`, and may block until it is received. Messages between two ranks keep
   /// their order.
   template <ElementRange Data>
   void send(const Data& data, int to)
@@ -329,7 +330,8 @@ class Collectives
     require<ArgumentError>(
         buffers_fit(call, self().rank()), to_string(call.kind),
         " got a receive buffer that overlaps the send buffer, so received elements would overwrite "
-        "elements that are not sent yet; use two buffers, or the rank's own piece in place");
+        "elements that have not been sent yet; use two buffers, or pass the rank's own piece in "
+        "place");
     return self().start(call);
   }
 

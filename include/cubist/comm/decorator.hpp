@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A communicator on top of another one that counts, traces, delays or changes calls. A decorator
-// derives from CommunicatorDecorator and has one or both of these hooks:
+// A communicator that wraps another one, and counts, traces, delays or changes its calls. A
+// decorator derives from CommunicatorDecorator and has one or both of these hooks:
 //
 //   on_call(call, begin)    begin(call) starts the call below, and returns its request
 //   on_window(call, open)   open(call) opens the window below; `call` describes its expose
 //
 // Whatever a hook does before it calls begin or open happens before the call. A hook may also pass
-// another call on, or return another request or window, to observe its waits.
+// on a different call, or return a different request or window to observe its waits.
 
 #include <cstddef>
 #include <span>
@@ -23,7 +23,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The base of decorators of communicators, which passes every call on.
+/// The base class of communicator decorators. It passes every call on.
 /// @tparam Derived the decorator; its copies share what it records
 /// @tparam C the communicator that is decorated
 /// @tparam forwards_windows whether ranks of the decorator can expose memory if ranks of C can
@@ -45,7 +45,7 @@ class CommunicatorDecorator : public Collectives<Derived>
   [[nodiscard]] int size() const { return inner_.size(); }
   [[nodiscard]] bool remote() const { return inner_.remote(); }
 
-  /// Splits the communicator, and decorates the part like this one.
+  /// Splits the communicator, and decorates the new one in the same way.
   [[nodiscard]] Derived split(int colour, int key)
   {
     Derived part{self()};
@@ -53,7 +53,7 @@ class CommunicatorDecorator : public Collectives<Derived>
     return part;
   }
 
-  /// Splits the communicator by a function, and decorates the part like this one.
+  /// Splits the communicator by a function, and decorates the new one in the same way.
   template <class F>
   [[nodiscard]] Derived split_by(F colour_of)
   {
@@ -70,7 +70,7 @@ class CommunicatorDecorator : public Collectives<Derived>
 
   [[nodiscard]] bool exposes() const requires has_windows { return inner_.exposes(); }
   [[nodiscard]] int cores() const requires has_windows { return inner_.cores(); }
-  /// Opens a window on `mine`, where the longest block of a rank has `size` elements.
+  /// Opens a window on `mine`. The longest block of any rank has `size` elements.
   template <class T>
   requires has_windows [[nodiscard]] auto open(std::span<T> mine, std::size_t size)
   {

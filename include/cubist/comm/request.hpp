@@ -25,8 +25,8 @@ concept Request = std::movable<R> && requires(R r) {
 namespace detail
 {
 
-/// The request that all communicators use: one rank's part in a call. It keeps the `Group`, which
-/// is the ranks of one communicator, alive. `Group` has a type `Member` and the functions
+/// The request that all communicators use: one rank's part in a call. It keeps alive the `Group`,
+/// which holds the ranks of one communicator. `Group` has a type `Member` and the functions
 ///
 ///   wait(Member&)          returns when the call is complete
 ///   bool test(Member&)     makes progress; whether the call is complete

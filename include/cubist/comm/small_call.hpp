@@ -42,8 +42,8 @@ namespace cubist::CUBIST_ABI::detail
 }
 
 /// Whether an all_reduce by messages sends whole blocks of `bytes`, rather than shares and then
-/// their sums. On links of 1 Gbit/s, the two rounds of shorter messages take longer up to this
-/// size.
+/// their sums. Up to this size, the two rounds of shorter messages take longer on links of 1
+/// Gbit/s.
 [[nodiscard]] constexpr bool sends_blocks(std::size_t bytes, std::size_t ranks)
 {
   constexpr std::size_t most = 32 * 1024;

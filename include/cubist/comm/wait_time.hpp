@@ -9,7 +9,7 @@
 //   step();
 //   const double waited = wait_seconds() - before;
 //
-// Ranks that are threads count the time for which they are parked, and MPI processes the pauses
+// Ranks that are threads count the time for which they are parked; MPI processes count the pauses
 // between polls. With NCCL, a rank counts the time in which its host waits while a call whose data
 // is ready is in flight on the device; what the device computes at that time counts, too. Ranks of
 // `Simulated` share a thread and count nothing: the simulation's report has their waits.

@@ -102,10 +102,9 @@ TEST_CASE("a timer that is destroyed in time does not abort the job")
 
 TEST_CASE("the message of a timeout names the limit, the call and what to do")
 {
-  CHECK(
-      cubist::detail::timeout_message(20ms, "barrier", "; reason") ==
-      "waited for 20 ms in barrier, and the time limit allows no longer wait; reason; fix what delays "
-      "them, or give launch a longer time limit");
+  CHECK(cubist::detail::timeout_message(20ms, "barrier", "; reason") ==
+        "waited for 20 ms in barrier, so the time limit ran out; reason; fix what delays them, or "
+        "give launch a longer time limit");
 }
 
 }  // namespace comm_mpi_failure_test

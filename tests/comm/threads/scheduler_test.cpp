@@ -332,7 +332,7 @@ TEST_CASE("a wait beyond the limit names the awaited ranks, and fails the others
   const auto text = message_of<TimeLimitError>([&] { scheduler.wait(0, call); });
   CHECK(std::chrono::steady_clock::now() - begin >= 400ms);
   over = true;
-  CHECK(mentions(text, "waited for 400 ms in a call, and the time limit allows no longer wait",
+  CHECK(mentions(text, "waited for 400 ms in a call, so the time limit ran out",
                  "; rank 1 waits in the red flag; rank 2 is not waiting; rank 3 has returned",
                  "longer time limit"));
   waits.join();

@@ -2,8 +2,8 @@
 #pragma once
 
 // A call of ranks in one process: the addresses that each rank has posted, what a rank copies and
-// combines from them, and the texts of errors. Derived classes decide who waits and when the work
-// is done. Each thread advances through the stages (stages.hpp) by itself; simulated ranks transfer
+// combines from them, and the error messages. Derived classes decide who waits and when the work is
+// done. Each thread advances through the stages (stages.hpp) by itself; simulated ranks transfer
 // everything once all have posted.
 
 #include <array>
@@ -67,10 +67,10 @@ struct GroupCall
   ErasedCall signature;  // both ends of a message have the signature of the send
   int first_rank = 0;    // the first rank that has posted it
   std::vector<Member> members;
-  std::vector<const std::byte*> summands;  // the blocks that ranks send, in the order of a sum
+  std::vector<const std::byte*> summands;  // the blocks that ranks send, in the order of summation
   // Threads read these two without a lock.
   std::array<std::atomic<std::size_t>, 4> gates{};
-  std::atomic<int> left_by{-1};  // the rank that left before the call's end
+  std::atomic<int> left_by{-1};  // the rank that left before the call ended
   std::size_t left = 0;
 
   [[nodiscard]] bool is_message() const { return from >= 0; }

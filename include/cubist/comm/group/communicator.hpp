@@ -89,7 +89,7 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
 
   [[nodiscard]] bool exposes() const { return group_->exposes(); }
   [[nodiscard]] int cores() const { return group_->cores(); }
-  /// Opens a window on `mine`, where the longest block of a rank has `size` elements.
+  /// Opens a window on `mine`. The longest block of any rank has `size` elements.
   template <class T>
   [[nodiscard]] auto open(std::span<T> mine, std::size_t size)
   {
@@ -97,17 +97,18 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
   }
   /// The group, for windows.
   [[nodiscard]] const std::shared_ptr<Group>& group() const { return group_; }
-  /// The arena of a rank of an MpiCommunicator, which all its ranks map.
+  /// The shared-memory arena of a rank, which all ranks of an MpiCommunicator map.
   /// @pre exposes()
   [[nodiscard]] auto* arena(int rank) const { return group_->arena(rank); }
 
-  /// Returns the ranks that pass the same colour, ordered by key, then by rank.
+  /// Returns a communicator of the ranks that pass the same colour, ordered by key, then by rank.
   [[nodiscard]] GroupCommunicator split(int colour, int key)
   {
     auto [group, rank] = group_->split(rank_, colour, key);
     return {std::move(group), rank};
   }
-  /// Returns the ranks with this rank's colour, in their order; rank r has colour_of(r).
+  /// Returns a communicator of the ranks with this rank's colour, in their present order; rank r
+  /// has colour_of(r).
   template <class F>
   requires requires(Group& g, F f) { g.split_by(0, f); }
   [[nodiscard]] GroupCommunicator split_by(F colour_of)

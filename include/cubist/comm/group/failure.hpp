@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The failures that all ranks of a process report after one of them has failed, and the texts of
-// these failures.
+// The failures that all ranks of a process report after one of them has failed, and their messages.
 
 #include <string>
 #include <vector>

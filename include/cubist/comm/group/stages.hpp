@@ -14,8 +14,8 @@
 //                   done -> all done
 //   expose          all posted -> read, until the rank closes its window -> done -> all done
 //
-// In a small call (small_call.hpp), a rank copies its block to the call when it posts it. Its peers
-// then read the copy, and the rank waits once:
+// In a small call (small_call.hpp), a rank copies its block into the call object when it posts the
+// call. Its peers then read the copy, and the rank waits once:
 //
 //   all_gather      all posted -> copy all
 //   reduce_scatter  all posted -> reduce my piece
@@ -59,7 +59,7 @@ struct Stage
   Gate signals = Gate::none;
 };
 
-/// Returns the stages of one rank in a call to which the ranks have copied their blocks.
+/// Returns the stages of one rank in a call into which the ranks have copied their blocks.
 /// @pre the call is small (small_call.hpp)
 inline std::span<const Stage> stages_of_copies(CallKind c)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 // One rank's part in one call, as messages between pairs of ranks. MPI's own collectives either do
-// not advance while a rank computes, or choose their own order of a sum.
+// not advance while a rank computes, or choose the order of a sum themselves.
 //
 //   all_to_all, gather, scatter          collectives/exchange.hpp: direct exchange
 //   all_gather                           the same on one node, else collectives/all_gather.hpp
@@ -11,8 +11,8 @@
 //   barrier, expose                      shared_barrier.hpp; without shared memory, a barrier by
 //                                        transport/messages.hpp, and a direct exchange
 //
-// Where ranks share memory, a collective in which all receive something from all is also a shared
-// barrier, if its blocks are small (small_call.hpp).
+// Where ranks share memory, a shared barrier also carries any collective in which every rank
+// receives from every other, if its blocks are small (small_call.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -73,7 +73,8 @@ class MpiCall
     return true;
   }
 
-  /// Whether the last rank to arrive notifies the others.
+  /// Whether the call uses the shared barrier, at which the last rank to arrive notifies the
+  /// others.
   [[nodiscard]] bool uses_shared_barrier() const { return uses_shared_barrier_; }
 
   /// Cancels messages that MPI has not matched; the rest stays pending.
@@ -266,7 +267,7 @@ class MpiCall
   MpiBlocks blocks_;
   MpiReduction reduction_;
   MpiMessages messages_;
-  std::size_t to_forward_ = 0;  // the number of messages, from the first on, that are forwarded
+  std::size_t to_forward_ = 0;  // how many of the first messages are forwarded
   bool combined_ = false;       // a reduction's messages have arrived and are combined
   MpiSharedBarrierCall barrier_;
   bool uses_shared_barrier_ = false;  // instead of messages

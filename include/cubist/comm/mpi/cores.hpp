@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The processor cores that the MPI processes of one node may run on. mpiexec binds each process to
-// some cores, or none.
+// The processor cores that the MPI processes of one node may run on. mpiexec may bind each process
+// to some of them.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace cubist::CUBIST_ABI::detail
 
 struct Cores
 {
-  int node = 1;     // cores that any process of the node may run on
-  int process = 1;  // cores of this process: its own, or its part of those that it shares
+  int node = 1;     // cores that at least one process of the node may run on
+  int process = 1;  // cores of this process, divided by the processes that share them
 
   /// Counts the cores of a node and of this process. Collective over the communicator.
   /// @pre all processes of the communicator are on one node

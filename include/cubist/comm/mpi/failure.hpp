@@ -32,7 +32,7 @@ namespace cubist::CUBIST_ABI::detail
                                                  const std::string& reason = "")
 {
   return "waited for " + std::to_string(limit.count()) + " ms in " + what +
-         ", and the time limit allows no longer wait" + reason +
+         ", so the time limit ran out" + reason +
          "; fix what delays them, or give launch a longer time limit";
 }
 

@@ -220,7 +220,7 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup>
   MpiContext context_;
   bool remote_ = false;
   std::int64_t calls_ = 0;
-  CallCounts& counts_;  // only for diagnosis: ids of communicators are hashes
+  CallCounts& counts_;  // only for diagnosis, because communicator ids are hashes and may collide
   std::uint64_t splits_ = 0;
   std::vector<std::byte*> arenas_;
   std::optional<FlagSlotHandle> slot_;

@@ -25,14 +25,14 @@ struct MpiPendingCall
   bool active = false;  // neither complete nor failed
   bool remote = false;  // between nodes
   bool failed = false;
-  std::int64_t number = 0;   // mpi/returned_ranks.hpp; 0 if it is not counted
+  std::int64_t number = 0;   // the call's number (mpi/returned_ranks.hpp); 0 if it is not counted
   std::exception_ptr error;  // the error of a failed call, until it is thrown
 };
 
 class MpiPendingCalls
 {
  public:
-  /// @param in_flight how many calls get memory from the beginning, 8 KiB each
+  /// @param in_flight for how many calls memory is allocated at the start, 8 KiB each
   explicit MpiPendingCalls(std::size_t in_flight)
   {
     constexpr std::size_t pointers = 64;

@@ -41,7 +41,7 @@ class MpiProgress
   /// @param control a communicator of all ranks of the job that carries nothing else
   /// @param with_helper whether to start the helper thread
   /// @param limit how long a rank may wait for others
-  /// @param in_flight how many calls get memory from the beginning
+  /// @param in_flight for how many calls memory is allocated at the start
   MpiProgress(MPI_Comm control, bool with_helper,
               std::optional<std::chrono::milliseconds> limit = {}, std::size_t in_flight = 32)
       : limit_{limit},
@@ -231,7 +231,7 @@ class MpiProgress
   /// Advances all calls, unless a rank has failed: then the buffers of its calls may be freed.
   void advance_all()
   {
-    // A poll calls MPI, too, so only one of 16 advances polls.
+    // A poll calls MPI, too, so only every 16th call of this function polls.
     if (failures_.any() || (++advances_ % 16 == 0 && failures_.poll())) return;
     calls_.advance_all();
   }

@@ -3,9 +3,10 @@
 
 // Detects ranks that return from the body of a launch while others wait for them.
 //
-// All ranks start the collectives of a communicator in the same order, and each pair of ranks its
-// messages. So call number n can never complete if it needs a rank that has returned after fewer
-// than n calls. What a returned rank has sent may still be in flight, and completes.
+// All ranks start the collectives of a communicator in the same order, and both ranks of a pair
+// start the messages between them in the same order. So call number n can never complete if it
+// needs a rank that has returned after fewer than n calls. Messages that a rank sent before it
+// returned may still be in flight; they complete.
 //
 //   waiting rank    asks each rank that its call needs, once per launch and communicator
 //   asked rank      answers at the end of its body how many calls it has started
@@ -39,8 +40,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Returns the number of a communicator that a split makes: a hash that all its ranks compute
-/// alike.
+/// Returns the number of a communicator that a split makes: a hash, for which all its ranks compute
+/// the same value.
 /// @param split the number of this split of the parent, from 1 on
 [[nodiscard]] constexpr std::uint64_t communicator_id(std::uint64_t parent, std::uint64_t split,
                                                       int colour)
@@ -125,8 +126,8 @@ class MpiReturnedRanks
   /// Whether every question is answered. Once this holds on all ranks, no message is in flight.
   [[nodiscard]] bool has_all_answers() const { return answered_ == questions_.size(); }
 
-  /// Keeps a communicator that this rank no longer uses until the end of the launch. Only the last
-  /// ones are kept, because MPI limits how many exist.
+  /// Keeps a communicator, which this rank no longer uses, until the end of the launch. Only the
+  /// most recent ones are kept, because MPI limits how many can exist.
   void retire(boost::mpi::communicator comm)
   {
     constexpr std::size_t most = 64;

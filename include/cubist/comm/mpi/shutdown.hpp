@@ -39,7 +39,7 @@ inline void leak_communicator(boost::mpi::communicator comm) { leak(std::move(co
 struct LaunchEnd
 {
   int minimum = 0;         // the minimum of the values of all ranks
-  bool is_broken = false;  // whether any rank has MpiFailures::is_broken
+  bool is_broken = false;  // whether MpiFailures::is_broken() holds on any rank
 };
 
 /// Frees the communicators that this rank retired, or keeps them after a failure.

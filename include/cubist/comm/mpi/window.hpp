@@ -33,8 +33,8 @@ namespace detail
 /// The memory that one window needs besides its blocks; later windows reuse it.
 struct WindowBuffer
 {
-  /// For each rank, the offset of its block in its arena, and the number of elements; then the same
-  /// two numbers of this rank, which it sends.
+  /// For each rank, the offset of its block in its arena and the block's number of elements; then
+  /// the two numbers that this rank sends.
   std::vector<std::uint64_t> locations;
   /// A copy of this rank's block, or of all ranks' small blocks.
   std::vector<std::byte, ArenaAllocator<std::byte>> copy;

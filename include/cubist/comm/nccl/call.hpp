@@ -27,7 +27,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Throws the error of a call of NCCL, unless it has succeeded or is in progress.
+/// Throws the error of an NCCL call, unless the call has succeeded or is in progress.
 /// @param describe returns the text "all_reduce of 4 double by sum on rank 0 of 2"
 /// @throws PeerFailed if NCCL reports that another rank ended, CommunicationError for other errors
 template <class Describe>
@@ -47,7 +47,7 @@ void nccl_check(ncclResult_t code, const char* call, ncclComm_t comm, Describe d
                            "prints the cause"};
 }
 
-/// The type as which NCCL reduces elements of `T`.
+/// The NCCL type that is used to reduce elements of `T`.
 template <Element T>
 [[nodiscard]] constexpr ncclDataType_t nccl_type()
 {
@@ -188,7 +188,7 @@ class NcclIssuer
     check(ncclRecv(data, call_.bytes(), ncclInt8, from, comm_, rank_.stream), "ncclRecv");
   }
 
-  /// Sends a piece to each rank that needs one from this rank, and receives those for this rank.
+  /// Sends a piece to each rank that needs one, and receives the pieces for this rank.
   void exchange() const
   {
     const bool is_root = rank_.rank == call_.peer;

@@ -4,9 +4,9 @@
 // The communicator of ranks that have one GPU each, and its requests. Spans are device memory.
 //
 // A call waits for the earlier work of the compute stream (NcclOptions::stream) and runs on its
-// communicator's stream. `wait` makes the compute stream wait for it, not the host. Work that is
-// enqueued there afterwards may read what was received and overwrite what was sent; the host may do
-// so after `synchronize`. Only a barrier waits on the host.
+// communicator's stream. `wait` makes the compute stream, not the host, wait for the call. Work
+// that is enqueued there afterwards may read what was received and overwrite what was sent; the
+// host may do so after `synchronize`. Only a barrier waits on the host.
 //
 // The messages that a rank has started are issued as one group when it waits for one of them, so
 // ranks that share such groups and collectives must agree on their order.
@@ -136,8 +136,8 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     return {group_, group_->context->start(group_->queue, mine)};
   }
 
-  /// Returns the ranks of the same colour, ordered by key, then by rank. Waits on the host until
-  /// the calls of this communicator are complete.
+  /// Returns a communicator of the ranks of the same colour, ordered by key, then by rank. Waits on
+  /// the host until the calls of this communicator are complete.
   /// @throws ArgumentError for a negative colour, CaptureError in a step that is captured
   [[nodiscard]] NcclCommunicator split(int colour, int key)
   {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the NCCL communicators of one rank share: their creation and end, and the order of their
-// calls and the compute stream.
+// What the NCCL communicators of one rank share: how they are created and destroyed, and how their
+// calls are ordered with the compute stream.
 //
 // A wait for a call makes the compute stream wait, not the host, so the host runs ahead of the
 // device. It is ahead by at most `max_in_flight` calls of a communicator, because CUDA may block a
@@ -160,8 +160,8 @@ class NcclContext
     return watchdog_.abort_on_error([&]() -> PendingNcclCall& {
       watchdog_.wait_until([&] { return queue.in_flight() < max_in_flight; });
       auto& pending = queue.start(call, stream());
-      // NCCL may add a collective to a graph from its own thread, and a graph is not safe for two
-      // threads, so this thread captures nothing else meanwhile.
+      // NCCL may add a collective to a graph from its own thread, and graphs are not thread-safe,
+      // so this thread captures nothing else meanwhile.
       if (pending.captured && !call.is_message())
         watchdog_.wait_until([&] { return pending.state >= State::in_flight; });
       return pending;
@@ -209,7 +209,7 @@ class NcclContext
   }
 
   /// Calls `launch`, which enqueues captured work on the compute stream. Its calls are watched
-  /// together, with the time limit from the beginning of the work.
+  /// together, and the time limit counts from the start of the work.
   template <class F>
   void replay(const char* what, F launch)
   {

@@ -6,9 +6,10 @@
 // (zero-copy).
 //
 // ncclMemAlloc is slow and rounds up to 2 MiB, so memory is kept until the pool ends: buffers of up
-// to 1 MiB share segments of 32 MiB, each larger buffer is a segment, and freed memory is reused
-// for buffers of the same size. Before a communicator issues a call, it registers the segments that
-// are new to it; this is not a collective. It deregisters them before it is finalized.
+// to 1 MiB share segments of 32 MiB, each larger buffer has its own segment, and freed memory is
+// reused for buffers of the same size. Before a communicator issues a call, it registers the
+// segments that are new to it; this is not a collective. It deregisters them before it is
+// finalized.
 //
 // Source: NCCL User Guide, "User Buffer Registration": if one rank passes registered memory to a
 // call, all ranks must.
@@ -118,7 +119,7 @@ class NcclMemory : public DevicePool
  private:
   static constexpr std::size_t small_bytes = std::size_t{1} << 20;
 
-  /// Rounds up to 512 bytes or, if that changes little, to the 2 MiB of ncclMemAlloc.
+  /// Rounds up to a multiple of 512 bytes or, if that adds little, of the 2 MiB of ncclMemAlloc.
   [[nodiscard]] static std::size_t rounded(std::size_t bytes)
   {
     const std::size_t unit = bytes > small_bytes ? std::size_t{2} << 20 : 512;

@@ -51,7 +51,7 @@ struct PendingNcclCall
   };
 
   NcclCall call;
-  NcclCall issued;  // the same call, or with buffers in the communicator's window
+  NcclCall issued;  // the same call, perhaps with its buffers in the communicator's window
   CudaEvent ready;  // reached by the compute stream
   CudaEvent done;
   State state = State::complete;
@@ -114,8 +114,8 @@ class NcclQueue
     return pending;
   }
 
-  /// Closes the group of messages if `pending` is one of them. It does so only then, because all
-  /// ranks must agree on the order of groups and collectives.
+  /// Closes the group of messages, but only if `pending` is one of them, because all ranks must
+  /// agree on the order of groups and collectives.
   void close_group(const PendingNcclCall& pending)
   {
     if (std::find(messages_.begin(), messages_.end(), &pending) != messages_.end()) close_group();

@@ -125,8 +125,8 @@ class NcclWatchdog
   template <class Done>
   void wait_until(Done done)
   {
-    // A sleep of a quarter of the time waited so far would add an eighth to a step on average.
-    // After this time, a sleep is short compared with the step.
+    // Sleeping for a quarter of the time waited so far would lengthen a step by an eighth on
+    // average. After 20 ms, a sleep is short compared with the step.
     for (Backoff backoff{std::chrono::milliseconds{20}}; !done();)
     {
       const bool is_waiting = poll();

@@ -79,7 +79,7 @@ struct SimulatedCall : GroupCall<SimulatedMember>
   SimulatedGroup* group = nullptr;
   int sender = 0;           // the rank of the launch that sends a message
   int receiver = 0;         // the rank of the launch that receives it, which may be folded
-  std::uint64_t posts = 0;  // the most calls that a rank has posted up to this one
+  std::uint64_t posts = 0;  // the largest number of calls that a rank has posted, this one included
   bool begun = false;
   std::size_t closed = 0;  // for a window: the number of ranks that have read what they need
   double begins = 0;       // the latest time of a post
@@ -144,7 +144,8 @@ struct SimulatedCall : GroupCall<SimulatedMember>
     });
   }
 
-  /// Transfers what is in host memory, unless a rank has left the call, and its memory with it.
+  /// Transfers what is in host memory, unless a rank has left the call: then its memory may be
+  /// gone.
   /// @pre all ranks have posted it
   void transfer() const
   {

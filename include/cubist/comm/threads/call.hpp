@@ -3,7 +3,7 @@
 
 // A call in flight between ranks that are threads. Each rank advances through the stages of its
 // part (comm/group/stages.hpp), and wakes those that wait for a gate that it opens. Small blocks
-// are copied to the call.
+// are copied into the call object.
 //
 // A rank that leaves a call before its end (it threw, or dropped its request) revokes the call: it
 // waits until no peer reads its buffers, so none is read after it is freed.

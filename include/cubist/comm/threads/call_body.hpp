@@ -69,7 +69,7 @@ CUBIST_INLINE void ThreadCall::close(ThreadMember& me)
   Notify notify{*context->scheduler, me.world_rank};
   const auto lock = context->lock();
   stop_reading(me);
-  me.remaining = me.remaining.last(1);  // it may not have read, nor waited for the window to open
+  me.remaining = me.remaining.last(1);  // it may neither have read nor waited for the window
   signal(Gate::done, notify);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Lets a waiting rank yield its core before it sleeps. Once the rank can run, it then continues
-// without a kernel call that wakes it. With 8 ranks on 2 cores, a barrier takes a third of the time
-// that it takes if all but the last rank sleep.
+// Lets a waiting rank yield its core before it sleeps. Once the rank can go on, it does so without
+// a kernel call to wake it. With 8 ranks on 2 cores, a barrier takes a third of the time that it
+// takes if all but the last rank sleep.
 //
 // Where other processes compute, a yield costs one of their time slices, which is hundreds of times
 // the wait itself. So yields are timed. If one takes long and this process does not have all cores,

@@ -118,7 +118,7 @@ CUBIST_INLINE bool ThreadScheduler::count_as_running()
 CUBIST_INLINE void ThreadScheduler::exceed_limit(int rank, const Waiter& waiter)
 {
   std::string message = "waited for " + std::to_string(limit_->count()) + " ms in " +
-                        waiter.describe() + ", and the time limit allows no longer wait";
+                        waiter.describe() + ", so the time limit ran out";
   for (const int other : waiter.awaited())
     message += "; rank " + std::to_string(other) + " " + activity(other);
   message += "; remove what delays them, or give launch a longer time limit";

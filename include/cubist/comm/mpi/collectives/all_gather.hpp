@@ -2,8 +2,8 @@
 #pragma once
 
 // The all_gather of ranks on several nodes (mpi/transport/topology.hpp): a block enters each other
-// node once, at one leader, which forwards each message of it to the other ranks of its node as
-// soon as the message has arrived.
+// node once, through one leader, which forwards each of the block's messages to the rest of its
+// node as soon as the message arrives.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 /// Posts the messages. All messages between two ranks have one tag, so both post them in the same
-/// order. Returns how many messages, from the first on, this rank must forward.
+/// order. Returns how many of the first messages this rank must forward.
 /// @pre messages.context().topology
 [[nodiscard]] inline std::size_t gather_over_nodes(MpiMessages& messages, const MpiBlocks& blocks)
 {
@@ -43,7 +43,7 @@ namespace cubist::CUBIST_ABI::detail
   return to_forward;
 }
 
-/// Forwards message i of `to_forward`, which has arrived.
+/// Forwards message i, one of the first `to_forward`, which has arrived.
 inline void forward_in_node(std::size_t i, std::size_t to_forward, MpiMessages& messages,
                             const MpiBlocks& blocks)
 {

@@ -4,8 +4,8 @@
 // Direct exchange: all_to_all, gather, scatter and an all_gather within one node. Every pair of
 // ranks exchanges its pieces, all posted at once.
 //
-// Elements that one rank sends, for P ranks and pieces of n: all_to_all and all_gather (P-1) n;
-// gather n, but its root none; scatter none, but its root (P-1) n.
+// Elements that one rank sends, for P ranks and pieces of n: (P-1) n in all_to_all and all_gather;
+// n in gather, except the root, which sends none; in scatter, only the root sends, (P-1) n.
 
 #include "cubist/comm/mpi/transport/blocks.hpp"
 #include "cubist/comm/mpi/transport/context.hpp"

@@ -2,8 +2,9 @@
 #pragma once
 
 // reduce_scatter: a direct exchange of pieces, which each rank then combines in the order of
-// comm/reduction.hpp. all_reduce: a reduce_scatter of shares, then an all_gather of shares. For a
-// short block (small_call.hpp), it is a direct exchange of blocks, and each rank combines them all.
+// comm/reduction.hpp. all_reduce: a reduce_scatter of shares, then an all_gather of shares. An
+// all_reduce of a short block (small_call.hpp) is a direct exchange of whole blocks, and each rank
+// combines all of them.
 //
 // Elements that one rank sends, for P ranks: (P-1) n in a reduce_scatter to pieces of n,
 // 2 (P-1)/P n in an all_reduce of n, and (P-1) n in a short one.

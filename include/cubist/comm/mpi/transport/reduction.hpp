@@ -46,7 +46,7 @@ class MpiReduction
     combine_(op_, inputs_, 0, out.size() / element_size_, out.data());
   }
 
-  /// Combines the elements from `first` on of the inputs, in their order.
+  /// Combines the inputs' elements from index `first` on, in the order of the inputs.
   void combine(std::span<const std::byte* const> inputs, std::size_t first, Bytes out)
   {
     combine_(op_, inputs, first, out.size() / element_size_, out.data());

@@ -5,8 +5,8 @@
 // flag slot in its arena (memory/shared_arena.hpp): the number of barriers at which it has arrived,
 // and a payload for each, perhaps with a small block. A barrier is complete when every rank's
 // number has reached it; the last rank to arrive notifies those that sleep. Then each rank reads
-// what the others pass, so that a collective of small blocks is one barrier. MPI_Ibarrier advances
-// only while all ranks call MPI, which takes processor time from ranks that compute.
+// what the others have passed, so a collective of small blocks takes one barrier. MPI_Ibarrier
+// advances only while all ranks call MPI, which takes processor time from ranks that compute.
 
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ namespace cubist::CUBIST_ABI::detail
 using BarrierPayload = std::array<std::uint64_t, 3>;
 
 /// The flag slot of a rank, in its arena; peers read it. The numbers never decrease, whichever
-/// communicator has the slot.
+/// communicator uses the slot.
 struct FlagSlot
 {
   /// How many barriers a rank may be ahead of the slowest reader of its payloads.
