@@ -35,8 +35,8 @@
 //   Captures           work that is captured and replayed,   training/step.hpp runs it each time;
 //                      and one launch for many matrices      engine/matrix_groups.hpp maps them one
 //                                                            after the other
-//   RemembersTimes     the time of work, instead of the work engine/repeated_work.hpp does the work
-//   WritesInTime       the time of a disk, instead of files  io/checkpoints.hpp writes files
+//   RemembersTimes     how long repeated work took           engine/repeated_work.hpp does the work
+//   WritesInTime       how long a disk takes to write        io/checkpoints.hpp writes files
 //
 // `optional_parts` lists which of them an engine has.
 //
@@ -107,7 +107,7 @@ enum class Diagonal : std::uint8_t
   unit     ///< all ones, and never read
 };
 
-/// What a square matrix has at (i, j) in the triangle that is not stored.
+/// What a square matrix holds at (i, j) in the triangle that is not stored.
 enum class Symmetry : std::uint8_t
 {
   symmetric,  ///< A(j, i)
@@ -279,7 +279,7 @@ concept FusesAttention = requires(const E& e, const AttentionShape& s, MatrixVie
 ///   row.index()             i
 ///   row.sum(f, m…)          the sum of f(m(i, j), …) over all columns j
 ///   row.map(out, f, in…)    out(i, j) = f(in(i, j), …)
-///   row.owns(j, m…)         whether this one of the row's threads maps column j of m
+///   row.owns(j, m…)         whether this thread, one of the row's, maps column j of m
 ///   row.set(values, x)      values[i] = x
 ///
 /// passes_rows(shape) is false if several launches are faster.
@@ -322,7 +322,7 @@ concept Captures = requires(const E& e, std::function<void()> f, typename E::Gra
   // When this buffer is freed, work that was captured while it existed stays valid.
   E::template Buffer<double>::apart_from_captures(1);
   graph.replay();  // enqueues the work
-  // False once memory that the work may use was freed, except memory that it is told to ignore.
+  // False once memory that the work may use has been freed, except memory that it ignores.
   { graph.is_valid() } -> std::same_as<bool>;
   graph.ignore(static_cast<const void*>(p));
   // Computes f(a(i, j), b(i, j), …) for the matrices a, b, … of each group, which have these types;
@@ -331,7 +331,7 @@ concept Captures = requires(const E& e, std::function<void()> f, typename E::Gra
 };
 
 /// Engines that compute nothing and only take time, such as a simulation's. After the first call
-/// for some work, `repeat` takes the time that f() took, and need not call it. f calls only the
+/// for some work, `repeat` takes the time that f() took, and need not call it. f may call only the
 /// engine.
 template <class E>
 concept RemembersTimes = requires(const E& e, const RepeatedWork& work, void (*f)()) {

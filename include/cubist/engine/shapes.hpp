@@ -35,7 +35,7 @@ namespace cubist::CUBIST_ABI
   return {.m = c.rows, .n = c.cols, .k = x.cols};
 }
 
-/// Checks a factor A that is read only in one triangle; `b` is the shape of the other factor.
+/// Checks a factor A of which only one triangle is read; `b` is the shape of the other factor.
 /// @throws ShapeError unless A is square and as large as that side of the other matrix
 inline void require_square_factor(Side side, Shape a, Shape b)
 {

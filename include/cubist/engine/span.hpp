@@ -18,7 +18,7 @@ namespace cubist::CUBIST_ABI
 /// {"Summa2D", "forward", 4, 5, 6} "Summa2D forward 4x5x6". The texts are not copied.
 struct SpanName
 {
-  /// The largest count of numbers in a name.
+  /// The maximum number of numbers in a name.
   static constexpr std::size_t most_numbers = 3;
 
   const char* owner = nullptr;  ///< the class that the span belongs to; null for none
@@ -28,7 +28,7 @@ struct SpanName
   std::size_t count = 0;  ///< how many numbers there are
 
   SpanName() = default;
-  /// Makes a name of a text and numbers.
+  /// Makes a name from a text and numbers.
   template <std::convertible_to<std::size_t>... N>
   requires(sizeof...(N) <= most_numbers) SpanName(const char* t, N... n)
       : text{t},
@@ -36,7 +36,7 @@ struct SpanName
         count{sizeof...(N)}
   {
   }
-  /// Makes a name of a class, a text, and numbers.
+  /// Makes a name from a class, a text, and numbers.
   template <std::convertible_to<std::size_t>... N>
   requires(sizeof...(N) <= most_numbers) SpanName(const char* of, const char* t, N... n)
       : SpanName{t, n...}

@@ -51,7 +51,7 @@ void require_cublas(cublasStatus_t status, const char* call, const What&... what
   if (status == CUBLAS_STATUS_SUCCESS) return;
   require<DeviceError>(false, call, " failed (", cublasGetStatusString(status), ") for ", what...,
                        ", so there is no result; look for an error in earlier work on the "
-                       "device, and whether it has memory left");
+                       "device, and check that it has memory left");
 }
 
 struct DestroyCublas

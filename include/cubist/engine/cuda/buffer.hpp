@@ -43,7 +43,7 @@ inline void keep_pool_memory()
 
 }  // namespace detail
 
-/// Memory of a GPU, which starts as n zeros.
+/// Memory of a GPU. It begins as n zeros.
 template <class T>
 class CudaBuffer
 {
@@ -91,14 +91,14 @@ class CudaBuffer
       detail::free_memory(memory, ComputeStream::get());
   }
 
-  /// Allocates n elements of any value.
+  /// Allocates n elements without setting them.
   [[nodiscard]] static CudaBuffer uninitialized(std::size_t n)
   {
     return CudaBuffer{n, Uninitialized{}};
   }
 
-  /// Allocates n zeros. Captured work uses them only if they are allocated while it is captured;
-  /// otherwise it stays valid when they are freed.
+  /// Allocates n zeros that captured work must not use, unless they are allocated during its
+  /// capture. So other captured work stays valid when they are freed.
   [[nodiscard]] static CudaBuffer apart_from_captures(std::size_t n)
   {
     CudaBuffer buffer{n};

@@ -67,8 +67,8 @@ void require_no_capture(const What&... what)
 {
   require<CaptureError>(
       !CudaCapture::is_capturing(), "got ", what...,
-      " in a step that is captured, whose work is not executed yet, so the host and the device "
-      "cannot exchange it; do it before or after the step, or run the step without capturing");
+      " in a step that is captured, whose work has not run yet, so the host and the device cannot "
+      "exchange data; do it before or after the step, or run the step without capturing");
 }
 
 struct DeviceMemory

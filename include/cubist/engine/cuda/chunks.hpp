@@ -20,8 +20,8 @@
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/matrix_view.hpp"
 
-// Loops over a chunk are unrolled, so that its elements are in registers. A program that only has
-// to compile leaves them as loops, which takes less time (CUBIST_QUICK_KERNELS).
+// Loops over a chunk are unrolled, so that its elements are in registers. With CUBIST_QUICK_KERNELS
+// they stay loops, for builds whose only aim is to compile quickly.
 #ifndef __CUDA_ARCH__
 #define CUBIST_UNROLL
 #define CUBIST_NO_UNROLL
@@ -139,7 +139,7 @@ struct SeriesPlace
   }
 };
 
-/// Those chunks of a series of `count` that begin inside a matrix, in registers.
+/// The chunks of a series of `count` that begin inside a matrix, held in registers.
 template <class T, unsigned n, unsigned count>
 class ChunkSeries
 {

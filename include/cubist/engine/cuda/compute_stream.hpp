@@ -37,7 +37,7 @@ class ComputeStream
   /// @throws DeviceError for an error of that work, CaptureError while this thread captures
   static void synchronize()
   {
-    detail::require_no_capture("a wait for the device, as a result on the host needs it,");
+    detail::require_no_capture("a wait for the device (a result on the host needs one)");
     if (wait_function()) wait_function()();
     detail::require_cuda(cudaStreamSynchronize(get()), "cudaStreamSynchronize",
                          "the work of this rank");

@@ -39,7 +39,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Computes on the thread's current device. Its maps and folds are those of KernelOperations.
+/// Computes on the thread's current device. KernelOperations provides its maps and folds.
 /// @throws ShapeError from every call, unless the shapes fit
 class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
 {
@@ -136,7 +136,7 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   {
     transfer(in, out, cudaMemcpyDeviceToDevice);
   }
-  /// Copies from the host, which may change its memory when this returns.
+  /// Copies from the host, which may change its memory as soon as this returns.
   template <Element T>
   void upload(MatrixView<const T> host, MatrixView<T> device) const
   {
@@ -144,7 +144,7 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
     transfer(host, device, cudaMemcpyHostToDevice);
     ComputeStream::synchronize();
   }
-  /// Copies to the host, whose memory has the elements when this returns.
+  /// Copies to the host, whose memory holds the elements when this returns.
   template <Element T>
   void download(MatrixView<const T> device, MatrixView<T> host) const
   {
@@ -211,7 +211,7 @@ static_assert(detail::Captures<CudaEngine>);
 
 template <>
 inline constexpr bool in_host_memory<CudaEngine> = false;
-/// If rows begin elsewhere, cuBLAS loads elements one by one.
+/// Unless rows begin at multiples of this, cuBLAS loads elements one by one.
 template <>
 inline constexpr std::size_t row_alignment<CudaEngine> = 16;
 

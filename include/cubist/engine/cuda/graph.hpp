@@ -54,7 +54,7 @@ class CudaGraph
     return result;
   }
 
-  /// Enqueues the work, after it has called the functions that prepare a replay.
+  /// Calls the functions that prepare a replay, then enqueues the work.
   void replay()
   {
     for (const auto& prepare : work_->before_replay) prepare();

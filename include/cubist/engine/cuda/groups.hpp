@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The kernel of a function of many groups of matrices (engine/matrix_groups.hpp). It takes a block
-// of threads for each group.
+// The kernel that applies a function to many groups of matrices (engine/matrix_groups.hpp). Each
+// group gets one block of threads.
 
 #include <cstddef>
 #include <utility>
@@ -18,7 +18,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Calls f(m(i, j), …) on the matrices of the group whose number is that of the block.
+/// Calls f(m(i, j), …) on the matrices of one group: block b of threads takes group b.
 template <class F, class... T>
 struct GroupKernel
 {

@@ -24,8 +24,8 @@ namespace cubist::CUBIST_ABI::detail
 
 #ifdef __CUDACC__
 
-/// Memory for parts of results, of this thread and its current device. A stream runs its kernels
-/// one after the other, so they share the memory; its addresses do not change.
+/// This thread's memory for parts of results, on its current device. A stream runs its kernels one
+/// after the other, so they share the memory; its addresses do not change.
 class KernelWorkspace
 {
  public:

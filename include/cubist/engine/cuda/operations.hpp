@@ -47,7 +47,7 @@ class KernelOperations
       map_elements<Kernels>(first.shape(), g, first, m...);
   }
 
-  /// Applies f to all groups of matrices by one kernel; f and groups are in device memory.
+  /// Applies f to all groups of matrices in one kernel; f and groups are in device memory.
   template <class F, class... T>
   void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
                        MatrixTypes<T...> types) const

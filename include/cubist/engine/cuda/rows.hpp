@@ -135,9 +135,9 @@ struct RowKernel
   }
 };
 
-/// Up to this many elements, a row has a few threads.
+/// A row of up to this many elements gets a few threads.
 inline constexpr std::size_t short_row = 256;
-/// From this many elements on, a row has a block, whose threads have several chunks each.
+/// A row of at least this many elements gets a block, whose threads have several chunks each.
 inline constexpr std::size_t long_row = 4096;
 
 /// Whether one team for each row fills a device.

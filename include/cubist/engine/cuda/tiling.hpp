@@ -19,16 +19,16 @@ namespace cubist::CUBIST_ABI::detail
 
 inline constexpr unsigned block_threads = 256;
 
-/// The blocks of a sum that a multiprocessor runs at a time. The number limits the registers of a
+/// How many blocks of a sum a multiprocessor runs at a time. The number limits the registers of a
 /// thread: to 64, or to 40.
 inline constexpr unsigned few_residents = 4;
 inline constexpr unsigned many_residents = 6;
-/// The blocks that a multiprocessor runs of a sum that loads `series` chunks of each matrix before
-/// it uses the first one.
+/// How many blocks of a sum a multiprocessor runs at a time, if a thread loads `series` chunks of
+/// each matrix before it uses the first one.
 template <unsigned series>
 inline constexpr unsigned residents_of = series == 1 ? many_residents : few_residents;
 
-/// The blocks that run at a time on a device of 132 multiprocessors. A sum with this many blocks
+/// How many blocks run at a time on a device of 132 multiprocessors. A sum with this many blocks
 /// has few parts, and no last round that fills few multiprocessors.
 [[nodiscard]] constexpr std::size_t filling_blocks(unsigned residents = few_residents)
 {

@@ -158,7 +158,7 @@ class DeviceWarp
     });
     combine(largest, [](float a, float b) { return fmaxf(a, b); });
   }
-  /// Adds up the parts that the threads have of each row, and gives all of them the sum.
+  /// Adds up the parts of each row that the threads hold, and gives the sum to all of them.
   __device__ static void add_up(Rows& parts)
   {
     combine(parts, [](float a, float b) { return a + b; });
@@ -206,7 +206,7 @@ class DeviceWarp
     return static_cast<float>(T::from_bits(static_cast<std::uint16_t>(bits)));
   }
 
-  // Older devices never execute what they do not have: FusedAttention asks first.
+  // Older devices never execute these instructions: FusedAttention checks first.
 #if __CUDA_ARCH__ >= 800
   [[nodiscard]] __device__ static std::uint32_t pack(float low, float high)
   {

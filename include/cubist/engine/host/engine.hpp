@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The host's engine. CBLAS computes products, on strided blocks, except those of a few rows
+// The host's engine. CBLAS computes products of strided blocks, except products of a few rows
 // (few_rows_gemm.hpp); other functions are loops over rows, which compilers vectorise.
 
 #include <algorithm>

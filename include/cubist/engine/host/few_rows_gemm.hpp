@@ -42,8 +42,8 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 /// Whether such a product is faster here than with BLAS on one thread.
-/// @param most_rows  the maximum number of rows of A: 16 for 16-bit elements of B, which are
-/// converted for each row, because up to 16 rows that takes less time than a copy in float
+/// @param most_rows the maximum number of rows of A: 16 for 16-bit elements of B, because for up to
+/// 16 rows, converting them again for each row takes less time than a copy in float
 [[nodiscard]] inline bool has_few_rows(ProductSize s, std::size_t most_rows = 4)
 {
   constexpr std::size_t least = 64;                // rows and columns of B

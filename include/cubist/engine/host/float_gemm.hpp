@@ -70,7 +70,8 @@ template <class E, class T>
 }
 
 /// Computes C = alpha op(A) op(B) + beta C by panels; C is not read when beta is 0.
-/// @param panel_of_b panel_of_b(k, j, shape) is this block of op(B), stored as op_b says
+/// @param panel_of_b panel_of_b(k, j, shape) returns the block of op(B) at (k, j), stored as op_b
+/// says
 template <class E, RealScalar T, class PanelOfB>
 void gemm_by_panels(const E& engine, ProductSize size, Op op_b, T alpha, Operand<const T> a, T beta,
                     MatrixView<T> c, PanelOfB panel_of_b)

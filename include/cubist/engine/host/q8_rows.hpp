@@ -6,10 +6,10 @@
 //
 //   Y (m, n) = X (m, padded) W,    W's column j is row j in memory (engine/stored_weight.hpp)
 //
-// stored_rows.hpp multiplies rows of float where it has the instructions. Otherwise four rows of W
-// at a time are read once for all rows of X. Each scalar product is summed in 32 parts: part p sums
-// the elements p, p + 32, …, and then the second half of the parts is added to the first half until
-// one part is left. So a result depends only on its two rows.
+// Where the processor has suitable instructions, stored_rows.hpp multiplies rows of float.
+// Otherwise four rows of W at a time are read once for all rows of X. Each scalar product is summed
+// in 32 parts: part p sums the elements p, p + 32, …, and then the second half of the parts is
+// added to the first half until one part is left. So a result depends only on its two rows.
 
 #include <algorithm>
 #include <array>
@@ -88,7 +88,7 @@ template <class T>
     for (std::size_t i = 0; i < x.rows(); ++i) q8_products<1>(x.row(i), w, j, y.row(i));
 }
 
-/// Sets out(j, l) to the element of W's column first_row + j whose place in its row is begin + l.
+/// Sets out(j, l) to element begin + l, counted as stored, of W's column first_row + j.
 /// @pre begin is a multiple of 32
 template <class T>
 [[gnu::always_inline]] inline void q8_widen(const StoredView& w, std::size_t first_row,
@@ -136,7 +136,7 @@ struct Q8Rows
   /// Computes Y = X W, on a target that this processor supports.
   /// @pre x has w.padded columns, which are 0 before w.first and from w.first + w.k on
   static void multiply(Target target, MatrixView<const T> x, const StoredView& w, MatrixView<T> y);
-  /// Sets out(j, l) to the element of W's column first_row + j whose place in its row is begin + l.
+  /// Sets out(j, l) to element begin + l, counted as stored, of W's column first_row + j.
   /// @pre begin and out.cols() are multiples of 32
   static void widen(Target target, const StoredView& w, std::size_t first_row, std::size_t begin,
                     MatrixView<T> out);

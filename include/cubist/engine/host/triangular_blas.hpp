@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// CBLAS's products with a triangular, symmetric or Hermitian matrix, for every scalar type that it
-// has. Matrices are stored by rows.
+// CBLAS's products with a triangular, symmetric or Hermitian matrix, for every scalar type that
+// CBLAS supports. Matrices are stored by rows.
 
 #include <complex>
 #include <concepts>
