@@ -19,8 +19,8 @@ struct Slices
   std::size_t count = 1;
 };
 
-/// Cuts a range into consecutive ranges of at most `most` indices. A list that predicts has one
-/// entry for those after the first that lie between the same two `cuts`, which ascend.
+/// Cuts a range into consecutive ranges of at most `most` indices. A list that only predicts a time
+/// has one entry for all ranges after the first that lie between the same two `cuts`, which ascend.
 [[nodiscard]] inline std::vector<Slices> slices(const Range& all, std::size_t most,
                                                 ProductList list,
                                                 const std::vector<std::size_t>& cuts = {})
@@ -71,7 +71,7 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
   return own ? rank : replicas[static_cast<std::size_t>(rank) % replicas.size()];
 }
 
-/// Returns the first block, in the order of rows, that may have elements of `row`. Rows are cut in
+/// Returns the first block, in the order of rows, that may hold elements of `row`. Rows are cut in
 /// the same way in all columns.
 [[nodiscard]] inline ReplicaMap::const_iterator first_holder(const ReplicaMap& replica_map,
                                                              std::size_t row)
@@ -99,9 +99,9 @@ block_begins(const Placement& a, Range Block::*dimension, const Range& inside)
   return all;
 }
 
-/// Returns the ranges of rows of A (m, k) that are multiplied at a time with B (k, n): each piece
-/// alone, or all pieces assembled if that is faster than packing B once for each piece. It also
-/// groups the columns of B.
+/// Returns the ranges of rows of A (m, k), each of which is multiplied by B (k, n) in one call:
+/// each piece alone, or all pieces assembled if that is faster than packing B once for each piece.
+/// Columns of B are grouped in the same way.
 [[nodiscard]] inline std::vector<Range> group_pieces(const std::vector<Range>& pieces,
                                                      const Range& m, const Range& n, double pack_b,
                                                      double copy)
@@ -143,8 +143,8 @@ struct PanelFactor
   }
   // One copy saves a pass over C, which has `others` times as many elements for each one copied.
   constexpr std::size_t least = 256;   // with fewer, the copy costs what it gains
-  constexpr std::size_t thin = 128;    // as above, if only one factor is copied
-  constexpr std::size_t enough = 512;  // as above
+  constexpr std::size_t thin = 128;    // from this depth on, one copy costs what it gains
+  constexpr std::size_t enough = 512;  // a deeper panel is hardly faster
   constexpr std::size_t ratio = 4;     // a panel this much thinner than C always pays
   const std::size_t others = copies_b ? c.rows : c.cols;
   return others >= least && ((next < thin && both <= enough) || ratio * both <= others);

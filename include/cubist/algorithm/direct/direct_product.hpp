@@ -308,7 +308,7 @@ class DirectProduct final : public ProductPlan<T>
 namespace detail
 {
 
-/// Makes the plan; a function, so that the compiled library can contain it.
+/// Makes the plan. It is a function so that the compiled library can contain it.
 template <Scalar T, class C, class E>
 std::unique_ptr<ProductPlan<T>> make_direct_product(C& world, const E& engine, Ops ops,
                                                     const Placement& x, const Placement& w,

@@ -287,7 +287,7 @@ CUBIST_INLINE WorkAssignment assign_work(const Placement& a, const Placement& b,
   if (auto of_workers = parts_per_worker(w); w.turns() > 1 && !of_workers.empty())
     consider(way_per_worker(w, std::move(of_workers)));
   for (const WorkCut& cut : work_cuts(w.workers)) consider(way_by_cut(w, cut));
-  // For a thin result, each rank multiplies what it has, and ranks read nothing but partial sums.
+  // For a thin result, each rank multiplies what it holds, and ranks read only partial sums.
   if (w.turns() > 1) consider(way_by_cut(w, {1, 1, static_cast<std::size_t>(c.ranks())}));
   return fastest.assign(w, rank, list);
 }

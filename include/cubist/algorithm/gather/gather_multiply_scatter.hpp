@@ -221,7 +221,7 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
   Tiles grad_weight_;
 };
 
-/// Makes the plan; a function, so that the compiled library can contain it.
+/// Makes the plan. It is a function so that the compiled library can contain it.
 template <Scalar T, class C, class E>
 std::unique_ptr<ProductPlan<T>> make_gather_plan(const GatherAxes<C>& axes, const E& engine,
                                                  const LocalShapes& local, Ops ops, Gathered policy)

@@ -80,7 +80,7 @@ class GramProduct
 
   /// Computes C = alpha X X^T + beta C0. The elements of C0 are not read if beta is 0, and C0 may
   /// be C.
-  /// @param x this rank's block  @param c0, c its rows; all with their padding
+  /// @param x this rank's block of X @param c0, c its rows of C0 and C; all include their padding
   void multiply(T alpha, In x, T beta, In c0, Out c)
   {
     allocate();
@@ -160,8 +160,8 @@ class GramProduct
 
   /// Multiplies this rank's block by its own transpose and by those of peers. The results are this
   /// rank's part of the sums, or C if the group is this rank alone.
-  /// @param theirs f(i, piece, the memory of the rows of X that were gathered for it), which
-  /// returns these rows
+  /// @param theirs theirs(i, piece, gathered) returns the peer's rows of X for piece i; `gathered`
+  /// is the memory for rows that were gathered for it
   template <class F>
   void multiply_blocks(T alpha, const Operand<const T>& mine, T beta, In c0, Out c, F theirs)
   {

@@ -11,7 +11,7 @@
 //   Q = P^T R  for each t: broadcast P_t along the row; reduce P_t^T R to Q_t's owner
 //
 // Local names say how a matrix is cut, as in Elemental: p_row_star is a panel of P whose rows are
-// cut by row, and which every rank of the row has. The loops of Elemental's Gemm read
+// cut by row, and which every rank of the row holds. The loops of Elemental's Gemm read
 //
 //   P1[row, *] <- P1[row, col];  Q1[*, col] <- Q1[row, col];  R[row, col] += P1[row, *] Q1[*, col]
 //

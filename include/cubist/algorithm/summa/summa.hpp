@@ -223,7 +223,7 @@ class SummaPlan final : public ProductPlan<T>
   SumBuffers<T, E> q_buffers_;
 };
 
-/// Makes the plan; a function, so that the compiled library can contain it.
+/// Makes the plan. It is a function so that the compiled library can contain it.
 template <Scalar T, class C, class E>
 std::unique_ptr<ProductPlan<T>> make_summa_plan(C& row, C& column, bool remote, const E& engine,
                                                 Stationary stationary, const LocalShapes& local,
