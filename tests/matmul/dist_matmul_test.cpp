@@ -208,17 +208,17 @@ TEST_CASE("A matrix of another mesh is refused by every call that takes it")
       true, "make it on the product's mesh",
       {{'x',
         {4, 6},
-        "got X of (4, 6) on another mesh",
+        "got X of (4, 6) on a different mesh",
         {"forward", "grad_weight", "backward", "without dX"}},
-       {'w', {6, 8}, "got W of (6, 8) on another mesh", {"forward", "grad_input", "backward"}},
+       {'w', {6, 8}, "got W of (6, 8) on a different mesh", {"forward", "grad_input", "backward"}},
        {'y',
         {4, 8},
-        "got dY of (4, 8) on another mesh",
+        "got dY of (4, 8) on a different mesh",
         {"grad_input", "grad_weight", "backward", "without dX"}},
-       {'X', {4, 6}, "got dX of (4, 6) on another mesh", {"grad_input", "backward"}},
+       {'X', {4, 6}, "got dX of (4, 6) on a different mesh", {"grad_input", "backward"}},
        {'W',
         {6, 8},
-        "got dW of (6, 8) on another mesh",
+        "got dW of (6, 8) on a different mesh",
         {"grad_weight", "backward", "without dX"}}});
 }
 

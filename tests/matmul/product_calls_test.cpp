@@ -66,7 +66,7 @@ TEST_CASE("an operand has the product's shape, padding and mesh, or is refused")
   CHECK(mentions(message_of<MeshError>([&] {
                    cubist::detail::require_operand("W", {6, 8}, {6, 8}, {}, {}, false, size);
                  }),
-                 "got W of (6, 8) on another mesh", "make it on the product's mesh"));
+                 "got W of (6, 8) on a different mesh", "make it on the product's mesh"));
   CHECK(mentions(message_of<ShapeError>([&] {
                    cubist::detail::require_operand("X", {4, 6}, {4, 6}, {2, 3}, {2, 6}, true, size);
                  }),

@@ -55,7 +55,7 @@ struct RowsAlone<Rows<R...>>
   using type = Layout<Rows<R...>, Cols<>>;
   using Groups = Axes<R...>;
 
-  /// Returns the index of the part of the rows that the rank at these coordinates has.
+  /// Returns the index of the part of the rows that the rank at these coordinates holds.
   template <class A>
   [[nodiscard]] static std::size_t index(const typename A::Array& extents,
                                          const typename A::Array& coordinates)

@@ -2,8 +2,8 @@
 #pragma once
 
 // One call of a plan for products. It checks the operands, refuses a second call at the same time,
-// and is a span of a trace, which contains the call's local products and waits. The functions that
-// throw are not inlined, so that all schemes share them.
+// and shows in a trace as a span that contains the call's local products and waits. The functions
+// that throw are not inlined, so that all schemes share them.
 
 #include <algorithm>
 #include <initializer_list>
@@ -27,8 +27,8 @@ namespace cubist::CUBIST_ABI::detail
                       ", n = ", size.n, ", k = ", size.k, " needs ", expected,
                       "; make the plan for these matrices, or the matrices for this plan");
   require<MeshError>(same_mesh, "got ", what, " of ", got,
-                     " on another mesh, not the product's, so its blocks lie on other ranks; make "
-                     "it on the product's mesh");
+                     " on a different mesh from the product's, so its blocks lie on other ranks; "
+                     "make it on the product's mesh");
   require<ShapeError>(
       padded == expected_quanta, "got ", what, " of ", got, " padded to multiples of ", padded.rows,
       " rows and ", padded.cols, " columns for a product that needs multiples of ",
@@ -83,11 +83,11 @@ struct ProductCall
   Span<E> span;
 };
 
-/// The calls of one plan, which has it as a member.
+/// The calls of one plan, of which it is a member.
 class ProductCalls
 {
  public:
-  /// @param scheme lives as long as the program
+  /// @param scheme a text that lives as long as the program
   ProductCalls(const char* scheme, ProductSize size)
       : scheme_{scheme},
         size_{size}

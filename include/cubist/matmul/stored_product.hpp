@@ -9,11 +9,11 @@
 // W stays where it is, whatever the scheme's own algorithm does, because X and Y are small when few
 // rows are multiplied:
 //
-//   1. Redistribute X to rows [kept] cols [the axes of W's rows], unless it lies so.
+//   1. Redistribute X to rows [kept] cols [the axes of W's rows], unless it is already cut so.
 //   2. Multiply by this rank's block of W, which is read once, as it is stored.
 //   3. All-reduce the parts of Y, rows [kept] cols [the axes of W's columns], along the axes of W's
 //      rows.
-//   4. Redistribute the result to Y's layout, unless it lies so.
+//   4. Redistribute the result to Y's layout, unless it already has that.
 //
 // `kept` are the outermost axes of the rows of both X and Y that do not cut W, such as Data. Ranks
 // along other axes that do not cut W compute the same product.
