@@ -103,7 +103,7 @@ class DistBatch
   std::vector<Matrix> matrices_;
 };
 
-/// Sets a batch from rank 0's `global` (B, M, N); that of other ranks is not read. All ranks call
+/// Sets a batch from rank 0's `global` (B, M, N); other ranks' `global` is not read. All ranks call
 /// it.
 /// @throws ShapeError on all ranks unless rank 0's `global` has the sizes of the batch
 template <class E, Scalar T, class L, class M>

@@ -39,7 +39,7 @@ class BlockMap
   virtual ~BlockMap() = default;
   /// Returns the block of a rank; that of an idle rank is empty.
   [[nodiscard]] virtual Block block(const M& mesh, Shape shape, Quanta quanta, int rank) const = 0;
-  /// Whether a rank has the first of the replicas of its block.
+  /// Whether a rank holds the first replica of its block.
   [[nodiscard]] virtual bool is_primary(const M& mesh, int rank) const = 0;
   /// Returns the ranks that hold replicas of this rank's block, itself included, or null if there
   /// are no others. The first call is collective.
@@ -61,7 +61,7 @@ struct DistView
 
   /// Returns the block that a rank of the mesh's parent holds; that of an idle rank is empty.
   [[nodiscard]] Block block(int rank) const { return blocks->block(mesh, shape, quanta, rank); }
-  /// Whether a rank has the first of the replicas of its block.
+  /// Whether a rank holds the first replica of its block.
   [[nodiscard]] bool is_primary(int rank) const { return blocks->is_primary(mesh, rank); }
   /// Returns the ranks that hold replicas of this rank's block, or null if there are no others. The
   /// first call is collective.
@@ -306,7 +306,7 @@ class DistMatrix
     mesh_.engine().map_indexed(valid(), at);
   }
 
-  /// Returns a reference that does not have the layout in its type.
+  /// Returns a reference whose type does not name the layout.
   [[nodiscard]] DistView<T, M> view()
   {
     detail::require_not_partial<L>();

@@ -174,7 +174,7 @@ template <class L, class A, class B, class E>
   static_assert(
       requires { global.dimension(); },
       "this global matrix is not an xtensor expression, so its rows and columns are unknown; "
-      "pass an xt::xtensor<T, 2>, or xt::adapt(elements, {rows, columns}) for a vector that has "
+      "pass an xt::xtensor<T, 2>, or xt::adapt(elements, {rows, columns}) for a vector that holds "
       "the elements row by row");
   return detail::scatter_as<std::remove_cv_t<typename E::value_type>, L>(mesh, global);
 }

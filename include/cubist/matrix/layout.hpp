@@ -177,7 +177,7 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
             range(shape.cols, cols, quanta.cols, sizeof...(C) > 0)};
   }
 
-  /// Whether the rank at these coordinates has the first replica of its block or term.
+  /// Whether the rank at these coordinates holds the first replica of its block or term.
   template <class A>
   [[nodiscard]] static bool is_primary(const typename A::Array& coordinates)
   {
@@ -210,7 +210,7 @@ template <class L>
 using Transposed = typename L::Transpose;
 
 /// Finds the axes of `Cut`, which is Rows<A...> or Axes<A...>, along which layout `L` holds
-/// replicas. In a sum over the dimension that `Cut` cuts, each of these replicas has one term, so
+/// replicas. In a sum over the dimension that `Cut` cuts, each of these replicas holds one term, so
 /// the gradient of a parameter of layout `L` is all-reduced along `type`.
 template <class L, class Cut, class Found = Axes<>>
 struct PendingAxes

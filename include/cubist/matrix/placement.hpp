@@ -26,7 +26,7 @@ struct Rectangle
   [[nodiscard]] bool empty() const { return shape.size() == 0; }
 };
 
-/// Returns the indices that both ranges have.
+/// Returns the indices that both ranges contain.
 [[nodiscard]] inline Range intersection(const Range& a, const Range& b)
 {
   const std::size_t begin = std::max(a.offset, b.offset);

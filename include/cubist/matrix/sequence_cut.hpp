@@ -5,7 +5,7 @@
 // residual stream is.
 //
 //   c = `parts` ranks share the same `together` sequences, each of which is cut into c or 2 c
-//   chunks of equal length. Member m of the c ranks has
+//   chunks of equal length. Member m of the c ranks holds
 //
 //     chunk m                     with one chunk per rank
 //     chunks m and 2 c - 1 - m    with two: one from the front, one from the back. Then every rank
@@ -136,8 +136,8 @@ struct SequenceCut
   }
 };
 
-/// Returns the number of words (elements) that a rank sends to the others that share its sequences.
-/// Forward sends K and V; backward sends them and their gradients.
+/// Returns the number of elements that a rank sends to the others that share its sequences. Forward
+/// sends K and V; backward sends them and their gradients.
 /// @param columns the number of columns of K, or of V, on the rank
 [[nodiscard]] inline std::uint64_t ring_words(const SequenceCut& cut, std::size_t columns,
                                               bool backward)
