@@ -4,7 +4,7 @@
 // Sums and transposes of distributed matrices, like ScaLAPACK's p?geadd, p?tradd, p?tran, p?tranu
 // and p?tranc. Each is one conversion (foreign/convert.hpp), and sends nothing else.
 //
-//   add          C = alpha op(A) + beta C, or in one triangle of C (M, N), which may be a trapezoid
+//   add          C = alpha op(A) + beta C, or only one triangle of C (M, N), or trapezoid
 //   transpose    C = alpha A^T + beta C, or A^H
 
 #include <type_traits>

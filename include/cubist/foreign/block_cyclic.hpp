@@ -9,8 +9,8 @@
 //             rows, the first column of blocks has INB columns, and all others MB rows, NB columns
 //
 // A process stores its blocks in order, without gaps, as one local matrix. The last blocks may be
-// smaller. A source of -1 means that the matrix is replicated: each row of processes has all rows,
-// or each column of processes all columns.
+// smaller. A source of -1 means that the matrix is replicated: each row of processes holds all
+// rows, or each column of processes holds all columns.
 //
 // Source: Blackford et al., "ScaLAPACK Users' Guide", section 4.3; Petitet, "PBLAS: descriptors of
 // type BLOCK_CYCLIC_2D_INB".
@@ -26,7 +26,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The direction in which the elements of a local array, or the ranks of a grid, are neighbours.
+/// The direction in which consecutive elements of a local array, or consecutive ranks of a grid,
+/// lie.
 enum class StorageOrder : std::uint8_t
 {
   row_major,    ///< along a row, as in C
@@ -69,10 +70,10 @@ struct BlockCyclic
   Shape shape = {};       ///< M, N
   Shape block = {};       ///< MB, NB; the last blocks may be smaller
   ProcessGrid grid = {};  ///< P, Q
-  /// RSRC: the row of the grid that has the first rows. With -1, every row of the grid has all
+  /// RSRC: the row of the grid that holds the first rows. With -1, every row of the grid holds all
   /// rows.
   int row_source = 0;
-  /// CSRC: the column of the grid that has the first columns. With -1, every column has all
+  /// CSRC: the column of the grid that holds the first columns. With -1, every column holds all
   /// columns.
   int col_source = 0;
   Shape first_block = {};  ///< IMB, INB; 0 stands for MB, or for NB
@@ -93,7 +94,7 @@ struct SubMatrixPlace
   friend constexpr bool operator==(const SubMatrixPlace&, const SubMatrixPlace&) = default;
 };
 
-/// A sub-matrix of a block-cyclic matrix. This rank has its elements in one array.
+/// A sub-matrix of a block-cyclic matrix. This rank's elements are in one array.
 /// @tparam T const for a matrix that is only read
 template <class T>
 struct BlockCyclicMatrix

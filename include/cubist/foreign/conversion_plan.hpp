@@ -37,7 +37,7 @@ struct PatchPair
   int peer = 0;
   std::size_t source = 0;    ///< the index of the source patch
   std::size_t target = 0;    ///< the index of the target patch
-  std::size_t elements = 0;  ///< the number of elements that both have
+  std::size_t elements = 0;  ///< the number of elements that they share
 };
 
 /// Counts the elements that patches share. It keeps the numbers of common rows and columns of two

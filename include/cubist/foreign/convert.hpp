@@ -259,7 +259,7 @@ class Conversion
     pack_messages(packed.data(), [&](int peer, const T* begin, const T*) {
       offsets[static_cast<std::size_t>(peer)] = static_cast<std::uint64_t>(begin - packed.data());
     });
-    std::vector<std::uint64_t> offsets_of_mine(ranks);  // those of the messages from all ranks
+    std::vector<std::uint64_t> offsets_of_mine(ranks);  // offsets of the messages from all ranks
     world_.all_to_all(offsets, offsets_of_mine);
     std::vector<std::uint64_t> size{packed.size()};
     world_.all_reduce(size, ReduceOp::max);

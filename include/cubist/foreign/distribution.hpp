@@ -154,7 +154,7 @@ class Distribution
   {
   }
 
-  /// Makes the distribution of a sub-matrix of a block-cyclic matrix, of this shape.
+  /// Makes the distribution of a sub-matrix of this shape in a block-cyclic matrix.
   /// @throws ArgumentError as for the whole matrix, and ShapeError unless the sub-matrix lies
   /// inside it
   Distribution(const SubMatrixPlace& place, Shape shape, const char* name = "a block-cyclic matrix")

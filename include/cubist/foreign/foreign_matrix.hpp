@@ -7,7 +7,7 @@
 //   ForeignMatrix a{world, BlockCyclic{.shape = {m, n}, .block = {mb, nb}, .grid = {p, q}},
 //                   local, lld};                        // ScaLAPACK's
 //   ForeignMatrix b{world, distribution, arrays};       // a pointer for each of my rectangles
-//   a.submatrix(i, j, {rows, cols})                     // counted from 0, where ScaLAPACK has 1
+//   a.submatrix(i, j, {rows, cols})                     // counted from 0, unlike ScaLAPACK's
 
 #include <algorithm>
 #include <cstddef>
@@ -115,8 +115,8 @@ class ForeignMatrix
     require_arrays();
   }
 
-  /// Refers to a sub-matrix of a block-cyclic matrix, of this shape. Sends nothing.
-  /// @throws what the first constructor throws, and that of Distribution
+  /// Refers to a sub-matrix of this shape in a block-cyclic matrix. Sends nothing.
+  /// @throws what the first constructor and that of Distribution throw
   template <Communicator C>
   ForeignMatrix(const C& world, const BlockCyclicMatrix<T>& matrix, Shape shape)
       : ForeignMatrix{world, Distribution{matrix.place, shape}, matrix.data, matrix.ld}

@@ -148,7 +148,8 @@ class IndexSet
   std::size_t shift_ = 0;  // added to positions, modulo 2^64
 };
 
-/// Calls f(begin, size, position in a, position in b) for the runs that both sets have, in order.
+/// Calls f(begin, size, position in a, position in b) for the runs that both sets contain, in
+/// order.
 template <class F>
 void for_each_common_run(const IndexSet& a, const IndexSet& b, F f)
 {
@@ -164,7 +165,7 @@ void for_each_common_run(const IndexSet& a, const IndexSet& b, F f)
   }
 }
 
-/// Returns the number of indices that both sets have.
+/// Returns the number of indices that both sets contain.
 [[nodiscard]] inline std::size_t common_size(const IndexSet& a, const IndexSet& b)
 {
   if (b.is_interval() && !a.is_interval()) return common_size(b, a);

@@ -89,7 +89,7 @@ pgemm(const boost::mpi::communicator& comm, Op op_a, Op op_b, ProductSize size, 
 
 /// Computes C = alpha op(A) + beta C. All ranks of the communicator call it with the same
 /// arguments, except the arrays and leading dimensions. If `part` is a trapezoid, the other
-/// elements of C do not change, and those of op(A) have no influence.
+/// elements of C do not change, and those of op(A) are ignored.
 /// @param shape the shape of C
 /// @pre C shares no memory with A, or both are sub-matrices of one array in which no element is
 /// both read and written; an element that depends only on itself may be both, but in a trapezoid

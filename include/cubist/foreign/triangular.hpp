@@ -30,12 +30,12 @@
 // reduced.
 //
 // Elements sent. trmm and trsm, halved L times: those of the products, which are 2^(l-1) of A / 2^l
-// by B / 2^l for l = 1 ... L, so A is sent half and B L / 2 times as often as in one product of the
-// matrices. For the blocks, each rank also sends, on average, M^2 / 2^(L+1) of A and 2 M N / P of
-// B. symm: as a product of full matrices; but if that finds A where it needs it, N^2 / 2 (1 - 1 /
-// q) elements more on a grid of q x q ranks, those of the missing triangle. syrk: each rank
-// receives N K / p + N K / q elements, less those that it has, as in a product that leaves C in
-// place.
+// by B / 2^l for l = 1 ... L, so A is sent half as often, and B L / 2 times as often, as in one
+// product of the matrices. For the blocks, each rank also sends, on average, M^2 / 2^(L+1) of A and
+// 2 M N / P of B. symm: as many as a product of full matrices. If that product would find A in
+// place, symm also sends the missing triangle, N^2 / 2 (1 - 1 / q) elements on a grid of q x q
+// ranks. syrk: each rank receives N K / p + N K / q elements, less those that it holds, as in a
+// product that leaves C in place.
 //
 // symm cannot send less without sending C: a rank that computes N / q rows of C = A B has to
 // receive the elements of these rows of A that it does not hold. If only one triangle is stored,
