@@ -32,7 +32,7 @@ inline std::ostream& operator<<(std::ostream& out, Shape s)
 
 /// Returns `s`, and checks that its sizes and indices, with padding, cannot overflow. The matrix
 /// may still be larger than the memory.
-/// @throws ShapeError for a matrix of more bytes than 64 bits count
+/// @throws ShapeError for a matrix of more bytes than 64 bits can count
 inline Shape require_countable(Shape s, std::size_t bytes_each)
 {
   constexpr std::size_t padding = 256;
@@ -62,7 +62,7 @@ struct Quanta
   std::size_t cols = 1;
 
   Quanta() = default;
-  /// Takes one quantum for rows and columns.
+  /// Uses the same quantum for rows and columns.
   constexpr Quanta(std::size_t quantum)
       : rows{quantum},
         cols{quantum}

@@ -12,7 +12,7 @@ namespace cubist::CUBIST_ABI
 {
 
 /// Make this a member of such an object: it knows whether a call is active. A copy of the object
-/// starts without one.
+/// starts without an active call.
 class CallGuard
 {
  public:

@@ -139,8 +139,8 @@ template <RealScalar T>
 {
   return a < b;
 }
-/// Returns the larger of two numbers, or a NaN if either is one. (Compilers have instructions for
-/// these two selections, but not if both give b.)
+/// Returns the larger of two numbers, or a NaN if either is one. Compilers have instructions for
+/// these two selections, but would have none if both selected b.
 template <std::floating_point T>
 [[gnu::always_inline]] CUBIST_HOST_DEVICE constexpr T larger(T a, T b)
 {

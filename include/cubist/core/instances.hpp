@@ -73,7 +73,7 @@ struct Named<Mpi>
   instances(extern template, __VA_ARGS__, float) instances(extern template, __VA_ARGS__, double)
 /// Declares the instances of one mesh.
 #define CUBIST_EXTERN_AXES(mesh, instances, B) instances(extern template, detail::mesh##Axes, B)
-/// Declares those of one mesh and both scalars.
+/// Declares the instances of one mesh and both scalars.
 #define CUBIST_EXTERN_MESH(mesh, instances, B)                                                     \
   CUBIST_EXTERN_SCALARS(instances, detail::mesh##Mesh<B>)
 /// Declares the instances of one scheme and both scalars.
