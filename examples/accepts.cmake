@@ -1,7 +1,7 @@
 # cmake -D "SOURCES=…" -D COMPILER=… -D COMMANDS=…/compile_commands.json -D OUTPUT=… [-D WITHOUT=…] -P accepts.cmake
-# Another compiler compiles the sources, with the options that the build has for the first of them, except WITHOUT, and with
-# no warning; it generates no code. It compiles them as one source, OUTPUT: each in a namespace, after the headers of all
-# of them, so that the headers, and the templates that several of them instantiate, are compiled once.
+# Another compiler compiles the sources, with the options that the build has for the first of them, except WITHOUT, and without a
+# warning; it generates no code. It compiles them as one source, OUTPUT: each in a namespace, after the headers of all of them, so
+# that the headers, and the templates that several of them instantiate, are compiled once.
 set(headers)
 set(programs)
 foreach(source IN LISTS SOURCES)

@@ -90,7 +90,7 @@ try
   app.option_defaults()->always_capture_default();
   app.add_option("--heads", s.heads, "the number of heads of attention");
   app.add_option("--tokens", s.tokens, "the number of tokens");
-  app.add_option("--dimension", s.d, "the features of a head");
+  app.add_option("--dimension", s.d, "the number of features of a head");
   app.add_option("--groups", s.groups,
                  "the number of groups of ranks over which the heads are cut");
   app.add_option("--ranks", s.ranks, "the number of ranks; 0: all processes of MPI, or 8 threads");

@@ -63,7 +63,7 @@ int on_traced_backend(const std::string& file, F f)
 /// Threads with a trace, as in `on_traced_backend`, so that a program compiles once for both.
 using OneRank = cubist::Traced<cubist::Threads>;
 
-/// Lets later launches write no trace.
+/// Stops later launches from writing a trace.
 inline void stop_tracing() { OneRank::options = {}; }
 
 /// Calls f.template operator()<Backend>() on a backend that writes a trace to `file`, unless that

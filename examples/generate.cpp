@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Continues a prompt with a GPT-2 or Llama model from a folder of Hugging Face's files, on the
-// scheme and mesh of your choice. Ranks are MPI's under mpiexec or srun, otherwise threads. A
-// prompt is a list of ids, or a text whose bytes are the ids (for a model of examples/train_text).
-// With --stdin, each line of standard input is a prompt of ids. The ids that follow it are written
-// as they come, one per line, with an empty line after the last, so that any tokenizer can be piped
-// before and after the program. With --score the model predicts a text instead.
+// scheme and mesh of your choice. Ranks are MPI processes under mpiexec or srun, otherwise threads.
+// A prompt is a list of ids, or a text whose bytes are the ids (for a model of
+// examples/train_text). With --stdin, each line of standard input is a prompt of ids. The ids that
+// follow it are written as they come, one per line, with an empty line after the last, so that any
+// tokenizer can be piped before and after the program. With --score the model predicts a text
+// instead.
 
 #include <charconv>
 #include <chrono>
@@ -115,7 +116,7 @@ std::vector<int> prompt_of(const Settings& s, const cubist::TransformerConfig& c
 }
 
 /// Returns the ids of a line, between spaces or commas.
-/// @throws cubist::ArgumentError for a line that has something else, or nothing
+/// @throws cubist::ArgumentError for a line that contains anything else, or nothing
 std::vector<int> ids_of(const std::string& line)
 {
   std::vector<int> ids;
@@ -152,7 +153,7 @@ std::optional<std::vector<int>> next_prompt(const Mesh& mesh)
   return ids;
 }
 
-/// Returns the most memory that this process has had, in MiB.
+/// Returns the most memory that this process has used, in MiB.
 double peak_memory()
 {
   rusage usage{};

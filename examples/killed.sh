@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # killed.sh KILLS PROGRAM [MPIEXEC|elsewhere|stages]: train_digits saves a checkpoint after every step, in every second run while it
 # goes on, and is killed KILLS times at random moments: the process, or one rank of 4 under mpiexec. Each time the newest checkpoint must load, and be no older than
-# the last one that was loaded; finally the losses must be, to the bit, those of a run without interruption. "elsewhere"
-# continues on a random scheme, mesh and number of replicas, which share the optimizer's state; the losses then agree to 1e-9.
-# "stages" does so with train_stages, each time in another cut of data, stages and tensor.
+# the last one that was loaded; in the end the losses must equal those of an uninterrupted run to the bit. "elsewhere" continues
+# on a random scheme, mesh and number of replicas, which share the optimizer's state; the losses then agree to 1e-9. "stages" does
+# so with train_stages, each time with a different cut into data, stages and tensor.
 set -euo pipefail
 kills="$1" program="$2" mpiexec="${3:-}" bound=0
 cuts=("--replicas 1 --scheme summa2d --mesh 2,2")
@@ -16,7 +16,7 @@ if [[ $mpiexec == elsewhere ]]; then
   done
 elif [[ $mpiexec == stages ]]; then
   mpiexec='' bound=1e-6
-  # A micro-batch has the same sequences in each cut.
+  # A micro-batch contains the same sequences in each cut.
   options=(--scalar double --layers 4 --width 16 --heads 4 --length 16 --batch 8 --micro-batches 4 --constant-rate)
   cuts=("--stages 1")
   for cut in "1 2 1,2,2 1" "2 2 2,1,1 1" "1 4 1,1,1 1" "1 2 2,1,1 2" "2 1 1,2,2 1"; do

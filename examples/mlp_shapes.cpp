@@ -42,7 +42,8 @@ struct Network
 const Network colossal_ai{16, 256, 1024, true, 0.1, true, cubist::Uniform{}};
 const Network mindspore{1024, 256, 512, false, 0, false, cubist::Normal{.std = 0.01}};
 
-/// Returns Y of one rank, from all weights; b has as many rows as one of them, or none.
+/// Returns the output that one rank computes from whole weights. The rows b1 and b2 are only read
+/// if the network has biases.
 Matrix serial_output(const Network& network, const Matrix& x, const Matrix& w1, const Matrix& b1,
                      const Matrix& w2, const Matrix& b2)
 {
@@ -132,7 +133,7 @@ int main(int argc, char** argv)
   CLI::App app{"Shapes of an MLP's blocks on a rank"};
   std::string mode = "2.5d";
   app.add_option("--mode", mode,
-                 "the mode, as Colossal-AI (1d to 3d) or MindSpore (nd2d, nd3d) name it")
+                 "the mode, as Colossal-AI (1d to 3d) or MindSpore (nd2d, nd3d) names it")
       ->check(CLI::IsMember({"1d", "2d", "2.5d", "3d", "nd2d", "nd3d"}))
       ->capture_default_str();
   std::string trace;

@@ -52,7 +52,7 @@ inline Split read(const std::string& path)
 
 /// Returns the loss of predicting a text, in bits per byte. Consecutive windows overlap by one
 /// byte, so that each byte is predicted once.
-/// @param most the greatest number of windows
+/// @param most the maximum number of windows
 /// @throws cubist::DataError for a text that is shorter than a window
 template <class Model>
 double bits_a_byte(Model& model, const cubist::TokenFile& text, std::size_t batch,
@@ -62,7 +62,7 @@ double bits_a_byte(Model& model, const cubist::TokenFile& text, std::size_t batc
       text.size() == 0 ? 0 : std::min<std::size_t>(most, (text.size() - 1) / (length - 1));
   cubist::require<cubist::DataError>(
       windows > 0, "got ", text.path(), ", whose last tenth has ", text.size(),
-      " bytes, which are no window of ", length,
+      " bytes, less than a window of ", length,
       ", so there is nothing to test on; use shorter windows, or a longer text");
   double sum = 0;
   for (std::size_t i = 0; i < windows; i += batch)

@@ -47,7 +47,7 @@ struct Settings
   std::uint64_t steps = 1000;
   std::string optimizer = "adamw";
   double learning_rate = 2e-3;
-  bool constant_rate = false;  // without a warm-up and a decay
+  bool constant_rate = false;  // without warm-up or decay
   double clip = 1;
   double dropout = 0;
   std::string model;     // a folder with the weights to start from
@@ -181,7 +181,8 @@ Run train(const Split& data, const Settings& s, int ranks,
       merge_lora(model);
     }
     if (!s.save.empty()) save_weights(s.save, model.parameters(), config);
-    // The sample has as many bytes as the model has positions, and more from the last half of them.
+    // A model takes s.length bytes, prompt included, so a longer sample goes on from its last
+    // s.length / 2 bytes.
     Tokens sample = tokens_of("In the beginning ");
     while (sample.size() < s.sample)
     {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Trains an MLP on handwritten digits, on the scheme and mesh of your choice, and again on one
-// rank, unless --no-compare is given: the two loss curves must agree. Ranks are MPI's under mpiexec
-// or srun, otherwise threads. With --checkpoints a run that was stopped or killed continues from
-// its newest checkpoint, on any scheme, mesh and number of ranks. SIGTERM and SIGUSR1 stop it after
-// a step, with status 75.
+// rank, unless --no-compare is given: the two loss curves must agree. Ranks are MPI processes under
+// mpiexec or srun, otherwise threads. With --checkpoints a run that was stopped or killed continues
+// from its newest checkpoint, on any scheme, mesh and number of ranks. SIGTERM and SIGUSR1 stop it
+// after a step, with status 75.
 
 #include <algorithm>
 #include <cmath>
@@ -103,7 +103,7 @@ try
   app.add_option("--scalar", s.scalar, "the type of the elements")
       ->check(CLI::IsMember({"float", "double"}));
   app.add_option("--checkpoints", s.checkpoints,
-                 "a folder for checkpoints, from which the run also goes on");
+                 "a folder for checkpoints; a run continues from the newest one there");
   app.add_option("--every", s.every, "the number of steps from one checkpoint to the next")
       ->check(CLI::PositiveNumber);
   app.add_option("--keep", s.keep, "the number of checkpoints that are kept; 0: all");
@@ -112,7 +112,7 @@ try
       ->check(CLI::PositiveNumber);
   app.add_option("--steps", s.steps, "stop after this many steps; by default after the epochs");
   app.add_option("--hidden", s.hidden, "the sizes of the hidden layers")->delimiter(',');
-  app.add_option("--batch", s.batch, "the rows of a batch")->check(CLI::PositiveNumber);
+  app.add_option("--batch", s.batch, "the number of rows in a batch")->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", s.learning_rate, "the learning rate");
   app.add_option("--dropout", s.dropout, "the probability of dropout");
   app.add_option("--seed", s.seed, "the seed of weights and batches");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Trains a small GPT on the bytes of a text, with data, pipeline and tensor parallelism: pipelines
-// run side by side, and each of their stages has some of the blocks, on a mesh of Summa25D. Ranks
-// are MPI's under mpiexec or srun, otherwise threads. With --checkpoints a run that was stopped or
-// killed continues from its newest checkpoint, with any other cut into data, stages and tensor.
-// With --compare it trains once more on one rank: the two loss curves must agree.
+// run side by side, and each of their stages holds some of the blocks, on a mesh of Summa25D. Ranks
+// are MPI processes under mpiexec or srun, otherwise threads. With --checkpoints a run that was
+// stopped or killed continues from its newest checkpoint, with any other cut into data, stages and
+// tensor. With --compare it trains once more on one rank: the two loss curves must agree.
 
 #include <algorithm>
 #include <cmath>
@@ -82,23 +82,26 @@ try
       ->check(CLI::IsMember({"float", "double"}));
   app.add_option("--data", s.data, "a file with the text to learn");
   app.add_option("--layers", s.layers, "the number of blocks")->check(CLI::PositiveNumber);
-  app.add_option("--width", s.width, "the features of a token")->check(CLI::PositiveNumber);
+  app.add_option("--width", s.width, "the number of features of a token")
+      ->check(CLI::PositiveNumber);
   app.add_option("--heads", s.heads, "the number of heads of attention")
       ->check(CLI::PositiveNumber);
-  app.add_option("--length", s.length, "the bytes of a window")->check(CLI::Range(2, 1 << 20));
-  app.add_option("--batch", s.batch, "the windows of a step")->check(CLI::PositiveNumber);
-  app.add_option("--recompute", s.recompute,
-                 "the blocks of a segment, whose activations backward computes again; 0 keeps all");
+  app.add_option("--length", s.length, "the number of bytes in a window")
+      ->check(CLI::Range(2, 1 << 20));
+  app.add_option("--batch", s.batch, "the number of windows in a step")->check(CLI::PositiveNumber);
+  app.add_option(
+      "--recompute", s.recompute,
+      "the number of blocks in a segment that backward recomputes; 0 keeps all activations");
   app.add_option("--steps", s.steps, "the number of steps")->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", s.learning_rate, "the learning rate after the warm-up");
   app.add_flag("--constant-rate", s.constant_rate,
-               "keep the learning rate, without a warm-up and a decay");
+               "keep the learning rate constant, without warm-up or decay");
   app.add_option("--seed", s.seed, "the seed of weights and batches");
   app.add_option("--report", s.report, "the number of steps from one printed line to the next")
       ->check(CLI::PositiveNumber);
   app.add_option("--sample", s.sample, "the number of bytes to generate at the end");
   app.add_option("--checkpoints", s.checkpoints,
-                 "a folder for checkpoints, from which the run also goes on");
+                 "a folder for checkpoints; a run continues from the newest one there");
   app.add_option("--every", s.every, "the number of steps from one checkpoint to the next")
       ->check(CLI::PositiveNumber);
   app.add_option("--losses", s.losses, "write the loss of every step to this file");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Trains a small GPT on the bytes of a text, on the scheme and mesh of your choice, and continues a
-// few words of it. Ranks are MPI's under mpiexec or srun, otherwise threads. With --checkpoints a
-// run that was stopped continues from its newest checkpoint, on any scheme, mesh and number of
-// ranks. With --save the model is saved in Hugging Face's format, for examples/generate. With
+// few words of it. Ranks are MPI processes under mpiexec or srun, otherwise threads. With
+// --checkpoints a run that was stopped continues from its newest checkpoint, on any scheme, mesh
+// and number of ranks. With --save the model is saved in Hugging Face's format, for
+// examples/generate. With
 // --model and --lora such a model is tuned. SIGTERM and SIGUSR1 stop the run after a step, with a
 // checkpoint and status 75. With --compare it trains once more on one rank: the two loss curves
 // must agree.
@@ -92,28 +93,31 @@ try
       ->check(CLI::IsMember({"float", "double"}));
   app.add_option("--data", s.data, "a file with the text to learn");
   app.add_option("--layers", s.layers, "the number of blocks")->check(CLI::PositiveNumber);
-  app.add_option("--width", s.width, "the features of a token")->check(CLI::PositiveNumber);
+  app.add_option("--width", s.width, "the number of features of a token")
+      ->check(CLI::PositiveNumber);
   app.add_option("--heads", s.heads, "the number of heads of attention")
       ->check(CLI::PositiveNumber);
-  app.add_option("--length", s.length, "the bytes of a window")->check(CLI::Range(2, 1 << 20));
-  app.add_option("--batch", s.batch, "the windows of a micro-batch")->check(CLI::PositiveNumber);
+  app.add_option("--length", s.length, "the number of bytes in a window")
+      ->check(CLI::Range(2, 1 << 20));
+  app.add_option("--batch", s.batch, "the number of windows in a micro-batch")
+      ->check(CLI::PositiveNumber);
   app.add_option("--micro-batches", s.micro_batches, "the number of micro-batches in a step")
       ->check(CLI::PositiveNumber);
-  app.add_option("--recompute", s.recompute,
-                 "the blocks of a segment, whose activations backward computes again; 0 keeps all");
+  app.add_option(
+      "--recompute", s.recompute,
+      "the number of blocks in a segment that backward recomputes; 0 keeps all activations");
   app.add_option("--steps", s.steps, "the number of steps")->check(CLI::PositiveNumber);
-  app.add_option("--optimizer", s.optimizer, "Muon has the matrices of layers, and AdamW the rest")
+  app.add_option("--optimizer", s.optimizer,
+                 "Muon updates the matrices of layers, and AdamW the rest")
       ->check(CLI::IsMember({"adamw", "muon"}));
   app.add_option("--learning-rate", s.learning_rate, "the learning rate after the warm-up");
   app.add_option("--clip", s.clip, "the norm to which gradients are clipped; 0: no clipping");
   app.add_option("--dropout", s.dropout, "the probability of dropout");
-  app.add_option(
-      "--model", s.model,
-      "begin with the weights that --save has written to this folder, of the same sizes");
-  app.add_option(
-      "--lora", s.lora,
-      "train only matrices of LoRA of this rank beside all linear layers; 0: all weights. "
-      "--save writes the adapter to a folder adapter, and merges it into the model");
+  app.add_option("--model", s.model,
+                 "start from weights of the same sizes, which --save has written to this folder");
+  app.add_option("--lora", s.lora,
+                 "train only LoRA matrices of this rank, beside all linear layers; 0: all weights. "
+                 "--save writes the adapter to the folder adapter, and merges it into the model");
   app.add_option("--seed", s.seed, "the seed of weights and batches");
   app.add_option("--report", s.report, "the number of steps from one printed line to the next")
       ->check(CLI::PositiveNumber);
@@ -121,7 +125,7 @@ try
                  "the number of windows of the held-out text that are tested at the end; 0: all");
   app.add_option("--sample", s.sample, "the number of bytes to generate at the end");
   app.add_option("--checkpoints", s.checkpoints,
-                 "a folder for checkpoints, from which the run also goes on");
+                 "a folder for checkpoints; a run continues from the newest one there");
   app.add_option("--every", s.every, "the number of steps from one checkpoint to the next")
       ->check(CLI::PositiveNumber);
   app.add_option("--save", s.save, "save the model in this folder, in Hugging Face's format");

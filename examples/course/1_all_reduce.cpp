@@ -6,8 +6,8 @@
 
 #include "course.hpp"
 
-/// Every rank has as many `numbers` as the others. Replace them, on every rank, by their sums over
-/// all ranks: numbers[i] becomes the sum of numbers[i] of ranks 0, 1, ….
+/// Every rank has the same number of `numbers`. Replace them, on every rank, by their sums over all
+/// ranks: numbers[i] becomes the sum of numbers[i] of ranks 0, 1, ….
 ///
 /// You have world.rank(), world.size(), and messages of any span or std::vector:
 ///
@@ -17,8 +17,8 @@
 ///
 /// course::part(n, parts, index) returns the .offset and .size of part `index` of n numbers.
 ///
-/// The number of ranks need not be even, and may be greater than that of numbers, so that some
-/// parts are empty.
+/// The number of ranks may be odd. It may also exceed the number of numbers, and then some parts
+/// are empty.
 void all_reduce(course::World& world, std::span<std::int64_t> numbers)
 {
   // Your code here.

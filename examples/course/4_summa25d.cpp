@@ -7,7 +7,7 @@
 #include "course.hpp"
 
 /// Adds X W to Y on d layers of q x q ranks. Rows of X and Y are cut over the layers of ranks first
-/// and then, within a layer, over its rows of ranks. Every layer has all of W, cut over its q x q
+/// and then, within a layer, over its rows of ranks. Every layer holds all of W, cut over its q x q
 /// ranks. Everything else is as in exercise 2.
 void forward(const course::Mesh25D& mesh, cubist::ProductSize size, course::ConstBlock x,
              course::ConstBlock w, course::Block y)
@@ -21,7 +21,8 @@ void forward(const course::Mesh25D& mesh, cubist::ProductSize size, course::Cons
 }
 
 /// The gradient of W is a sum over all rows of X. Each layer of ranks has summed over its rows
-/// alone: `dw` is this rank's block of that. Make it the sum over all layers, on every rank.
+/// alone: `dw` is this rank's block of its layer's sum. Make it the sum over all layers, on every
+/// rank.
 void sum_gradient(const course::Mesh25D& mesh, std::span<double> dw)
 {
   // Your code here.

@@ -22,24 +22,24 @@ namespace course
 using Backend = cubist::Counting<cubist::Traced<cubist::Threads>>;
 
 /// A communicator: `rank()`, `size()`, `async_send`, `receive`, `broadcast`, … and `traffic()`,
-/// which is what this rank has sent (cubist/comm/communicator.hpp and traffic.hpp).
+/// which counts what this rank has sent (cubist/comm/communicator.hpp and traffic.hpp).
 using World = Backend::Communicator;
 
 /// r x c ranks. `mesh.along<cubist::Col>()` is the communicator of this rank's row, in which only
 /// the column differs, and `mesh.along<cubist::Row>()` that of its column.
 using Mesh2D = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, Backend>;
 
-/// d layers of q x q ranks. `mesh.along<cubist::Depth>()` has the ranks at this rank's place in
-/// each layer; rows and columns are those of one layer.
+/// d layers of q x q ranks. `mesh.along<cubist::Depth>()` connects the ranks at this rank's place
+/// in all layers; rows and columns lie within one layer.
 using Mesh25D = cubist::AxisMesh<cubist::Axes<cubist::Depth, cubist::Row, cubist::Col>, Backend>;
 
-/// A block of a matrix, of which it has an address and sizes: `rows()`, `cols()`, `block(row, col,
-/// {rows, cols})`. `Block{buffer.data(), {rows, cols}}` is that of a std::vector.
+/// A reference to a block of a matrix: `rows()`, `cols()`, `block(row, col, {rows, cols})`.
+/// `Block{buffer.data(), {rows, cols}}` refers to the elements of a std::vector.
 using Block = cubist::MatrixView<double>;
 using ConstBlock = cubist::MatrixView<const double>;
 
 /// Copies a block to one of the same shape.
-/// @param engine what computes on a rank: `mesh.engine()`
+/// @param engine the rank's engine: `mesh.engine()`
 inline void copy(const Backend::Engine& engine, ConstBlock from, Block to)
 {
   engine.copy(from, to);

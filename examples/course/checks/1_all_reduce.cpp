@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Marks exercise 1. The numbers of rank s are 1000^s times 1 to 7, so a sum tells how often it has
-// those of each rank.
+// Marks exercise 1. The numbers of rank s are 1000^s times 1 to 7, so a sum tells how often it
+// counts each rank.
 
 #include <algorithm>
 #include <cstddef>
@@ -73,7 +73,7 @@ inline void judge(int ranks, std::size_t n, const Sums& sums)
                              : Numbers{};
       need(!times.empty(), "on ", count_text(sums.numbers.size(), "rank"), " with ",
            count_text(n, "number"), ", numbers[", i, "] on rank ", rank, " is ", got,
-           ", which is no sum of numbers[", i, "] of ranks, but must be ", factor(i) * one_each,
+           ", which is not a sum of ranks' numbers[", i, "], but must be ", factor(i) * one_each,
            "; check which part of the numbers each message carries");
       need(false, "on ", count_text(sums.numbers.size(), "rank"), " with ", count_text(n, "number"),
            ", numbers[", i, "] on rank ", rank, " counts ", wrong_terms(times, "rank"),

@@ -51,8 +51,8 @@ inline void run(const Mesh2D::Array& extents, cubist::ProductSize size, Summa an
 int check_summa(int argc, char** argv, summa::Summa answer)
 {
   constexpr auto hint =
-      "a part of K on c ranks has cubist::ceil_div(K, c) indices, so index k of X's columns is on "
-      "the rank k / ceil_div(K, c) of the row, and W's rows likewise on a rank of the column. A "
+      "a part of K on c ranks has cubist::ceil_div(K, c) indices, so column k of X is on rank "
+      "k / ceil_div(K, c) of the row; W's rows are cut likewise over the ranks of the column. A "
       "panel begins at k, and ends where the first of the two parts ends. Its owner copies it to a "
       "buffer, all broadcast the buffers, and add_product multiplies them.";
   return mark("Exercise 2: SUMMA from its loop", hint, [&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Marks exercise 4. Before the sum of the gradient, each layer of ranks has powers of 1000 that
-// only it has, so the sum tells how often it has each layer's.
+// Marks exercise 4. Before the gradient is summed, each layer of ranks holds its own power of 1000,
+// so the sum tells how often it counts each layer.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,8 @@ using Formula = Sent25D (*)(cubist::ProductSize, int, int);
 
 constexpr std::int64_t layer_base = 1000;
 
-/// Sums a gradient of element (i, j) times a number of each layer; what is wrong with the sum.
+/// Sums a gradient whose elements differ, times a number of each layer. Returns what is wrong with
+/// the sum.
 inline std::string gradient_fault(const Mesh25D& mesh, const Indices& mine, SumGradient answer)
 {
   std::int64_t layer = 1;
@@ -84,7 +85,7 @@ inline void run(int q, int d, cubist::ProductSize size, Forward forward, SumGrad
                              " ranks with M = ", size.m, ", K = ", size.k, ", N = ", size.n);
   need(sent.forward <= least, place, ", forward sends ", sent.forward,
        " elements, but the panels of SUMMA in all layers have ", least,
-       "; send nothing between layers, which have all of W");
+       "; send nothing between layers, because each holds all of W");
   need(sent.gradient <= least_gradient, place, ", sum_gradient sends ", sent.gradient,
        " elements, but an all_reduce over the layers sends ", least_gradient,
        "; sum over the layers alone, by one all_reduce");
@@ -105,10 +106,10 @@ int check_summa25d(int argc, char** argv, summa25d::Forward forward,
                    summa25d::SumGradient sum_gradient, summa25d::Formula formula)
 {
   constexpr auto hint =
-      "mesh.along<cubist::Col>() has the ranks of this layer's row alone, so the loop of exercise "
-      "2 is right as it stands. The gradient is one all_reduce along cubist::Depth. The formula of "
-      "exercise 3 with r = c = q holds for each layer, which has M / d rows of X and all of W; sum "
-      "it over d layers.";
+      "mesh.along<cubist::Col>() connects the ranks of this layer's row only, so the loop of "
+      "exercise 2 is right as it stands. The gradient is one all_reduce along cubist::Depth. The "
+      "formula of exercise 3 with r = c = q holds for each layer, with M / d rows of X and all of "
+      "W; sum it over d layers.";
   return mark("Exercise 4: SUMMA in 2.5D", hint, [&] {
     const auto check = [&](int q, int d, cubist::ProductSize size) {
       summa25d::run(q, d, size, forward, sum_gradient, formula);

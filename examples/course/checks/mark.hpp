@@ -37,7 +37,7 @@ void need(bool right, const Text&... text)
   cubist::require<Wrong>(right, text...);
 }
 
-/// The longest that a rank waits for others.
+/// The longest time that a rank waits for others.
 constexpr std::chrono::seconds longest_wait{30};
 
 namespace detail
@@ -101,7 +101,7 @@ void trace_to(int argc, char** argv, const char* suffix = "")
 /// The launch of every check.
 inline cubist::LaunchOptions on(int ranks) { return {.ranks = ranks, .time_limit = longest_wait}; }
 
-/// The values as one text.
+/// Joins values into one text.
 template <class... Values>
 std::string text_of(const Values&... values)
 {
@@ -123,8 +123,8 @@ inline std::string times_text(std::int64_t n)
   return n == 1 ? "once" : n == 2 ? "twice" : std::to_string(n) + " times";
 }
 
-/// How often each of `terms` is in a sum, in which each is a digit to this base; empty if the sum
-/// is none of these terms alone.
+/// How often a sum contains each of `terms` terms, which are powers of this base; empty if the sum
+/// contains anything else.
 inline std::vector<std::int64_t> digits(std::int64_t sum, std::int64_t base, std::size_t terms)
 {
   std::vector<std::int64_t> times;
@@ -135,7 +135,8 @@ inline std::vector<std::int64_t> digits(std::int64_t sum, std::int64_t base, std
   return times;
 }
 
-/// "rank 1 twice and rank 2 not at all": the first two terms that are not in a sum once.
+/// "rank 1 twice and rank 2 not at all": the first two terms that a sum does not contain exactly
+/// once.
 inline std::string wrong_terms(const std::vector<std::int64_t>& times, const std::string& term,
                                const std::string& of = "")
 {

@@ -29,7 +29,7 @@ enum class Values
 };
 
 constexpr std::int64_t index_base = 100;
-/// For more indices the sum of their powers is no exact double.
+/// With more indices, the sum of their powers would not be exact in double.
 constexpr std::size_t most_counted = 8;
 
 inline double power(std::size_t k)
@@ -48,8 +48,8 @@ inline double w_value(Values values, std::size_t k, std::size_t j)
   return static_cast<double>((2 * k + 7 * j) % 13) - 5;
 }
 
-/// A block of a matrix in memory that is NaN around it and between its rows, so that an answer that
-/// reads or writes outside of its block is found out.
+/// A block of a matrix in memory that holds NaN around it and between its rows. This exposes an
+/// answer that reads or writes outside its block.
 class GuardedBlock
 {
  public:
@@ -68,7 +68,7 @@ class GuardedBlock
   {
     return {data_.data() + gap * ld_ + gap, shape_.rows, shape_.cols, ld_};
   }
-  /// Whether all that is around the block is as it was.
+  /// Whether the memory around the block is unchanged.
   [[nodiscard]] bool is_intact() const
   {
     std::size_t numbers = 0;
@@ -92,8 +92,8 @@ struct Indices
   cubist::Range w_k;  // rows of w
 };
 
-/// Describes the mistake in this rank's block of Y; empty if there is none. Of a large product some
-/// elements are checked.
+/// Describes the mistake in this rank's block of Y; empty if there is none. Only some elements of a
+/// large product are checked.
 inline std::string fault(Values values, cubist::ProductSize size, const Indices& mine, Block y)
 {
   const std::size_t step = size.k > most_counted ? 37 : 1;
@@ -109,9 +109,10 @@ inline std::string fault(Values values, cubist::ProductSize size, const Indices&
       if (got == sum) continue;
       const auto element = text_of("Y(", row, ", ", col, ") ");
       if (std::isnan(got))
-        return element + "has a number from outside of a block, so a panel is longer than what its "
-                         "owner has of it, or begins at the wrong index; let each panel end where "
-                         "the first of the two blocks ends";
+        return element +
+               "has a number from outside of a block, so a panel is longer than the part "
+               "that its owner holds, or begins at the wrong index; let each panel end where "
+               "the first of the two blocks ends";
       const bool counts = values != Values::all && got >= 0 && got < 9e15;
       const auto times = counts ? digits(static_cast<std::int64_t>(got), index_base, size.k)
                                 : std::vector<std::int64_t>{};
@@ -129,9 +130,9 @@ inline std::string fault(Values values, cubist::ProductSize size, const Indices&
   return {};
 }
 
-/// Multiplies on ranks, and returns what the ranks sent together in the product and, after it, in
-/// `then`.
-/// @param indices_of of a mesh on its rank
+/// Multiplies on ranks, and returns how many elements all ranks together sent in the product and,
+/// after it, in `then`.
+/// @param indices_of(mesh) returns the indices of this rank's blocks
 template <class Mesh, class IndicesOf, class Product, class Then>
 Sent25D multiply(const typename Mesh::Array& extents, Values values, cubist::ProductSize size,
                  IndicesOf indices_of, Product product, Then then)
