@@ -121,7 +121,7 @@ TEST_CASE("an error of another library is nested in one that names its rank")
   CHECK(inner == "element 7");
 }
 
-TEST_CASE("an object that is no exception is reported, too")
+TEST_CASE("an object that is not an exception is reported, too")
 {
   FirstError first;
   first.record(2, error(7), false);

@@ -277,7 +277,7 @@ TEST_CASE("a rank may throw while its calls are in flight")
   }
 }
 
-TEST_CASE("a rank may catch PeerFailed, launch throws nevertheless")
+TEST_CASE("a rank may catch PeerFailed, but launch throws nevertheless")
 {
   const Watchdog watchdog;
   const auto text = thrown<Error>([](World& world) {

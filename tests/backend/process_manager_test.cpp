@@ -89,7 +89,7 @@ TEST_CASE("the environment has the size of the job, and the rank of the process"
     const Environment slurm{{{"SLURM_STEP_NUM_TASKS", "64"}, {"SLURM_PROCID", "63"}}};
     CHECK(size_and_rank() == std::pair{64, 63});
   }
-  // An sbatch script, which is one process, or values that are no numbers.
+  // An sbatch script, which is one process, or values that are not numbers.
   for (const auto& [size, rank] :
        {std::pair{"", "0"}, {"8x", "0"}, {"0", "0"}, {"-3", "0"}, {"99999999999", "0"}, {"3", "3"}})
   {

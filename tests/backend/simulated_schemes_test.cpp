@@ -91,7 +91,7 @@ void check(const typename S::Axes::Array& extents, const std::vector<Needed>& re
 
 }  // namespace
 
-TEST_CASE("simulated: each scheme sends the words, and needs the memory, of a run on threads")
+TEST_CASE("simulated: each scheme sends the elements, and needs the memory, of a run on threads")
 {
   Simulated::machine.links.front().ranks = 27;  // one node, as threads
   for_each_scheme([]<class S>() {

@@ -65,7 +65,7 @@ TEST_CASE("simulated: a message takes latency and bytes by bandwidth")
   CHECK(seconds == std::vector{6.0, 6.0});
 }
 
-TEST_CASE("simulated: a call begins when its last rank has come")
+TEST_CASE("simulated: a call begins when its last rank has arrived")
 {
   const auto seconds = clocks(slow_machine(1, 1), 3, [](World& world) {
     const SimulatedEngine engine;
@@ -270,7 +270,7 @@ TEST_CASE("simulated: a request that is dropped fails those that wait for it")
                   PeerFailed);
 }
 
-TEST_CASE("simulated: numbers of ranks that cannot be are refused")
+TEST_CASE("simulated: impossible numbers of ranks are refused")
 {
   const auto nothing = [](World&) {};
   CHECK_THROWS_AS(launch<Simulated>({.ranks = 0}, nothing), ArgumentError);

@@ -263,7 +263,7 @@ TEST_CASE("launch nests an error of another library in RankFailed")
   }
 }
 
-TEST_CASE("launch nests an object that is no std::exception in RankFailed, too")
+TEST_CASE("launch nests an object that is not a std::exception in RankFailed, too")
 {
   try
   {
@@ -290,7 +290,7 @@ TEST_CASE("rank 0 may throw, and so may the only rank")
   CHECK(text == "rank 0: no file");
 }
 
-TEST_CASE("of several errors launch rethrows one that is no consequence of another")
+TEST_CASE("of several errors, launch rethrows one that is not a consequence of another")
 {
   const Watchdog watchdog;
   for (int run = 0; run < 40; ++run)

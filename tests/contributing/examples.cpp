@@ -24,7 +24,7 @@
 #include "tests/nn/scale_test.cpp"
 #include "tests/scheme/row_shard1d_test.cpp"
 
-TEST_CASE("the catalogue has the scheme of docs/extending.md, and the planner its cost")
+TEST_CASE("the catalogue lists the scheme of docs/extending.md, and the planner knows its cost")
 {
   CHECK(cubist::scheme_names().find("RowShard1D") != std::string::npos);
   // On 4 ranks it costs (P-1)/P KN.

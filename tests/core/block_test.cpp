@@ -70,7 +70,7 @@ TEST_CASE("the blocks cover every index once, and only the last ones are padded"
       }
 }
 
-TEST_CASE("a part of a range that begins behind its indices has none")
+TEST_CASE("a part of a range that begins after its indices has none")
 {
   CHECK(part_of_range({6, 4, 4}, 2, 0) == Range{6, 2, 2});
   CHECK(part_of_range({6, 4, 4}, 2, 1) == Range{8, 2, 2});
@@ -124,7 +124,7 @@ TEST_CASE("a block's sizes with and without padding")
   STATIC_REQUIRE_FALSE(b == Block{{6, 3, 3}, {8, 4, 4}});
 }
 
-TEST_CASE("matrices of more bytes than 64 bits count are refused")
+TEST_CASE("matrices of more bytes than 64 bits can count are refused")
 {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   constexpr std::size_t two_33 = std::size_t{1} << 33;

@@ -100,7 +100,7 @@ TEMPLATE_TEST_CASE("Swapped elements give another fingerprint", "", float, std::
   CHECK(fingerprint(view(transposed(a))) != whole);
 }
 
-TEST_CASE("Real and imaginary parts have indices of their own")
+TEST_CASE("Real and imaginary parts have their own indices")
 {
   using C = std::complex<double>;
   const GlobalMatrix<C> a{{1, 1}, [](std::size_t, std::size_t) { return C{1, 2}; }};

@@ -47,7 +47,7 @@ std::string nested(std::size_t depth, const std::string& begin, const std::strin
 
 }  // namespace
 
-TEST_CASE("JSON is parsed to the depth limit, and refused behind it")
+TEST_CASE("JSON is parsed up to the depth limit, and refused beyond it")
 {
   CHECK(parse(R"({"a": [1, {"b": null}], "c": {"b": true}})").at("c").at("b") == true);
   CHECK(parse(nested(json_depth_limit, "[", "]")).is_array());
@@ -62,7 +62,7 @@ TEST_CASE("JSON is parsed to the depth limit, and refused behind it")
   }
 }
 
-TEST_CASE("text that is no JSON is refused with the place, the consequence and a remedy")
+TEST_CASE("text that is not JSON is refused with the place, the consequence and a remedy")
 {
   CHECK(error("{\"a\" 1}") ==
         "got file, which is not JSON at byte 6, so nothing is known; take a fresh copy of it");

@@ -17,7 +17,7 @@ TEST_CASE("random numbers do not change from release to release")
   CHECK(stream(42, Draw::dropout, 2, 99).uniform<float>(1000) == 0x1.7ccb6cp-2F);
 }
 
-TEST_CASE("seed, draw, layer and step each make a stream of their own")
+TEST_CASE("seed, draw, layer and step each select a different stream")
 {
   constexpr std::size_t last_layer = 0xFFFF;
   constexpr std::uint64_t last_step = (std::uint64_t{1} << 40) - 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Answers to exercise 1: one that is right, and some that are wrong in ways that a reader may be.
+// Answers to exercise 1: one that is right, and some with mistakes that a reader may make.
 
 #include <cstddef>
 #include <cstdint>
@@ -99,7 +99,7 @@ inline void all_reduce_all_send(course::World& world, std::span<std::int64_t> nu
   }
 }
 
-/// The library's.
+/// Calls the library's all_reduce.
 inline void all_reduce_of_the_library(course::World& world, std::span<std::int64_t> numbers)
 {
   world.all_reduce(numbers);

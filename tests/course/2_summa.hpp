@@ -72,7 +72,7 @@ inline void summa_wrong_owner(const course::Mesh2D& mesh, cubist::ProductSize si
   summa_loop<CyclicOwner>(mesh, size, x, w, y);
 }
 
-/// Each rank multiplies the blocks that it has.
+/// Each rank multiplies the blocks that it holds.
 inline void summa_without_messages(const course::Mesh2D& mesh, cubist::ProductSize,
                                    course::ConstBlock x, course::ConstBlock w, course::Block y)
 {

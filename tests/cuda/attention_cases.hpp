@@ -36,7 +36,7 @@ struct AttentionCase
 }
 
 /// A case's matrices in host memory: Q, K and V beside each other, and results in T. Matrices have
-/// columns between heads and behind them, which no result may touch.
+/// columns between heads and after them, which no result may touch.
 template <class T>
 class AttentionProblem
 {

@@ -143,7 +143,8 @@ struct SumAndProduct
   }
 };
 
-/// Gives each element and index another number, so that the maximum does not depend on the order.
+/// Gives each element and index a different number, so that the maximum does not depend on the
+/// order.
 struct DistinctNumber
 {
   template <class T>

@@ -54,7 +54,7 @@ Rows sorted(Rows rows)
 
 }  // namespace
 
-TEST_CASE("the held-out and the training rows are all rows, and an epoch visits each once")
+TEST_CASE("the held-out and training rows together are all rows, and an epoch visits each once")
 {
   const Folder folder;
   for (const double fraction : {0.0, 0.2, 0.29, 0.5})
@@ -161,7 +161,7 @@ TEST_CASE("the seed draws the held-out rows and the order")
   CHECK(sorted(a.held_out_rows()) != sorted(b.held_out_rows()));
 }
 
-TEST_CASE("the last rows are held out where that is asked for, whatever the seed")
+TEST_CASE("the last rows are held out on request, whatever the seed")
 {
   const Folder folder;
   const CsvFile file = write_table(folder / "x.csv", 10);

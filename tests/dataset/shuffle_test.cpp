@@ -32,7 +32,7 @@ Numbers all(const Shuffle& shuffle)
 
 }  // namespace
 
-TEST_CASE("a shuffle has each number once")
+TEST_CASE("a shuffle contains each number once")
 {
   CHECK(Shuffle{0, 1}.count() == 0);
   for (const std::uint64_t count : {1U, 2U, 3U, 4U, 5U, 10U, 16U, 17U, 1797U, 65537U})

@@ -80,7 +80,7 @@ TEST_CASE("an epoch predicts each token of whole windows once")
     }
 }
 
-TEST_CASE("epochs and seeds have orders of their own, and a batch is what it was")
+TEST_CASE("epochs and seeds have their own orders, and a batch read again is the same")
 {
   const CountingFile text{1000};
   const TokenBatchOptions options{.sequences = 3, .length = 4, .seed = 1};

@@ -56,7 +56,7 @@ std::string header_error(const std::string& file, std::optional<TokenType> type 
   return message_of<DataError>([&] { (void)read_header(file, type); });
 }
 
-/// A file with llm.c's header and so many bytes after it.
+/// A file with llm.c's header and this many bytes after it.
 std::string llmc(std::uint32_t magic, std::uint32_t version, std::uint32_t count, std::size_t bytes)
 {
   return llmc_file(magic, version, count, std::string(bytes, '\0'));
@@ -84,7 +84,7 @@ TEST_CASE("tokens of 16 and 32 bits are read, little-endian")
   CHECK((wide[0] == 0x20001 && wide[1] == std::numeric_limits<int>::max()));
 }
 
-TEST_CASE("the bytes of a text are tokens, and a part of a file is one of its own")
+TEST_CASE("the bytes of a text are tokens, and a part of a file can be read like a file")
 {
   const Folder folder;
   write_contents(folder / "x.txt", "ab\xff"
@@ -158,7 +158,7 @@ TEST_CASE("a token that the vocabulary does not have is refused with its place i
       "token 1 (from 0, at byte 1028) is 10"));
 }
 
-TEST_CASE("the tokens of llm.c's files are read behind their header")
+TEST_CASE("the tokens of llm.c's files are read after their header")
 {
   const Folder folder;
   const std::string tokens("\1\0\0\0\2\0\xff\xff", 8);

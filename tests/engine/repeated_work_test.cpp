@@ -77,7 +77,7 @@ TEST_CASE("a trace has the calls of repeated work")
   CHECK(count == 3);
 }
 
-TEST_CASE("works with different code have different names")
+TEST_CASE("work with different code has a different name")
 {
   const auto first = [] {};
   const auto second = [] {};

@@ -130,7 +130,7 @@ TEST_CASE("a matrix of 16 bits has rounded elements, and 32 columns of one row")
     CHECK(value(w.view(), 0, j) == static_cast<float>(bfloat16{row[j]}));
 }
 
-TEST_CASE("weights that are no numbers are refused by the name of their matrix")
+TEST_CASE("weights that are not numbers are refused with the name of their matrix")
 {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();

@@ -59,8 +59,8 @@ TEST_CASE("syrk computes one triangle, and mirror the other one")
   CHECK(c == std::vector<double>{-112, -256, 32, -616});
 }
 
-TEMPLATE_TEST_CASE("a triangle is that of the product, and the rest of C stays", "", float, double,
-                   bfloat16, half)
+TEMPLATE_TEST_CASE("a triangle is that of the product, and the rest of C is unchanged", "", float,
+                   double, bfloat16, half)
 {
   using T = TestType;
   // Integers below 2^8 are exact in bfloat16. With one thread of BLAS, 300 rows are cut into

@@ -36,7 +36,7 @@ TEST_CASE("a conversion plan names what is sent, received and copied")
   CHECK(conversion_cost(cols, rows, Op::none, MatrixPart::lower).total == 2);
 }
 
-TEST_CASE("replicas take turns in sending, and read what they have")
+TEST_CASE("replicas take turns sending, and read their own copies")
 {
   // Both process rows have everything; then rank r has row r.
   const Distribution replicated{
@@ -47,7 +47,7 @@ TEST_CASE("replicas take turns in sending, and read what they have")
   CHECK(conversion_cost(rows, replicated) == ConversionCost{36, 12, 18});
 }
 
-TEST_CASE("of a conversion between nodes only what leaves a node counts")
+TEST_CASE("in a conversion between nodes, only what leaves a node counts")
 {
   // Ranks 0 and 1 are one node, 2 and 3 another. Rank r has row r, then column r.
   const Distribution rows{one_block_a_rank({4, 4}, {4, 1})};

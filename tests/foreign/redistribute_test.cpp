@@ -250,7 +250,7 @@ void check_conversions(int ranks, std::uint64_t first, std::uint64_t cases)
 
 }  // namespace
 
-TEST_CASE("a conversion between any two layouts sends each element once to who lacks it")
+TEST_CASE("a conversion between any two layouts sends each element once to each rank that lacks it")
 {
   for (const int ranks : those_that_fit<Counted>(std::array{1, 2, 3, 4, 6, 8}))
     check_conversions<double, Counted>(ranks, 0, 40);
@@ -262,7 +262,7 @@ TEST_CASE("a conversion between any two layouts is right where ranks share memor
     check_conversions<double, TestBackend>(ranks, 0, 40);
 }
 
-TEMPLATE_TEST_CASE("conversions have all scalars", "", float, std::complex<float>,
+TEMPLATE_TEST_CASE("conversions work for all scalars", "", float, std::complex<float>,
                    std::complex<double>)
 {
   if (!fits(4)) return;

@@ -28,7 +28,7 @@ namespace
 template <class T>
 using Any = AnyDistributed<T, Threads>;
 
-/// Calls f(i, j, element) for the elements that this rank has.
+/// Calls f(i, j, element) for the elements that this rank holds.
 template <class T, class F>
 void for_each_held(const Any<T>& m, F f)
 {

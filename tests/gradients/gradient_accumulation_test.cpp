@@ -223,7 +223,7 @@ TEST_CASE("gradients are summed once for all micro-batches")
 }
 #endif
 
-TEST_CASE("no micro-batches are refused, and parameters that are in no network")
+TEST_CASE("a step without micro-batches is refused, and so are parameters that are in no network")
 {
   const auto refused = on_root(one_rank, [](const auto& mesh) {
     MLP<Summa2D, TestBackend, double> mlp{mesh, {3, 2}};

@@ -78,7 +78,7 @@ struct Found
   std::uint64_t elements = 0;
 };
 
-/// Sums gradients of these sizes along Data, twice, in buckets of so many bytes.
+/// Sums gradients of these sizes along Data, twice, in buckets of this many bytes.
 std::vector<Found> sums(const std::vector<std::size_t>& sizes, std::size_t bytes)
 {
   return on_mesh<B>(three_ranks, [&](const auto& mesh) {
@@ -126,7 +126,7 @@ TEST_CASE("sums in buckets have the bits of sums one by one, in fewer messages")
   CHECK(collectives(65'536) == 1);  // all
 }
 
-TEST_CASE("a bucket is sent when the next gradient does not fit any more, not before and not after")
+TEST_CASE("a bucket is sent when the next gradient no longer fits, neither earlier nor later")
 {
   if (!fits(three_ranks)) return;
   struct Row
@@ -195,7 +195,7 @@ TEST_CASE("a scattered sum in a bucket is this rank's piece of the sum")
         }
 }
 
-TEST_CASE("buckets that had gradients of other sizes before have the bits of new ones")
+TEST_CASE("buckets that held gradients of other sizes before give the bits of new ones")
 {
   if (!fits(three_ranks)) return;
   const std::vector<std::vector<std::size_t>> backwards{
@@ -233,7 +233,7 @@ TEST_CASE("buckets that had gradients of other sizes before have the bits of new
   }
 }
 
-TEST_CASE("sums over other replicas, and scattered ones, have buckets of their own")
+TEST_CASE("sums over other replicas, and scattered ones, have their own buckets")
 {
   if (!fits(three_ranks)) return;
   const std::vector<std::size_t> sizes{5, 4, 6, 3, 2, 7};
@@ -276,7 +276,7 @@ TEST_CASE("sums over other replicas, and scattered ones, have buckets of their o
     }
 }
 
-TEST_CASE("a backward that did not finish does not disturb the next one")
+TEST_CASE("a backward pass that did not finish does not disturb the next one")
 {
   if (!fits(three_ranks)) return;
   const auto right = on_mesh<B>(three_ranks, [&](const auto& mesh) {

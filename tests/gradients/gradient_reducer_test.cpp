@@ -45,7 +45,7 @@ TEST_CASE("a reducer sums along the given axes only")
   }));
 }
 
-TEST_CASE("a gradient that one rank has alone is complete")
+TEST_CASE("a gradient that only one rank holds is complete")
 {
   require_clear(on_ranks<TestBackend>(1, [](World& world) {
     const Grid mesh{world};

@@ -159,7 +159,7 @@ TEST_CASE("the newest checkpoints are kept, as many as requested")
   CHECK(names(folder / "a") ==
         std::set<std::string>{"step-000000000009.safetensors", "step-000000000012.safetensors"});
 
-  // Other files in the folder are no checkpoints, and stay.
+  // Other files in the folder are not checkpoints, and stay.
   once([&] {
     for (const char* name : {"step-000000000013.safetensors.part", "step-13.safetensors",
                              "step-99999999999999999999.safetensors", "step-.safetensors", "notes"})

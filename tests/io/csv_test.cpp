@@ -69,7 +69,7 @@ TEST_CASE("the separator and the header are options")
   CHECK_THAT(missing, !ContainsSubstring("classes"));
 }
 
-TEST_CASE("a value that is no finite number is refused, with its line and place")
+TEST_CASE("a value that is not a finite number is refused, with its line and place")
 {
   CHECK_THAT(error("1,2\n3,four\n"),
              ContainsSubstring("x.csv, whose line 2, value 2, is \"four\""));

@@ -274,7 +274,7 @@ TEST_CASE("tensors of every type of a byte or more have a place")
   }
 }
 
-TEST_CASE("text that is no JSON is refused")
+TEST_CASE("text that is not JSON is refused")
 {
   const std::string whole = R"({"a":{)" + dtype + ',' + shape + ',' + offsets + "}}";
   CHECK(error_of_json(whole).empty());

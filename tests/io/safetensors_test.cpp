@@ -26,7 +26,7 @@ using MeshOf = AxisMesh<typename S::Axes, TestBackend>;
 /// The names of three tensors.
 const std::vector<std::string> names{"weight", "bias", "x \"quoted\" \xc3\xa4"};
 
-/// How large the three are: W (in, out), and X with so many rows.
+/// How large the three are: W (in, out), and X with this many rows.
 struct Sizes
 {
   std::size_t in = 13;
@@ -125,7 +125,7 @@ TEST_CASE("matrices of fewer rows and columns than ranks are saved and loaded")
 {
   if (!fits(8)) return;
   const Folder folder;
-  // Blocks of padding only, some of which would begin behind the end of their matrix.
+  // Blocks of padding only, some of which would begin after the end of their matrix.
   for (const Sizes sizes : {Sizes{1, 1, 1}, Sizes{2, 1, 3}, Sizes{1, 2, 5}, Sizes{3, 5, 2}})
   {
     CAPTURE(sizes.in, sizes.out, sizes.rows);

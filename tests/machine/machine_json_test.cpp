@@ -59,7 +59,7 @@ TEST_CASE("Figures that are left out keep their values")
   CHECK(to_json(machine) == expected);
 }
 
-TEST_CASE("A planner's file of before is read")
+TEST_CASE("A planner's file from an earlier release is read")
 {
   const auto machine = machine_from_json(json::parse(R"({
     "flops": 1.5e9, "float_factor": 3, "cores": 4, "ranks_per_node": 3, "nodes_sharing": 2,

@@ -187,7 +187,7 @@ TEST_CASE("A shared weight multiplies the whole batch, and its gradient is the s
   });
 }
 
-TEST_CASE("A batch sends the words of its products, and those of the sum of a shared gradient")
+TEST_CASE("A batch sends the elements of its products, and of the sum of a shared gradient")
 {
   if (!fits(8)) return;
   using B = Counting<TestBackend>;

@@ -510,7 +510,7 @@ TEST_CASE("A result that is also an operand is refused by every call, and no ope
   }));
 }
 
-TEST_CASE("A plan of sizes that 64 bits do not count is refused")
+TEST_CASE("A plan of sizes that 64 bits cannot count is refused")
 {
   constexpr std::size_t large = std::size_t{1} << 33;
   for (const ProductSize s :
@@ -521,7 +521,7 @@ TEST_CASE("A plan of sizes that 64 bits do not count is refused")
       CHECK(mentions(m, "(8589934592, 8589934592)", "64 bits"));
 }
 
-TEST_CASE("Of two threads of a rank in one plan one multiplies, the other gets an error")
+TEST_CASE("If two threads of a rank call one plan, one multiplies and the other gets an error")
 {
   if (on_processes<TestBackend>) SKIP_TEST("the threads of this test are not processes");
   std::atomic<bool> refused = false;

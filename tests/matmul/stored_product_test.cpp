@@ -102,7 +102,8 @@ TEST_CASE("a stored weight multiplies on every backend")
   equals_product<Grid3D>(4);
 }
 
-TEST_CASE("a stored weight is not for engines without a product with it, nor for other shapes")
+TEST_CASE(
+    "a stored weight is refused on engines that cannot multiply by it, and so are wrong shapes")
 {
   std::string message;
   launch<Simulated>({.ranks = 1}, [&](auto& world) {

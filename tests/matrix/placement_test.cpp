@@ -18,7 +18,7 @@ using namespace cubist::test;
 
 TEST_CASE("intersection: the rectangle that two blocks share, without their padding")
 {
-  // Rows [i, i + m), of which the first `valid` are no padding, and columns [j, j + n).
+  // Rows [i, i + m), of which the first `valid` are not padding, and columns [j, j + n).
   const auto block = [](std::size_t i, std::size_t m, std::size_t valid, std::size_t j,
                         std::size_t n) {
     return Block{{i, m, valid}, {j, n, n}};

@@ -119,7 +119,7 @@ TEST_CASE("A copy is the same mesh, and another mesh of the same extents is not"
     Findings found;
     found.check(copy == mesh, "the copy differs");
     found.check(!(other == mesh), "another mesh is the same");
-    found.check(&copy.along<Row>() == &mesh.along<Row>(), "the copy has groups of its own");
+    found.check(&copy.along<Row>() == &mesh.along<Row>(), "the copy has its own groups");
     return found;
   }));
 }
@@ -132,7 +132,7 @@ TEST_CASE("Extents that don't multiply up to the world are refused on every rank
     CHECK(mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "whose product is"));
 }
 
-TEST_CASE("Extents whose product no int holds are refused")
+TEST_CASE("Extents whose product no int can hold are refused")
 {
   for (const auto& m : on_ranks<TestBackend>(1, [](World& world) {
          return message_of<MeshError>([&] {

@@ -24,7 +24,7 @@ static_assert(std::is_same_v<StageMesh<M>, AxisMesh<Axes<Data, Row>, TestBackend
 
 }  // namespace
 
-TEST_CASE("the ranks of a stage are a mesh of their own")
+TEST_CASE("the ranks of a stage form their own mesh")
 {
   require_clear(on_ranks<TestBackend>(8, [](TestBackend::Communicator& world) {
     const M mesh{world, {2, 2, 2}, 4};

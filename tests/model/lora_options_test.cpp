@@ -30,7 +30,7 @@ TEST_CASE("options of LoRA out of range are refused, each by its name")
   CHECK(refusal({.layers = {}}).starts_with("got no layers for LoRA"));
 }
 
-TEST_CASE("parameters of LoRA are told by their names")
+TEST_CASE("parameters of LoRA are recognised by their names")
 {
   CHECK(is_of_lora("layers.0.attention.query.lora_b"));
   CHECK(is_of_lora("lora_a"));

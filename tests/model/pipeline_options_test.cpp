@@ -24,7 +24,7 @@ std::string error(const std::vector<double>& costs, std::size_t stages,
 
 }  // namespace
 
-TEST_CASE("layers are cut in pieces of which the most expensive is the cheapest possible")
+TEST_CASE("layers are cut into pieces so that the most expensive one is as cheap as possible")
 {
   CHECK(detail::cut_by_cost({1, 1, 1, 1}, 2) == List{0, 2, 4});
   CHECK(detail::cut_by_cost({1, 1, 1, 9}, 2) == List{0, 3, 4});
@@ -33,7 +33,7 @@ TEST_CASE("layers are cut in pieces of which the most expensive is the cheapest 
   CHECK(detail::cut_by_cost({2, 3, 4, 5, 6}, 3) == List{0, 3, 4, 5});
 }
 
-TEST_CASE("a cut in pieces is the option's, or one by cost")
+TEST_CASE("the cut into pieces is the one in the options, or one by cost")
 {
   CHECK(detail::cut_in_pieces({1, 1, 1, 1}, 2, {.pieces = 2}) == List{0, 1, 2, 3, 4});
   CHECK(detail::cut_in_pieces({1, 1, 1, 1}, 2, {.layers = {1, 3}}) == List{0, 1, 4});
@@ -54,7 +54,7 @@ TEST_CASE("one stage has one piece, whatever the number of pieces")
   CHECK(mentions(error({1, 1, 1}, 1, {.pieces = 2, .layers = {1, 1}}), "2 numbers of layers, 2"));
 }
 
-TEST_CASE("errors of stages do not speak of pieces that nobody asked for")
+TEST_CASE("errors about stages do not mention pieces that nobody asked for")
 {
   const auto refused = [](const std::vector<double>& costs, std::size_t stages,
                           const PipelineOptions& options) {
@@ -69,7 +69,8 @@ TEST_CASE("errors of stages do not speak of pieces that nobody asked for")
   CHECK(mentions(refused({1, 1, 1}, 2, {.layers = {0, 3}}), "a stage of 0 layers"));
 }
 
-TEST_CASE("a batch is cut in as many micro-batches as asked, whose sizes differ by at most one")
+TEST_CASE(
+    "a batch is cut into as many micro-batches as requested, whose sizes differ by at most one")
 {
   const auto sizes = [](const detail::MicroBatches& cut) {
     List all;

@@ -52,7 +52,7 @@ int code(const ArrayDescriptor& d, int m = 4, int n = 4, int i = 0, int j = 0)
 
 }  // namespace
 
-TEST_CASE("a wrong argument is reported by its number, a wrong entry by that and its own")
+TEST_CASE("a wrong argument is reported by its number, a wrong entry by the argument's and its own")
 {
   CHECK(code(right()) == 0);
   CHECK(code(right(), -1) == -3);
@@ -73,7 +73,7 @@ TEST_CASE("a wrong argument is reported by its number, a wrong entry by that and
   CHECK(with([](auto& d) { d.ld = 3; }) == -1011);
 }
 
-TEST_CASE("of several wrong arguments the one of the lowest position is reported")
+TEST_CASE("of several wrong arguments, the first is reported")
 {
   auto d = right();
   d.ld = 0;

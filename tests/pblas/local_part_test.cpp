@@ -26,7 +26,7 @@ TEST_CASE("what all parts of a grid store is copied once, a share by each of the
     }
   }
   CHECK(copied == std::vector<int>(size, 1));
-  // Each part copies what only it has.
+  // Each part copies what only it holds.
   const auto cols = detail::col_sets(layout);
   CHECK((detail::share_of(cols, 1, 2, 1, 3) == cols[1].window(1, 3)));
 }

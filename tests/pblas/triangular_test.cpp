@@ -164,7 +164,7 @@ TEST_CASE("products with a triangle of ranks that share no memory are the same")
   Mpi::options.share_memory = true;
 }
 
-TEST_CASE("a B that has elements of the triangle is refused, and one beside it is not")
+TEST_CASE("a B that shares elements with the triangle is refused, and one beside it is not")
 {
   const boost::mpi::communicator world;
   Local<double> all{{8, 8}, [](auto i, auto j) { return i == j ? 1.0 : 0.0; }};

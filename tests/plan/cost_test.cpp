@@ -41,7 +41,7 @@ void check(const typename S::Axes::Array& extents, ProductSize size, Gathered po
 
 }  // namespace
 
-TEST_CASE("A pair of Megatron1D layers sends the words of the published formulas")
+TEST_CASE("A pair of Megatron1D layers sends the elements of the published formulas")
 {
   for (const int p : {1, 2, 4, 7})
   {
@@ -78,7 +78,7 @@ Formula summa(double d, double r, double c, double p, double q, double kn)
 
 }  // namespace
 
-TEST_CASE("SUMMA sends the words of the published formulas, whichever matrix stays")
+TEST_CASE("SUMMA sends the elements of the published formulas, whichever matrix stays")
 {
   const auto on = [](int d, int r, int c, ProductSize s) {
     const auto flat = [&]<class S>(double p, double q, double kn) {
@@ -131,7 +131,7 @@ Formula grid(double x, double y, double z, double mk, double kn, double mn, Gath
 
 }  // namespace
 
-TEST_CASE("Grids send the words of the published formulas")
+TEST_CASE("Grids send the elements of the published formulas")
 {
   const auto on = [](int x, int y, int z, ProductSize s, Gathered policy) {
     const auto words = [&](std::size_t quantum, std::size_t m, int layers) {
@@ -181,7 +181,7 @@ void check_counted(const std::vector<TestMesh<S>>& meshes)
 }  // namespace
 
 // tests/scheme compares the formulas above with counted elements for every scheme.
-TEST_CASE("The words of a cost are those that ranks send")
+TEST_CASE("The elements of a cost are those that ranks send")
 {
   check_counted<Summa25D>({{8, {.q = 2, .d = 2}}});
   check_counted<Summa2DWeight::Next>({{6, {.rows = 2, .cols = 3}}});

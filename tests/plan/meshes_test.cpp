@@ -28,7 +28,7 @@ std::vector<typename S::Axes::Array> meshes(int most)
 
 }  // namespace
 
-TEST_CASE("All meshes of so many ranks or fewer are listed")
+TEST_CASE("All meshes of up to a number of ranks are listed")
 {
   using Array2 = Summa2D::Axes::Array;
   using Array3 = Cube3D::Axes::Array;

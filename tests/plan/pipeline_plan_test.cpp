@@ -67,7 +67,7 @@ TEST_CASE("Stages wait for the slowest of unequal pieces")
   }
 }
 
-TEST_CASE("A planned pipeline sends the words of its layers, activations and a tied table")
+TEST_CASE("A planned pipeline sends the elements of its layers, activations and a tied table")
 {
   for (const bool tied : {false, true})
   {
@@ -83,7 +83,7 @@ TEST_CASE("A planned pipeline sends the words of its layers, activations and a t
   }
 }
 
-TEST_CASE("Each micro-batch sends as much, but for the sums of gradients once a step")
+TEST_CASE("Each micro-batch sends as much, except the sums of gradients, once a step")
 {
   const auto words = [](std::size_t micro_batches) {
     const auto step = eight_blocks(4 * micro_batches);

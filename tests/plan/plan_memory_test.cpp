@@ -238,7 +238,7 @@ TEST_CASE("The time planned for a transformer on GPUs is that of its steps withi
     CHECK(plan_on<S>(e, step, S::Axes::ranks(e), machine, options).seconds() ==
           Approx(seconds).epsilon(1.0 / 12));
   };
-  // Sums of gradients that hide behind backward, panels inside nodes, and panels and chains across
+  // Sums of gradients that overlap with backward, panels inside nodes, and panels and chains across
   // nodes.
   for (const auto& e : {std::array{16, 2, 2}, std::array{4, 4, 4}, std::array{2, 8, 4}})
     compare_times.operator()<DataParallel<Summa2D>>(e);

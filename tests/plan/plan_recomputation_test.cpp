@@ -124,7 +124,7 @@ TEST_CASE("The memory planned for a recomputing transformer is that of its steps
     }
 }
 
-TEST_CASE("16 layers that are recomputed have less than two fifths of the activations")
+TEST_CASE("16 layers that are recomputed keep less than two fifths of the activations")
 {
   for (const auto method : {Method::collectives, Method::automatic})
   {
@@ -143,7 +143,7 @@ TEST_CASE("16 layers that are recomputed have less than two fifths of the activa
   }
 }
 
-TEST_CASE("A plan has one forward more of each layer that is recomputed")
+TEST_CASE("A plan has one more forward pass for each layer that is recomputed")
 {
   const auto layers = mlp_layers(1024, equal);
   const auto planned = [&](PlanOptions options) {

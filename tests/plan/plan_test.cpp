@@ -82,7 +82,7 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
     CHECK(direct.flops == Approx(whole.flops));
     CHECK(direct.seconds() > plan_on<Grid3D>(e, layers, 8, node).seconds());
   }
-  SECTION("what is gathered again costs words")
+  SECTION("what is gathered again is sent again")
   {
     const PlanOptions again{.gathered = Gathered::again, .method = Method::collectives};
     CHECK(plan_on<Grid3D>(e, layers, 8, {}, again).words > plan.words);

@@ -43,7 +43,7 @@ Plan least_words(const std::vector<Plan>& plans, const std::string& scheme,
 
 }  // namespace
 
-TEST_CASE("An MLP of 8192 features on 64 ranks sends the words of the published formulas")
+TEST_CASE("An MLP of 8192 features on 64 ranks sends the elements of the published formulas")
 {
   struct Row
   {
@@ -202,7 +202,7 @@ TEST_CASE("The largest batch fits in the memory of a rank, and one more does not
   CHECK(largest_batch(small.front(), layers, machine) == 0);
 }
 
-TEST_CASE("The largest batch has matrices that 64 bits count, where memory has no end")
+TEST_CASE("The largest batch has matrices that 64 bits can count, however large the memory")
 {
   Machine machine;
   machine.memory = 1e30;

@@ -15,7 +15,7 @@ using namespace cubist::test;
 namespace
 {
 
-/// A plan on 64 of 72 ranks that sends so many elements, and spends three quarters of its time in
+/// A plan on 64 of 72 ranks that sends this many elements, and spends three quarters of its time in
 /// products.
 Plan plan_with_words(double words)
 {
@@ -33,7 +33,7 @@ const Rivals rivals{.of_same = 28, .least_words = 42, .unit = 100};
 
 }  // namespace
 
-TEST_CASE("A reason compares words with meshes of as many ranks")
+TEST_CASE("A reason compares the elements sent with those of meshes of as many ranks")
 {
   CHECK(reason_for(plan_with_words(42), rivals, {}) ==
         "moves 0.42 M·h a rank, the least of 28 meshes of 64 ranks; products take 75 % of the "
@@ -98,7 +98,7 @@ TEST_CASE("A reason names matrices that are not sent, replicas, idle ranks and p
   CHECK(mentions(reason_for(plan, rivals, {}), "; 8 ranks idle"));
 }
 
-TEST_CASE("A reason of the direct method mentions no words")
+TEST_CASE("A reason for the direct method mentions no elements sent")
 {
   auto plan = plan_with_words(0);
   plan.method = Method::direct;

@@ -52,7 +52,7 @@ TEST_CASE("saves are as far apart as Young's formula says")
   CHECK(saves.at_once.overhead == Approx(7.0 / 529 + 264.5 / 20'000));
 }
 
-TEST_CASE("saves in the background are no closer than the disk can write them")
+TEST_CASE("saves in the background are no closer together than the disk can write them")
 {
   const SavePlan saves = plan_saves(quarter(), 1e9, slow_disk(10e6), {}, 20'000);
   CHECK(saves.write == 1200);

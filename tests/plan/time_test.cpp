@@ -49,7 +49,7 @@ TEST_CASE("Inside a node the times add up")
   CHECK(time.total == Approx(time.products + 3));
 }
 
-TEST_CASE("Inside a node, messages on links of their own overlap with products")
+TEST_CASE("Inside a node, messages on their own links overlap with products")
 {
   auto machine = round_machine();
   machine.links.front().overlaps = true;
@@ -127,7 +127,7 @@ TEST_CASE("Products take the time of their operations and of the elements that t
     CHECK(time_of(work({gemm}, {}), {4, 4}, round_machine(), 4).products ==
           Approx(time.products / 2));
   }
-  SECTION("ranks without a core of their own take longer")
+  SECTION("ranks without their own core take longer")
   {
     auto machine = round_machine();
     machine.cores = 1;

@@ -119,7 +119,7 @@ TEST_CASE(
         rows);
 }
 
-TEST_CASE("Words of a block are those in docs costs")
+TEST_CASE("The elements that a block sends are those in docs/costs.md")
 {
   const auto& medium = transformer_model("gpt2-medium");
   const auto check = [&]<class S>(typename S::Axes::Array e, double forward, double backward) {

@@ -20,7 +20,7 @@ namespace
 
 const PlanOptions by_collectives{.method = Method::collectives};
 
-/// GPT-2 with 2 blocks, on so many sequences of 256 tokens.
+/// GPT-2 with 2 blocks, on this many sequences of 256 tokens.
 TransformerStep short_gpt2(std::size_t sequences)
 {
   auto model = transformer_model("gpt2");
@@ -53,7 +53,7 @@ void sends_words(const typename S::Axes::Array& extents, const TransformerStep& 
 
 }  // namespace
 
-TEST_CASE("A plan of a transformer sends the words of its parts")
+TEST_CASE("A plan of a transformer sends the elements of its parts")
 {
   for (const std::size_t sequences : {8U, 5U})
   {

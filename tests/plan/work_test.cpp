@@ -20,7 +20,7 @@ static_assert(five_gemms.size() == ProductSize{.m = 2, .n = 3, .k = 4});
 
 }  // namespace
 
-TEST_CASE("Few values are those that were added")
+TEST_CASE("Few holds the values that were added")
 {
   Few<int, 3> few;
   CHECK(few.size() == 0);

@@ -39,7 +39,7 @@ TEST_CASE("largest_divisor is the largest divisor up to a limit")
   }
 }
 
-TEST_CASE("nearest_divisor is the divisor nearest to the requested")
+TEST_CASE("nearest_divisor is the divisor nearest to the requested one")
 {
   for (int n = 1; n <= 30; ++n)
     for (int requested = 1; requested <= 40; ++requested)

@@ -99,7 +99,7 @@ TEST_CASE("two iterations of Newton-Schulz on a grid give the integers of the se
   }
 }
 
-TEST_CASE("an iteration sends the elements that are told for it")
+TEST_CASE("an iteration sends as many elements as predicted")
 {
   using B = Counting<TestBackend>;
   for (const Array e : {Array{1, 4}, {2, 2}, {3, 2}, {4, 1}})

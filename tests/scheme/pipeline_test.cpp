@@ -20,7 +20,7 @@ using namespace cubist::test;
 using P2 = Pipeline<Summa2D>;
 using P3 = Pipeline<Cube3D>;
 
-TEST_CASE("Pipeline has the names and extents of its scheme behind those of the stages")
+TEST_CASE("Pipeline has the names and extents of its scheme after those of the stages")
 {
   CHECK(std::string{P2::name} == "Pipeline<Summa2D>");
   CHECK(std::string{Pipeline<DataParallel<Cube3D>>::name} == "Pipeline<DataParallel<Cube3D>>");

@@ -68,7 +68,7 @@ struct NoQuantum : Summa2D
 
 }  // namespace
 
-TEST_CASE("A type that lacks a member, or whose next layer has another input, is no scheme")
+TEST_CASE("A type that lacks a member, or whose next layer has another input, is not a scheme")
 {
   STATIC_REQUIRE_FALSE(SchemeType<int>);
   STATIC_REQUIRE_FALSE(SchemeType<NoAlgorithm>);

@@ -67,14 +67,14 @@ TEST_CASE("activities on different resources do not slow each other down")
         std::map<char, double>{{'a', 2}, {'b', 3}});
 }
 
-TEST_CASE("two that want all of a resource take twice as long")
+TEST_CASE("two activities that want all of a resource take twice as long")
 {
   const auto ends = ends_of({{'a', 0, 2, {{0, 1.0}}}, {'b', 0, 2, {{0, 1.0}}}});
   CHECK(ends.at('a') == Approx(4));
   CHECK(ends.at('b') == Approx(4));
 }
 
-TEST_CASE("when one ends the others speed up")
+TEST_CASE("when one activity ends, the others speed up")
 {
   // Until 2 both run at half speed; then b has 2 of its 3 seconds left.
   const auto ends = ends_of({{'a', 0, 1, {{0, 1.0}}}, {'b', 0, 3, {{0, 1.0}}}});
@@ -82,7 +82,7 @@ TEST_CASE("when one ends the others speed up")
   CHECK(ends.at('b') == Approx(4));
 }
 
-TEST_CASE("one that starts later slows down those that run")
+TEST_CASE("an activity that starts later slows down those that run")
 {
   const auto ends = ends_of({{'a', 0, 2, {{0, 1.0}}}, {'b', 1, 1, {{0, 1.0}}}});
   CHECK(ends.at('a') == Approx(3));
@@ -96,7 +96,7 @@ TEST_CASE("parts of a resource that fit together slow nobody down")
   for (const auto& [_, end] : ends) CHECK(end == Approx(2));
 }
 
-TEST_CASE("who wants less than a fair share has it, and others share the rest")
+TEST_CASE("an activity that wants less than a fair share gets it, and others share the rest")
 {
   const auto ends =
       ends_of({{'a', 0, 2, {{0, 0.2}}}, {'b', 0, 2, {{0, 1.0}}}, {'c', 0, 2, {{0, 1.0}}}});
@@ -245,7 +245,7 @@ TEST_CASE("links serve activities in the order in which they began")
         wanted);
 }
 
-TEST_CASE("what a link's first activity leaves is the next one's")
+TEST_CASE("what a link's first activity leaves goes to the next one")
 {
   // c wants all of link 1, but a leaves it half; c is served before b on link 0.
   const auto ends =
@@ -261,7 +261,7 @@ TEST_CASE("an activity that its link holds up leaves another link to later ones"
   CHECK(ends == std::map<char, double>{{'a', 4}, {'b', 6}, {'c', 8}});
 }
 
-TEST_CASE("an activity takes of the cores what its link lets it")
+TEST_CASE("an activity takes as much of the cores as its link allows")
 {
   // Transfers a and b, one after the other on link 0, take half of the cores, which is a fair
   // share. Computation c has the rest.

@@ -28,7 +28,7 @@ TEST_CASE("buffers of a rank do not overlap, and no object is among them")
   CHECK_FALSE(SimulatedAddresses::contains(nullptr));
 }
 
-TEST_CASE("after the last address follows the first one")
+TEST_CASE("the first address follows the last one")
 {
   const auto& addresses = SimulatedAddresses::get();
   constexpr std::size_t much = std::size_t{1} << 33;

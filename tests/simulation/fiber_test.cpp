@@ -14,7 +14,7 @@ namespace simulation_fiber_test
 
 using cubist::detail::Fiber;
 
-TEST_CASE("a fiber goes on where it switched to another")
+TEST_CASE("a fiber continues where it switched to another")
 {
   Fiber thread;
   std::vector<int> order;
@@ -71,7 +71,7 @@ TEST_CASE("each fiber handles its own exceptions")
   CHECK(caught == std::vector<std::string>{"00", "11"});
 }
 
-TEST_CASE("fibers are many, and their stacks deep")
+TEST_CASE("there may be many fibers, with deep stacks")
 {
   Fiber thread;
   struct Recursion

@@ -20,7 +20,7 @@ using cubist::detail::Folding;
 namespace
 {
 
-/// Nodes with so many ranks, and a core for each rank.
+/// Nodes with this many ranks, and a core for each rank.
 Machine nodes_of(int ranks)
 {
   Machine machine;

@@ -22,7 +22,7 @@ TEST_CASE("units are ranks, nodes, racks")
   CHECK_FALSE(links.same_node(3, 4));
 }
 
-TEST_CASE("each unit has two links of its own, and each group of nodes its cores")
+TEST_CASE("each unit has its own two links, and each group of nodes its cores")
 {
   auto shared = test::racks();
   shared.nodes_sharing = 2;

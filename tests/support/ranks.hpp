@@ -41,9 +41,9 @@ struct Tally
 };
 inline Tally tally;
 
-/// Whether a backend has so many ranks. The number of threads is not limited; that of processes is.
-/// `on_ranks` asks this itself. A test that needs the results skips everything:
-/// `if (!fits(8)) return;`.
+/// Whether a backend has this many ranks. The number of threads is not limited; that of processes
+/// is. `on_ranks` asks this itself. A test that needs the results skips everything: `if (!fits(8))
+/// return;`.
 template <BackendType B = TestBackend>
 [[nodiscard]] bool fits([[maybe_unused]] int ranks)
 {
@@ -68,7 +68,7 @@ template <BackendType B = TestBackend, class Range>
 }
 
 /// Runs `body(world)` on each rank, and returns the results in the order of the ranks, or nothing
-/// if so many ranks do not fit. It is compiled once for each R.
+/// if that many ranks do not fit. It is compiled once for each R.
 /// @throws what `launch` throws
 template <class R, BackendType B>
 [[nodiscard]] std::vector<R>

@@ -32,7 +32,7 @@ TEST_CASE("a counting backend has the engine and the launch of the decorated one
   CHECK_THROWS_AS(launch<B>({.ranks = 0}, [](auto&) {}), ArgumentError);
 }
 
-TEST_CASE("every rank of every launch has counters of its own")
+TEST_CASE("every rank of every launch has its own counters")
 {
   for (int run = 0; run < 2; ++run)
   {

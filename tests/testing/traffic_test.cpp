@@ -59,7 +59,7 @@ std::vector<Sent> ring_all_reduce(std::uint64_t n, int ranks)
 
 }  // namespace
 
-TEST_CASE("all_reduce is a ring of shares, also for sizes that are no multiple of the ranks")
+TEST_CASE("all_reduce is a ring of shares, also for sizes that are not multiples of the ranks")
 {
   for (int p = 2; p <= 9; ++p)
     for (std::uint64_t n = 0; n <= 30; ++n)
@@ -222,7 +222,7 @@ TEST_CASE("calls that fail are not counted")
   }));
 }
 
-TEST_CASE("the words of all ranks add up to the formulas")
+TEST_CASE("the elements of all ranks add up to the formulas")
 {
   const int ranks = GENERATE(2, 3, 8);
   constexpr std::size_t n = 100;

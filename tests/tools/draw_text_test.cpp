@@ -101,7 +101,7 @@ TEST_CASE("A terminal gets a colour a block, and the same for the same ranks")
   CHECK(cubist::detail::painted(" 0 ", {1}) != first);
 }
 
-TEST_CASE("Of many blocks in a row the outermost are drawn")
+TEST_CASE("Of many blocks in a row, only the outermost are drawn")
 {
   const auto text = draw_text<Megatron1D>({64}, {64, 64, 64}, false);
   CHECK(mentions(text, " 0-63 ", " 5  │ … │ 58 ", " 63 "));

@@ -192,7 +192,7 @@ TEST_CASE("a trace shows for which peer a direct product waits")
 }
 
 #ifndef CUBIST_TEST_MPI
-TEST_CASE("a trace of simulated time shows every word that is sent, and repeats")
+TEST_CASE("a trace of simulated time shows every element that is sent, and repeats")
 {
   const Folder folder;
   const auto events = trace<Simulated>((folder / "trace.json").string());
@@ -271,7 +271,7 @@ TEST_CASE("chosen ranks are recorded")
   Backend::options = {};
 }
 
-TEST_CASE("a trace has the time of processors where that is asked for, and what calls do")
+TEST_CASE("a trace shows processor time on request, and what calls do")
 {
   if (!fits(4)) return;
   const Folder folder;

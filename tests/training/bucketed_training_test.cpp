@@ -61,7 +61,7 @@ TEST_CASE("networks train with the same bits in buckets of any size, sharded and
   check(two_two_two);
 }
 
-TEST_CASE("of several backwards before a step, the last one's gradients count")
+TEST_CASE("of several backward passes before a step, the last one's gradients count")
 {
   const auto values = [](const auto& place, std::size_t bytes, bool sharded, bool repeated) {
     return on_root(place, [&](const auto& mesh) {

@@ -21,7 +21,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-TEST_CASE("both parts of a complex number are looked at")
+TEST_CASE("both parts of a complex number are checked")
 {
   const auto code = [](double re, double im) {
     return cubist::detail::fault_code(std::complex<double>{re, im}, 3);

@@ -163,7 +163,7 @@ TEST_CASE("a sharded optimizer has the bits of one that is not")
   check_bits<double, AdamW>(three_ranks, uneven);
   check_bits<double, Sgd>(four_ranks, uneven);
   check_bits<half, AdamW>(three_ranks, uneven);
-  // Some parts begin behind the valid range of their block.
+  // Some parts begin after the valid range of their block.
   check_bits<double, AdamW>(two_meshes, tiny);
   check_bits<double, AdamW>(two_two_two, tiny);
   check_bits<double, AdamW>(three_ranks, tiny);

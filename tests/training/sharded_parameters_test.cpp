@@ -66,7 +66,8 @@ double gradient(int backward, int rank, std::size_t i, std::size_t j)
 
 }  // namespace
 
-TEST_CASE("of several backwards the last one counts, however late a rank is, and after an error")
+TEST_CASE(
+    "of several backward passes the last one counts, however late a rank is, and after an error")
 {
   using namespace std::chrono_literals;
   const Watchdog watchdog;

@@ -327,7 +327,7 @@ TEST_CASE("a report's rate counts all samples of its steps, and its waits are a 
   }
 }
 
-TEST_CASE("a run goes on from its checkpoint, on another mesh too")
+TEST_CASE("a run continues from its checkpoint, on another mesh too")
 {
   if (!fits(two_meshes)) return;
   const Folder folder;
@@ -517,7 +517,7 @@ TEST_CASE("a loss scale changes neither the values of a clipped run nor its logg
   CHECK(column(loose.log, "gradient_norm")[0] == Approx(norms[0]).epsilon(1e-14));
 }
 
-TEST_CASE("a loss scale goes on from a checkpoint as it was, with the steps to its growth")
+TEST_CASE("a loss scale continues from a checkpoint as it was, with the steps to its growth")
 {
   if (!fits(two_by_two)) return;
   const Folder folder;
@@ -565,7 +565,7 @@ TEST_CASE("a sharded optimizer is clipped, scaled and skipped as one that is not
   }
 }
 
-TEST_CASE("a run goes on after one that an exception ended between the micro-batches of a step")
+TEST_CASE("a run continues after one that an exception ended between the micro-batches of a step")
 {
   if (!fits(two_ranks)) return;
   const auto check = [](auto sharded) {
@@ -633,7 +633,7 @@ TEST_CASE("a signal ends a run after its step, with a checkpoint and a code")
   CHECK(complete.run.exit_code() == 0);
 }
 
-TEST_CASE("a trainer refuses options that would train otherwise than they say")
+TEST_CASE("a trainer refuses options that would train differently from what they say")
 {
   const auto message = [&](const TrainerOptions& options, std::size_t sharded) {
     return on_root(one_rank, [&](const auto& mesh) -> std::string {

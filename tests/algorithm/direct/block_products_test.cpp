@@ -17,8 +17,8 @@ using namespace cubist::test;
 namespace
 {
 
-// work_assignment_test.cpp tests that all ranks together multiply every two elements once, also by
-// strips.
+// work_assignment_test.cpp tests that all ranks together multiply every pair of elements once, also
+// by strips.
 
 Range all(std::size_t n) { return {0, n, n}; }
 
@@ -158,7 +158,7 @@ TEST_CASE("Deeper pieces are merged where the other factor is larger")
   CHECK(products(blocks({1024, 1024}, 1, 1, 4), blocks({1024, 8}, 4, 1)).size() == 4);
 }
 
-TEST_CASE("A copy that does not pay is not done")
+TEST_CASE("A copy that does not pay is not made")
 {
   CHECK(products(blocks({255, 640}, 1, 1, 10), blocks({640, 8}, 10, 1)).size() == 10);
   CHECK(products(blocks({256, 1280}, 1, 1, 10), blocks({1280, 8}, 10, 1)).size() == 10);
@@ -219,7 +219,7 @@ TEST_CASE("Strips have as many rows as fit a cache beside B")
 namespace
 {
 
-/// Times for a cache that holds so many elements.
+/// Times for a cache that holds this many elements.
 GemmTimes times_with(std::size_t cached)
 {
   GemmTimes times;
@@ -231,8 +231,8 @@ GemmTimes times_with(std::size_t cached)
 
 TEST_CASE("A is assembled once for all parts with its rows, B once for all strips")
 {
-  // Each row of A has two pieces, and B has four; two parts have the same rows, then one has
-  // others.
+  // Each row of A has two pieces, and B has four; two parts have the same rows, and the third has
+  // different ones.
   const auto a = blocks({600, 40}, 2, 2);
   const auto b = blocks({40, 40}, 2, 2);
   const std::vector<TargetPart> parts{{{{0, 300, 300}, {0, 20, 20}}, {0, 0, 0}},

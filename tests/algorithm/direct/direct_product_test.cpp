@@ -22,9 +22,9 @@
 namespace algorithm_direct_direct_product_test
 {
 
-// Reads of peers' blocks, and products that a rank does not compute in its own block: those whose
-// result has so few elements that the inner indices are cut, and those of thin pieces, which are
-// assembled. Each scheme's conformance tests the others.
+// Tests reads of peers' blocks, and products that a rank does not compute in its own block: those
+// whose result has so few elements that the inner indices are cut, and those of thin pieces, which
+// are assembled. Each scheme's conformance suite tests all other products.
 
 using namespace cubist;
 using namespace cubist::test;
@@ -131,7 +131,7 @@ TEST_CASE("Direct products add up sums and multiply merged pieces exactly")
   check_sums_and_merged_pieces<Subject<Grid3D, TestBackend, double>>({6, {.x = 1, .y = 2, .z = 3}});
 }
 
-TEST_CASE("Direct products of transposed operands do, too")
+TEST_CASE("Direct products of transposed operands are exact, too")
 {
   check_sums_and_merged_pieces<Subject<Cube3D, TestBackend, double, Op::transpose, Op::none>>(
       {8, {.q = 2}});

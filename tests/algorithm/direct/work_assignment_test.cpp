@@ -128,7 +128,7 @@ std::vector<int> times_written(const SharedWork& w, const std::vector<AssignedPa
 
 }  // namespace
 
-TEST_CASE("All ranks together multiply every two elements once")
+TEST_CASE("All ranks together multiply every pair of elements once")
 {
   for (const ProductSize s :
        {ProductSize{7, 9, 11}, ProductSize{8, 4, 16}, ProductSize{1, 2, 3}, ProductSize{3, 1, 50}})
@@ -154,7 +154,7 @@ TEST_CASE("All ranks together multiply every two elements once")
     }
 }
 
-TEST_CASE("So they do with rows in strips")
+TEST_CASE("All ranks together multiply every pair of elements once in strips of rows, too")
 {
   const ProductSize s{700, 6, 6};
   GemmTimes times;
@@ -219,7 +219,7 @@ void check_sums(const Placement& a, const Placement& b, const Placement& c, cons
 
 }  // namespace
 
-TEST_CASE("The parts of a cut have every product of two elements once, on every replica")
+TEST_CASE("The parts of a cut contain every product of two elements once, on every replica")
 {
   for (const ProductSize s : {ProductSize{7, 9, 11}, ProductSize{8, 4, 16}, ProductSize{1, 2, 3}})
     for (const WorkCut cut : {WorkCut{1, 1, 12}, WorkCut{2, 3, 2}, WorkCut{3, 1, 4},
@@ -355,7 +355,7 @@ TEST_CASE("A rank without elements, and a product without inner indices, have no
   CHECK(empty.zero_k.shape == Shape{2, 4});
 }
 
-TEST_CASE("The workers of a cut make every product of two elements once")
+TEST_CASE("The workers of a cut compute every product of two elements once")
 {
   for (const ProductSize s : {ProductSize{7, 9, 11}, ProductSize{8, 4, 16}, ProductSize{1, 2, 3}})
     for (const std::size_t workers : {1U, 2U, 6U, 12U})
@@ -378,7 +378,7 @@ TEST_CASE("The workers of a cut make every product of two elements once")
       }
 }
 
-TEST_CASE("All cuts among so many workers are found, those of fewer sums first")
+TEST_CASE("All cuts among the workers are found, those with fewer sums first")
 {
   CHECK(work_cuts(1) == std::vector<WorkCut>{{1, 1, 1}});
   CHECK(work_cuts(2) == std::vector<WorkCut>{{1, 2, 1}, {2, 1, 1}, {1, 1, 2}});

@@ -76,7 +76,7 @@ TEST_CASE("every element is computed once, at one of its two places, and shared 
   }
 }
 
-TEST_CASE("the elements that are sent are those of the formula")
+TEST_CASE("ranks send as many elements as the formula says")
 {
   // One group of 4 ranks sums 6 * 7 / 2 elements.
   CHECK(gram_elements({6}, 100, 4) == 2 * 3 * 21);

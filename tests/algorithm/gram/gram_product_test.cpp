@@ -20,7 +20,7 @@ namespace
 
 using Place = detail::GramPlace<ThreadsCommunicator>;
 
-/// The rows of C = 2 X X^T + 3 C0 that a rank has, where all elements of C0 are 1. Blocks have no
+/// The rows of C = 2 X X^T + 3 C0 that a rank holds, where all elements of C0 are 1. Blocks have no
 /// padding, so that their sizes differ.
 /// @param x  the columns of a rank's block of X
 std::vector<float> rows_of_product(Place place, const GlobalMatrix<float>& x, std::size_t first)

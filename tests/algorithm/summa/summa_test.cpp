@@ -118,7 +118,7 @@ TEST_CASE("SUMMA cuts K into lcm(r, c) panels, each sent along a row and along a
   }
 }
 
-TEST_CASE("SUMMA on several nodes cuts a long K finer, and sends the same words")
+TEST_CASE("SUMMA on several nodes cuts a long K more finely, and sends as many elements")
 {
   if (!fits(4)) return;
   // K is 1100. Each of 2 blocks of 550 has 3 panels, of which the last is thinner.

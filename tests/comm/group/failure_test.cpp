@@ -42,7 +42,7 @@ TEST_CASE("the text of a deadlock names sixteen ranks of each kind")
   CHECK(mentions(returned, "ranks {1, 2, 3", "15, 16, …} have returned"));
 }
 
-TEST_CASE("ranks that have all returned are no deadlock")
+TEST_CASE("ranks that have all returned are not a deadlock")
 {
   CHECK(detail::deadlock_text(2, [](int) -> const NamedCall* { return nullptr; }).empty());
 }

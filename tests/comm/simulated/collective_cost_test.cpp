@@ -21,7 +21,7 @@ namespace
 constexpr double latency = 1e-6;
 constexpr double bandwidth = 1e9;
 
-/// Nodes with so many ranks, and links of 1 GB/s inside a node and between nodes.
+/// Nodes with this many ranks, and links of 1 GB/s inside a node and between nodes.
 Machine machine(int ranks_per_node, CollectiveAlgorithms algorithms)
 {
   Machine m;
@@ -148,7 +148,7 @@ TEST_CASE("one rank has nothing to send")
   CHECK(c.uses.empty());
 }
 
-TEST_CASE("a card of its own limits what one rank of a node sends")
+TEST_CASE("one rank of a node sends no faster than its own card")
 {
   auto m = machine(4, CollectiveAlgorithms::nccl);
   m.links[1].rank_bandwidth = bandwidth / 4;

@@ -23,7 +23,7 @@ TEST_CASE("a process that had most of its cores shares them with none")
   CHECK_FALSE(cores.others_compute(start + 50ms, 5s + 69ms));
 }
 
-TEST_CASE("a short time says nothing of cores, and a long one may have been idle")
+TEST_CASE("a short time says nothing about cores, and a long one may have been idle")
 {
   const SharedCores::Time start{};
   SharedCores cores{2, start, 0s};
@@ -33,7 +33,7 @@ TEST_CASE("a short time says nothing of cores, and a long one may have been idle
   CHECK(cores.others_compute(start + 1010ms, 11ms));  // since the call before
 }
 
-TEST_CASE("a rank yields until it is ready, and 8 times at most")
+TEST_CASE("a rank yields until it is ready, but at most 8 times")
 {
   // Fewer times if another process takes the core.
   CoreYield yield{2};

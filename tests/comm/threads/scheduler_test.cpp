@@ -294,7 +294,7 @@ TEST_CASE("a rank that finishes while the others wait leaves a deadlock")
   CHECK(mentions(text, "rank 0 waits in the red flag", "ranks {1} have returned"));
 }
 
-TEST_CASE("ranks that all finish are no deadlock")
+TEST_CASE("ranks that all finish are not a deadlock")
 {
   ThreadScheduler scheduler{3};
   for (int r = 0; r < 3; ++r) scheduler.finish(r);

@@ -57,7 +57,7 @@ TEST_CASE("every tiling visits each element once")
     }
 }
 
-TEST_CASE("a tiling visits each element once where blocks come again")
+TEST_CASE("a tiling visits each element once where threads have several chunks")
 {
   Tiling t{{100, 700}, 4, 8, 3, 2};
   CHECK(visits_each_once(t));

@@ -19,7 +19,7 @@ constexpr Processor avx512{.avx2 = true, .avx512 = true};
 bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 }  // namespace
 
-TEST_CASE("kernels older than the processor give a warning, with better ones")
+TEST_CASE("kernels older than the processor cause a warning that names better ones")
 {
   for (const char* kernels : {"Prescott", "Core2", "Nehalem", "Sandybridge", "Barcelona"})
   {
@@ -38,7 +38,7 @@ TEST_CASE("the warning is one line of three parts, with how to hide it")
   CHECK(has(line, "CUBIST_BLAS_WARNING=off"));
 }
 
-TEST_CASE("kernels for the processor, and unknown ones, give no warning")
+TEST_CASE("kernels for the processor, and unknown ones, cause no warning")
 {
   for (const char* kernels : {"Haswell", "Zen", "SkylakeX", "Cooperlake", "unknown", ""})
     for (const auto& processor : {plain, avx2, avx512})

@@ -19,7 +19,7 @@ using namespace cubist;
 namespace
 {
 
-/// Lists of no row, one row, and more. The last row of the result is no target.
+/// Lists of no row, one row, and more. The last row of the result is not a target.
 struct Lists
 {
   std::vector<int> starts{0, 0, 1, 4, 6};

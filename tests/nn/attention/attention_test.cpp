@@ -60,7 +60,7 @@ const std::vector<Case> cases{
 
 }  // namespace
 
-TEST_CASE("attention to cached keys and values is that to all of them")
+TEST_CASE("attention to cached keys and values equals attention to all of them")
 {
   for (const auto& c : cases)
   {
@@ -173,7 +173,7 @@ TEST_CASE("attention's gradients are the slopes of its output")
   CHECK(std::abs((value(h) - value(-h)) / (2 * h) - all[1](6, 5)) < 1e-8);
 }
 
-TEST_CASE("attention in 16 bits is that in float, rounded")
+TEST_CASE("attention in 16 bits is attention in float, rounded")
 {
   const auto& c = cases[1];
   const auto wanted =
@@ -231,7 +231,7 @@ struct OnePass
 
 }  // namespace
 
-TEST_CASE("attention in one pass is that by blocks, also where only the forward pass has one")
+TEST_CASE("attention in one pass equals attention by blocks, even if only forward has one pass")
 {
   const Case c{"heads of 64", 2, 20, 128, {.heads = 4, .key_value_heads = 2, .head_size = 64}};
   const auto wanted =
@@ -268,7 +268,7 @@ static_assert(!cubist::detail::FusesAttention<HostEngine, bfloat16>);
 
 }  // namespace
 
-TEST_CASE("attention refuses rows that are no whole sequences, and heads that do not fit")
+TEST_CASE("attention refuses rows that are not whole sequences, and heads that do not fit")
 {
   require_clear(on_mesh<Threads>(Place<Summa2D>{4, {.q = 2}}, [](const auto& mesh) {
     Findings found;

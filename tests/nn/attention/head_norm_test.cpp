@@ -118,7 +118,7 @@ void equals_serial(const Place<S>& place, double tolerance)
 
 }  // namespace
 
-TEST_CASE("norms of heads and their gradients are a serial one's, on every mesh")
+TEST_CASE("norms of heads and their gradients equal serial ones on every mesh")
 {
   equals_serial<double>(one_rank, 1e-14);
   equals_serial<double>(Place<Summa2D>{6, {.rows = 2, .cols = 3}}, 1e-14);

@@ -152,7 +152,7 @@ void equals_one_rank(const Place<S>& place, std::size_t parts, std::size_t first
 
 }  // namespace
 
-TEST_CASE("attention of ranks that share sequences is that of one rank")
+TEST_CASE("attention of ranks that share sequences equals attention on one rank")
 {
   equals_one_rank(Place<Summa2D>{2, {.rows = 2, .cols = 1}}, 2);
   equals_one_rank(Place<Summa2D>{6, {.rows = 3, .cols = 2}}, 3);
@@ -188,7 +188,7 @@ TEST_CASE("heads that go around together lie in one piece of a rank's columns")
   equals_one_rank(Place<Summa2DInput>{2, {.rows = 2, .cols = 1}}, 2, in_turn, in_turn + 1);
 }
 
-TEST_CASE("attention of ranks that share sequences is that of one rank in 16 bits, too")
+TEST_CASE("attention of ranks that share sequences equals attention on one rank in 16 bits, too")
 {
   const auto& c = cases[0];
   const auto wanted =

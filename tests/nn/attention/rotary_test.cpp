@@ -50,14 +50,14 @@ double error()
 
 }  // namespace
 
-TEST_CASE("a rotation is by the position of the token, and its inverse takes it back")
+TEST_CASE("a rotation depends on the token's position, and its inverse undoes it")
 {
   CHECK(error<double>() < 1e-15);
   CHECK(error<float>() < 3e-7);
   CHECK(error<bfloat16>() < 0.02);
 }
 
-TEST_CASE("a rotation is of as many rows as its own, after fewer and more of the same sequences")
+TEST_CASE("a table rotates any number of rows of its sequences, after fewer and after more")
 {
   const HostEngine engine;
   RotaryTable<double, HostEngine> kept;
@@ -75,7 +75,7 @@ TEST_CASE("a rotation is of as many rows as its own, after fewer and more of the
   }
 }
 
-TEST_CASE("a table that was made for other rows rotates as a new one")
+TEST_CASE("a table that was made for other rows rotates like a new one")
 {
   const HostEngine engine;
   RotaryTable<double, HostEngine> kept;

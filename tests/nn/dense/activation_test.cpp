@@ -235,7 +235,7 @@ TEMPLATE_TEST_CASE("derivatives agree with central differences", "", float, doub
     }
 }
 
-TEST_CASE("a function of the program's is an activation, for float and double")
+TEST_CASE("a program's own function can be an activation, for float and double")
 {
   Activation f = Bend{0.1};
   CHECK(value(f, -3.0) == -3.0 * 0.1);

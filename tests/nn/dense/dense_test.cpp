@@ -107,7 +107,7 @@ TEST_CASE("a dense layer is Linear, its activation and its dropout, forward and 
   });
 }
 
-TEST_CASE("an activation of the program's is refused where the engine is not on the host")
+TEST_CASE("a program's own activation is refused if the engine is not on the host")
 {
   const Activation own = Bend{2};
   CHECK_NOTHROW(cubist::detail::require_callable(HostEngine{}, own));

@@ -320,7 +320,7 @@ TEST_CASE("the padding of weight, bias and their gradients stays zero")
 }
 
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
-TEST_CASE("the bias costs the words of its gradient's sum, and no more")
+TEST_CASE("the bias sends the elements of its gradient's sum, and no more")
 {
   for_each_place([]<class S>(const Place<S>& place) {
     constexpr std::size_t rows = 24;

@@ -155,7 +155,7 @@ TEST_CASE("merged layers compute what separate ones do")
 }
 
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
-TEST_CASE("merged layers gather X once: their words are those of one product")
+TEST_CASE("merged layers gather X once: they send as many elements as one product")
 {
   using B = Counting<Threads>;
   const auto words = [](const auto& place, std::size_t m, std::size_t n, std::size_t k) {

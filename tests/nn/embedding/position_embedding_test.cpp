@@ -75,7 +75,7 @@ TEST_CASE("positions are added to the rows of each sequence, and their gradients
 }
 
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
-TEST_CASE("of positions, the gradients of those in use are sent")
+TEST_CASE("only gradients of positions in use are sent")
 {
   if (!fits(two_two_two)) return;
   const auto ranks = on_mesh<Counting<TestBackend>>(two_two_two, [](const auto& mesh) {

@@ -62,7 +62,7 @@ TEST_CASE("the replicas of a block share its other receivers, each beginning aft
   CHECK(ends(detail::lookup_routes(6, 4, table, matrix, true).sends) == Ends{{4, 5}, {4, 3}});
 }
 
-TEST_CASE("rows are sent in the columns that both blocks have")
+TEST_CASE("rows are sent in the columns that both blocks share")
 {
   // The matrix's columns are cut in two, the table's in three.
   const auto table = [](int rank) { return block(0, 5, 2 * static_cast<std::size_t>(rank), 2); };

@@ -309,13 +309,13 @@ TEST_CASE("large logits stay finite")
   });
 }
 
-TEST_CASE("a NaN in a row of logits reaches the loss and the row's gradient, and is no hit")
+TEST_CASE("a NaN in a row of logits reaches the loss and the row's gradient, and is not a hit")
 {
   for_each_place([&]<class S>(const Place<S>& place) {
     for (std::size_t column = 0; column < 5; ++column)
     {
       auto y = integers<double>(2, 5, 3);
-      y(0, 0) = -100;  // this is no hit, either
+      y(0, 0) = -100;  // this is not a hit, either
       y(1, column) = std::nan("");
       CAPTURE(place.name(), column);
       const auto got = distributed_cross_entropy<typename S::Output, double>(place, y, {2, 0});
@@ -417,7 +417,7 @@ TEST_CASE("accuracy is the share of rows whose largest column is their label")
   });
 }
 
-TEST_CASE("of equal columns accuracy takes the first")
+TEST_CASE("among equal columns, accuracy takes the first")
 {
   const double tied[4][6] = {
       {1, 1, 1, 1, 1, 1}, {0, 2, 0, 0, 0, 2}, {-3, -3, -1, -1, -2, -1}, {0, 0, 0, 0, 5, 5}};
@@ -431,7 +431,7 @@ TEST_CASE("of equal columns accuracy takes the first")
 }
 
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
-TEST_CASE("nothing is gathered: the words do not depend on the number of columns")
+TEST_CASE("nothing is gathered: the elements sent do not depend on the number of columns")
 {
   for_each_place([]<class S>(const Place<S>& place) {
     const auto words = [&](std::size_t cols) {

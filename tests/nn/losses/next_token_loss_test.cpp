@@ -64,7 +64,7 @@ void equals_serial(const Place<S>& place, const std::vector<int>& labels)
 
 }  // namespace
 
-TEST_CASE("the loss of the next token and its gradient are a serial one's")
+TEST_CASE("the loss of the next token and its gradient equal serial ones")
 {
   equals_serial(Place<Summa2D>{6, {.rows = 2, .cols = 3}}, tokens());
   equals_serial(cube, tokens());

@@ -208,7 +208,7 @@ TEST_CASE("a stack has no backward without a forward, and one after a recomputat
   CHECK(mentions(messages[4], "before any forward"));
 }
 
-TEST_CASE("several forwards of a stack may wait for their backwards, in any order")
+TEST_CASE("several forward passes of a stack may wait for their backward passes, in any order")
 {
   for (const std::size_t recompute : {0U, 1U, 2U})
   {

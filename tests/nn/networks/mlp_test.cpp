@@ -730,7 +730,7 @@ TEST_CASE("an evaluation between forward and backward changes no gradient")
   CHECK(mentions(message, "generation that has used the memory of the last forward"));
 }
 
-TEST_CASE("several forwards may wait for their backwards, in any order")
+TEST_CASE("several forward passes may wait for their backward passes, in any order")
 {
   if (!fits(cube)) return;
   for (const std::size_t recompute : {0U, 1U})
@@ -1012,7 +1012,7 @@ TEST_CASE("MindSpore's sample on a grid equals that of one rank, and has its sha
 }
 
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
-TEST_CASE("every training step sends the same words")
+TEST_CASE("every training step sends as many elements")
 {
   if (!fits(cube)) return;
   const auto sent = [](const auto& place) {

@@ -12,7 +12,8 @@
 namespace cubist::test::network_handle_test
 {
 
-TEST_CASE("parameters and forwards belong to a network that has moved, and awaits its backward")
+TEST_CASE(
+    "parameters and forward passes belong to a network that has moved, and awaits its backward")
 {
   const auto [same, awaits] = on_root<Threads>(one_rank, [](const auto& mesh) {
     using Net = MLP<Summa2D, Threads, double>;

@@ -36,7 +36,7 @@ struct Kept
 
 }  // namespace
 
-TEST_CASE("a backward gives the reducer in use every gradient, between its begin and its finish")
+TEST_CASE("a backward pass gives the reducer in use every gradient, between begin and finish")
 {
   const auto [calls, after] = on_root(one_rank, [](const auto& mesh) {
     Net mlp{mesh, {3, 4, 2}};
@@ -55,7 +55,7 @@ TEST_CASE("a backward gives the reducer in use every gradient, between its begin
   CHECK(after == "");
 }
 
-TEST_CASE("an evaluation has its own memory while a forward waits for its backward")
+TEST_CASE("an evaluation has its own memory while a forward pass waits for its backward pass")
 {
   detail::KeptOfNetwork<Kept> kept;
   CHECK(&kept.for_evaluation() == &kept.of_forward());

@@ -136,17 +136,17 @@ void equals_serial_on_meshes(bool centred)
 
 }  // namespace
 
-TEST_CASE("LayerNorm and its gradients are a serial one's, on every mesh")
+TEST_CASE("LayerNorm and its gradients equal serial ones on every mesh")
 {
   equals_serial_on_meshes<LayerNorm>(true);
 }
 
-TEST_CASE("RmsNorm and its gradients are a serial one's, on every mesh")
+TEST_CASE("RmsNorm and its gradients equal serial ones on every mesh")
 {
   equals_serial_on_meshes<RmsNorm>(false);
 }
 
-TEST_CASE("norms and their gradients are a serial one's on engines that pass over rows")
+TEST_CASE("norms and their gradients equal serial ones on engines that pass over rows")
 {
   using K = ThreadsWithKernels;
   const auto check = [](const auto& place) {

@@ -224,7 +224,7 @@ void follow(const Matrices<double, M>& matrices, std::size_t of_case, MuonWay wa
 
 }  // namespace
 
-TEST_CASE("on one rank all cases of the reference are met")
+TEST_CASE("on one rank, all cases agree with the reference")
 {
   require_clear(on_mesh<Threads>(one_rank, [](const auto& mesh) {
     Findings found;
@@ -235,7 +235,7 @@ TEST_CASE("on one rank all cases of the reference are met")
   }));
 }
 
-TEST_CASE("on every scheme and mesh of 1 to 8 ranks each way meets the reference")
+TEST_CASE("on every scheme and mesh of 1 to 8 ranks, each way agrees with the reference")
 {
   std::size_t next = 0;  // so that each mesh has other cases, and in quick tests another way
   for_each_scheme([&]<class S>() {

@@ -213,7 +213,7 @@ TEST_CASE("AdamW equals serial updates")
       });
 }
 
-TEST_CASE("a group of parameters has a learning rate and a decay of its own")
+TEST_CASE("a group of parameters has its own learning rate and decay")
 {
   // The first group that names a parameter is its group. All rates are halved after three steps.
   AdamOptions options = adam_options;

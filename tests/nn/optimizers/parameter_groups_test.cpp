@@ -11,7 +11,7 @@
 namespace cubist::test::parameter_groups_test
 {
 
-TEST_CASE("parameters that are updated in the same way make a set")
+TEST_CASE("parameters that are updated in the same way form a set")
 {
   require_clear(on_mesh<Threads>(one_rank, [](const auto& mesh) {
     Findings found;

@@ -138,8 +138,8 @@ TEST_CASE("a stage keeps activations of no more micro-batches than there are sta
 {
   using B = CountedThreads;
   constexpr std::size_t stages = 3;
-  // A step with m micro-batches of equal size allocates so much on each stage; a second step
-  // allocates nothing.
+  // What a step with m micro-batches of equal size allocates on each stage; a second step allocates
+  // nothing.
   const auto check = [&](auto allocated) {
     std::vector<std::vector<std::size_t>> all{{}};  // for 0, 1, … micro-batches
     for (const std::size_t m : {1U, 2U, 3U, 4U, 12U})

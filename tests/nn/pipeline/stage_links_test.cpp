@@ -125,7 +125,7 @@ class Digits : public detail::PipelineWork<double>
   Numbers x_, y_, dy_, dx_;
 };
 
-/// Checks which way all numbers go through so many stages.
+/// Checks which way all numbers go through this many stages.
 Findings check(TestBackend::Communicator& world, std::size_t stages, std::size_t pieces,
                std::size_t micro_batches)
 {

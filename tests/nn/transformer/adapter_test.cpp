@@ -158,7 +158,7 @@ TEST_CASE("one model computes with several adapters in turn, and with merged wei
   CHECK(identical(file, merged));
 }
 
-TEST_CASE("an adapter computes beside weights in fewer bits, which cannot take it in")
+TEST_CASE("an adapter computes beside weights in fewer bits, but cannot be merged into them")
 {
   const auto logits_of_stored = [](StoredWeights weights, bool adapted) {
     return on_root<Threads>(two_by_two, [&](const auto& mesh) {

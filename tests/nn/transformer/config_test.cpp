@@ -347,7 +347,7 @@ TEST_CASE("biases, activations and windows are read as each family has them")
   CHECK(parse(config_text(without)) == scaled);
 }
 
-TEST_CASE("sizes that are no whole number of a possible model are named")
+TEST_CASE("sizes that are not whole numbers of a possible model are named")
 {
   const auto with = [](const std::string& name, const std::string& value) {
     nlohmann::json json{{"model_type", "llama"},    {"vocab_size", 8},
@@ -378,7 +378,7 @@ TEST_CASE("sizes that are no whole number of a possible model are named")
                  "parameters, which no machine can hold"));
 }
 
-TEST_CASE("configurations in place of which something else lies are refused with the reason")
+TEST_CASE("something else in the place of a configuration is refused with the reason")
 {
   CHECK(mentions(error<DataError>("version https://git-lfs.github.com/spec/v1\noid sha256:12\n"),
                  "Git LFS pointer", "git lfs pull"));
@@ -431,7 +431,7 @@ TEST_CASE("a configuration that was written is read as it was")
                  "none of gpt2, llama"));
 }
 
-TEST_CASE("a size that is left to the width is written where the family has another one")
+TEST_CASE("a size that follows from the width is written if the family's default differs")
 {
   // Without head_dim, transformers gives Qwen3's heads 128 elements.
   const std::string qwen3 = R"({"model_type": "qwen3", "vocab_size": 8, "hidden_size": 12,

@@ -23,7 +23,7 @@ namespace cubist::test::context_parallel_test
 namespace
 {
 
-/// Checks a reference's four sequences of 24 tokens, each shared by so many ranks.
+/// Checks a reference's four sequences of 24 tokens, each shared by this many ranks.
 template <SchemeType S>
 void equals_reference(const TestMesh<S>& on, std::size_t ranks, const ReferenceModel& model,
                       Compared compared)

@@ -60,7 +60,7 @@ TEST_CASE("a token is drawn with its probability")
   CHECK(detail::draw_token(std::span{logits}, 1, 0, 1, 1 - 0x1p-53, order) == 3);
 }
 
-TEST_CASE("logits without a softmax are told from those with one")
+TEST_CASE("logits without a softmax are distinguished from those with one")
 {
   const auto fault = [](const std::vector<double>& logits) {
     return detail::fault_of_logits(std::span{logits});
@@ -289,7 +289,7 @@ TEST_CASE("prompts of unequal length are continued as each of them alone")
   if constexpr (!few_suffice<TestBackend>) check(cube);
 }
 
-TEST_CASE("a sequence ends behind a token that ends a text, and the others go on")
+TEST_CASE("a sequence ends after a token that ends a text, and the others go on")
 {
   const auto check = [](const auto& place) {
     if (!fits(place)) return;

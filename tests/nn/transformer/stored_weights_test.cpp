@@ -171,7 +171,7 @@ TEST_CASE("LoRA's matrices stand beside stored weights, and are not merged into 
   CHECK(mentions(message, "got merge_lora for weights that are stored as q8", "a second time"));
 }
 
-TEST_CASE("stored weights are neither trained nor saved, and refuse what is no number")
+TEST_CASE("stored weights are neither trained nor saved, and refuse what is not a number")
 {
   const Folder folder;  // all processes make it
   const auto messages = on_root(Place<Megatron1D>{1}, [&](const auto& mesh) {

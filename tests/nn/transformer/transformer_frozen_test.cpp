@@ -164,7 +164,7 @@ TEST_CASE("a transformer trains what is not frozen, and the rest has no gradient
   }
 }
 
-TEST_CASE("sharded, and with micro-batches, the rest is trained with the same bits")
+TEST_CASE("sharded and with micro-batches, what is not frozen is trained with the same bits")
 {
   const Place<DataParallel<Summa2D>> place{4, {2, {.rows = 1, .cols = 2}}};
   if (!fits(place)) return;
@@ -335,7 +335,7 @@ TEST_CASE("an MLP trains what is not frozen")
   }));
 }
 
-TEST_CASE("a name of no parameter is no name to freeze")
+TEST_CASE("a name that matches no parameter cannot be frozen")
 {
   const auto messages = on_root(one_rank, [](const auto& mesh) {
     return std::vector{

@@ -287,7 +287,7 @@ TEST_CASE("calls of a transformer that are out of order, or of other tokens, are
   CHECK(mentions(messages[7], "after one that failed"));
 }
 
-TEST_CASE("a transformer's evaluations and forwards do not disturb one another")
+TEST_CASE("a transformer's evaluations and forward passes do not disturb one another")
 {
   const auto [found, wanted] = on_root(one_rank, [](const auto& mesh) {
     std::vector<std::vector<double>> both[2];
