@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 
 #include <cubist/backend/threads.hpp>
 #include <cubist/core/error.hpp>
+#include <cubist/engine/host/blas_threads.hpp>
 #include <cubist/io/checkpoints.hpp>
 #include <cubist/nn/losses/loss.hpp>
 #include <cubist/nn/networks/mlp.hpp>
@@ -39,6 +41,7 @@ struct SavesOptions : Options
   std::vector<std::size_t> layers{1024, 4096, 1024};
   std::size_t steps = 50;
   std::size_t copies = 1;
+  int blas_threads = 0;
   std::string folder;
 };
 
@@ -57,6 +60,8 @@ void measure(const SavesOptions& options, int ranks, const std::filesystem::path
   using B = cubist::Threads;
   using T = float;
   cubist::launch<B>({.ranks = ranks}, [&](auto& world) {
+    std::optional<cubist::BlasThreads> blas;
+    if (options.blas_threads > 0) blas.emplace(options.blas_threads);
     const cubist::Mesh<S, B> mesh{world, {.p = ranks}};
     cubist::MLP<S, B, T> mlp{mesh, options.layers, {.activation = cubist::gelu, .seed = 42}};
     cubist::AdamW optimizer{mlp.parameters()};
@@ -177,6 +182,7 @@ void run_saves(const Job& job, const SavesOptions& options)
                                                        {"layers", options.layers},
                                                        {"steps", options.steps},
                                                        {"copies", options.copies},
+                                                       {"blas_threads", options.blas_threads},
                                                        {"repeats", options.repeats},
                                                        {"bytes", bytes}});
   std::array<double, value_names.size()> v{};
@@ -219,6 +225,12 @@ void add_saves(CLI::App& app, Action& action)
       ->capture_default_str();
   command->add_option("--copies", options->copies, "copies of the state that are kept, 0 or 1")
       ->check(CLI::Range(0, 1))
+      ->capture_default_str();
+  command
+      ->add_option("--blas-threads", options->blas_threads,
+                   "threads of each rank's BLAS, of which fewer leave cores free; 0 for all of its "
+                   "cores")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--folder", options->folder,
                       "where to save; by default the folder of temporary files");

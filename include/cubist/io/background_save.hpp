@@ -6,9 +6,8 @@
 // complete (atomic_file.hpp). Beside it is a file of marks, one for each rank but 0.
 //
 // The thread of a rank
-//   1. writes the rank's part, and syncs it. After each chunk it rests, so that writing takes
-//   memory
-//      bandwidth from the ranks for only a fifth of the time, until somebody waits for the save;
+//   1. writes the rank's part, and syncs it. Until somebody waits for the save, it rests after
+//      each chunk, and so takes memory bandwidth from the ranks for a sixteenth of the time;
 //   2. unless it is rank 0, writes its mark, and syncs it. A mark is the part's terms of the
 //      fingerprints, and a seal that depends on them and on the number of the save.
 // Rank 0's thread then
@@ -107,7 +106,7 @@ class BackgroundSave
   /// this rank's part took
   /// @param rest_to_work  how many times as long as it computes the thread rests while it writes
   explicit BackgroundSave(std::chrono::milliseconds patience = std::chrono::seconds{2},
-                          int rest_to_work = 4)
+                          int rest_to_work = 15)
       : patience_{patience},
         rest_to_work_{rest_to_work}
   {
