@@ -7,8 +7,8 @@
 //   base_model.model.<layer>.lora_A.weight    (r, in)     A, transposed
 //   base_model.model.<layer>.lora_B.weight    (out, r)    B, transposed
 //
-// The layers have the names of the model's family in transformers (tensor_names.hpp). GPT-2's
-// query, key and value are one layer there, c_attn, with one A, and their B side by side.
+// Layers are named as the model's family names them in transformers (tensor_names.hpp). GPT-2's
+// query, key and value are one layer there, c_attn, which has one A and the three B side by side.
 //
 // Each rank reads its own blocks. A save gathers one tensor at a time on rank 0.
 //
@@ -39,18 +39,17 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Returns the options of a PEFT adapter for a transformer of this configuration. `layers` has the
-/// name of each layer that the adapter changes.
+/// Returns the options of a PEFT adapter for a transformer of this configuration. Their member
+/// `layers` lists the layers that the adapter changes.
 /// @param text the whole adapter_config.json
 /// @param file its name, for messages
-/// @throws DataError for a text that is no such configuration, for a key that cubist does not know
-/// or whose value asks for what cubist does not compute, and for a layer that the transformer does
-/// not have
+/// @throws DataError if the text is no such configuration, if cubist does not know a key or does
+/// not compute what its value asks for, or if the transformer lacks a layer that the text names
 [[nodiscard]] LoraOptions parse_lora_options(std::string_view text, const std::string& file,
                                              const TransformerConfig& config);
 
-/// Returns the options of the adapter in a folder: TransformerOptions::lora of a model that trains
-/// it further.
+/// Returns the options of the adapter in a folder. A model that trains the adapter further takes
+/// them as TransformerOptions::lora.
 /// @throws DataError as parse_lora_options(), and for a file that cannot be read
 [[nodiscard]] LoraOptions read_lora_options(const std::filesystem::path& folder,
                                             const TransformerConfig& config);
@@ -62,7 +61,7 @@ inline constexpr const char* adapter_file = "adapter_model.safetensors";
 inline constexpr const char* adapter_config_file = "adapter_config.json";
 
 /// Returns the text of an adapter_config.json.
-/// @param options with full names of layers
+/// @param options `options.layers` holds the layers' full names
 /// @param base_model the name of the model that the adapter is for; may be empty
 [[nodiscard]] std::string adapter_config_text(const LoraOptions& options,
                                               const TransformerConfig& config,
@@ -80,7 +79,7 @@ inline constexpr const char* adapter_config_file = "adapter_config.json";
   return std::ranges::find(options.layers, layer) != options.layers.end();
 }
 
-/// A matrix of LoRA in a file.
+/// Where a file stores one of LoRA's matrices.
 struct StoredLora
 {
   std::string tensor;
@@ -103,24 +102,25 @@ template <class T>
                      "is missing; take a complete copy of the adapter");
   const StoredMatrix m = file.template matrix<T>(place.name, true);
   const Shape whole{wanted.rows, wanted.cols * place.parts};
-  require<ShapeError>(m.shape == whole, file.path(), " has ", place.name, " of ",
-                      op_shape(true, m.shape), ", but this model needs ", op_shape(true, whole),
-                      ", so the adapter is for a model of other sizes or has another "
-                      "rank; use the adapter of this model");
+  require<ShapeError>(
+      m.shape == whole, file.path(), " has ", place.name, " of ", op_shape(true, m.shape),
+      ", but this model needs ", op_shape(true, whole),
+      ", so the adapter is for a model of another size or has another rank; use an adapter for "
+      "this model");
   return {place.name, m, place.part * wanted.cols};
 }
 
 }  // namespace detail
 
-/// Loads the PEFT adapter in a folder into a transformer, in place of one that it has: LoRA's
-/// matrices beside the layers that the adapter changes, with their values, scale and dropout. A
-/// transformer that computes with several adapters loads them in turn. If the matrices' rank
+/// Loads the PEFT adapter in a folder into a transformer, and replaces the adapter that the
+/// transformer has, if any. Each layer that the adapter changes gets LoRA's matrices, scale and
+/// dropout. To switch between adapters, load one after the other. If the rank of the matrices
 /// changes, parameters that were listed before are no longer valid. To train the adapter, make the
 /// transformer with the option lora = read_lora_options(folder, config), which freezes the rest.
-/// Every rank of the mesh calls it, and idle ranks may.
-/// @throws DataError as read_lora_options(), and for a file with a tensor that is missing, damaged,
-/// or no part of the adapter; ShapeError for an adapter of a model of other sizes; ArgumentError
-/// while an adapter is merged into the weights. The transformer has not changed then, unless a file
+/// Every rank of the mesh calls it; idle ranks may, too.
+/// @throws DataError as read_lora_options(), and if a tensor is missing, damaged, or no part of the
+/// adapter; ShapeError if the adapter is for a model of another size; ArgumentError while an
+/// adapter is merged into the weights. After an error, the transformer is unchanged, unless a file
 /// was damaged or changed meanwhile.
 template <class Net>
 void load_adapter(const std::filesystem::path& folder, Net& net)
@@ -143,9 +143,10 @@ void load_adapter(const std::filesystem::path& folder, Net& net)
         detail::find_lora<T>(file, layer + ".lora_b", {options.rank, out}, config).tensor);
   }
   for (const auto& tensor : file.header().tensors)
-    require<DataError>(tensors.contains(tensor.name), file.path(), " has a tensor ", tensor.name,
-                       ", for which adapter_config.json names no layer, so the files are of "
-                       "two adapters; take both files of the same adapter");
+    require<DataError>(
+        tensors.contains(tensor.name), file.path(), " has a tensor ", tensor.name,
+        ", but adapter_config.json names no layer for it, so the files belong to two adapters; "
+        "take both files of one adapter");
 
   for (const auto& p : parameters)
   {
@@ -166,12 +167,12 @@ void load_adapter(const std::filesystem::path& folder, Net& net)
   }
 }
 
-/// Saves a transformer's LoRA matrices as PEFT reads them, in a folder that is created if it does
-/// not exist. A save that is killed leaves the earlier adapter, the new one, or no
-/// adapter_config.json. Every rank of the mesh calls it, and idle ranks may.
-/// @param base_model the name of the model that the adapter is for, as the hub has it
-/// @throws ArgumentError for a transformer without such matrices, or whose layers differ in rank or
-/// scale; DataError if the system refuses
+/// Saves a transformer's LoRA matrices in the format that PEFT reads, and creates the folder if it
+/// does not exist. A save that is killed leaves the earlier adapter, the new one, or no
+/// adapter_config.json. Every rank of the mesh calls it; idle ranks may, too.
+/// @param base_model the name of the model that the adapter is for, as on the hub
+/// @throws ArgumentError if the transformer has no such matrices, or if its layers differ in rank
+/// or scale; DataError if the system refuses to write
 template <class Net>
 void save_adapter(const std::filesystem::path& folder, Net& net, const std::string& base_model = "")
 {
@@ -189,22 +190,23 @@ void save_adapter(const std::filesystem::path& folder, Net& net, const std::stri
         !options || (of_layer->rank == options->rank && of_layer->scale() == options->scale()),
         "got an adapter of rank ", of_layer->rank, " and scale ", of_layer->scale(), " for ",
         p.name,
-        ", but another layer has other values, which would need keys in its file that cubist does "
-        "not write; use one rank and one scale");
+        ", but another layer differs in them, and cubist does not write the keys that the file "
+        "would need; use one rank and one scale");
     options = *of_layer;
     layers.push_back(detail::layer_of_weight(p.name));
   }
   require<ArgumentError>(
       !matrices.empty(),
-      "got a transformer without matrices of LoRA, or with merged ones, so there "
-      "is nothing to save; make it with the option `lora`, call unmerge_lora, or "
+      "got a transformer without LoRA matrices, or with merged ones, so there is nothing to "
+      "save; make it with the option `lora`, call unmerge_lora, or "
       "save the whole model by save_weights");
-  require<ArgumentError>(options->shared_input == net.config().learned_positions,
-                         "got an adapter of a transformer whose family ",
-                         options->shared_input ? "keeps query, key and value apart, but with one A"
-                                               : "keeps them in one matrix, but with an A for each",
-                         ", so its files have no place for it; make the transformer with the "
-                         "option `lora`, and leave `shared_input` as it is");
+  require<ArgumentError>(
+      options->shared_input == net.config().learned_positions, "got an adapter with ",
+      options->shared_input
+          ? "one A for query, key and value, which this family's files keep apart"
+          : "an A each for query, key and value, which this family's files keep in one matrix",
+      ", so the files have no place for it; make the transformer with the "
+      "option `lora`, and leave `shared_input` as it is");
   const M& mesh = matrices.front().value.mesh;
   if (!mesh.active()) return;
   options->layers = layers;

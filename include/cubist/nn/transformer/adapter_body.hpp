@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of adapter.hpp that the compiled library has.
+// The functions of adapter.hpp that the compiled library contains.
 
 #include <algorithm>
 #include <array>
@@ -18,11 +18,11 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-inline constexpr JsonUse adapter_use{"so nothing is known of the adapter",
+inline constexpr JsonUse adapter_use{"so nothing is known about the adapter",
                                      "give the folder of an adapter of PEFT",
                                      "take a fresh copy of it"};
 
-/// A key, and the only values of it that cubist computes.
+/// A key, and the only values that cubist accepts for it.
 struct AdapterKey
 {
   std::string_view name;
@@ -50,22 +50,22 @@ inline constexpr auto adapter_keys = std::to_array<AdapterKey>({
     {"use_qalora", "[false]"},
     {"alora_invocation_tokens", "[[]]"},
     {"ensure_weight_tying", "[false]"},
-    // Other values change the model's weights, too.
+    // With other values, PEFT changes the model's weights, too.
     {"init_lora_weights", R"([true, false, "gaussian"])"},
 });
-/// Keys that are read, and those that have no effect on what an adapter computes.
+/// Keys that are read, and keys that do not affect what an adapter computes.
 inline constexpr auto adapter_keys_without_values = std::to_array<std::string_view>(
     {"r", "lora_alpha", "lora_dropout", "use_rslora", "target_modules", "task_type", "auto_mapping",
      "base_model_name_or_path", "revision", "inference_mode", "fan_in_fan_out", "megatron_core",
      "qalora_group_size", "runtime_config", "peft_version"});
 
-/// A linear layer of a transformer, as cubist and transformers name it.
+/// The names of a transformer's linear layer in cubist and in transformers.
 struct NamedLayer
 {
   std::string ours;
   std::string theirs;
 
-  /// The end of the name, as target_modules has it.
+  /// The last part of the name, which target_modules may list.
   [[nodiscard]] std::string end() const { return theirs.substr(theirs.rfind('.') + 1); }
   [[nodiscard]] bool is_target(std::string_view target) const
   {
@@ -106,7 +106,7 @@ template <class V>
   return found->template get<V>();
 }
 
-/// @throws DataError for a key that is unknown, or whose value asks for another computation
+/// @throws DataError if a key is unknown, or its value asks for what cubist does not compute
 inline void check_adapter_keys(const nlohmann::json& json, const std::string& file)
 {
   for (const auto& [key, value] : json.items())
@@ -155,10 +155,11 @@ inline void check_adapter_keys(const nlohmann::json& json, const std::string& fi
     if (target.is_string())
       for (std::size_t i = 0; i < all.size(); ++i)
         if (all[i].is_target(target.get<std::string>())) found = is_target[i] = true;
-    require<DataError>(found, file, " has ", excerpt(target),
-                       " among its \"target_modules\", which no linear layer in the blocks of this "
-                       "transformer has, so the adapter is for another model or another kind of "
-                       "layer; use an adapter of this model");
+    require<DataError>(
+        found, file, " has ", excerpt(target),
+        " among its \"target_modules\", but no linear layer in the blocks of this transformer "
+        "has that name, so the adapter is for another model or another kind of "
+        "layer; use an adapter of this model");
   }
   for (std::size_t i = 0; i < all.size(); ++i)
     if (is_target[i]) layers.push_back(all[i].ours);

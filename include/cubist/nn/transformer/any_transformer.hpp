@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of a transformer, which Transformer (transformer.hpp) documents. A program that
-// calls them knows the scheme, the backend and the scalar, but not how the model is made. The
-// compiled library contains the layers.
+// The interface of the network behind Transformer (transformer.hpp), which documents the functions.
+// It depends only on the scheme, the backend and the scalar, so a program can call it without
+// compiling the layers, which the compiled library contains.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +31,9 @@ namespace detail
 /// The tokens whose logits are computed.
 enum class LogitsOf : std::uint8_t
 {
-  rows,        ///< all, in the order of the rows of H
-  tokens,      ///< all, in their order
-  last_tokens  ///< the last of each sequence
+  rows,        ///< all tokens, in the order of the rows of H
+  tokens,      ///< all tokens, in the order of the batch
+  last_tokens  ///< the last token of each sequence
 };
 
 /// The calls of a transformer, whether it is whole on a mesh or in stages.
@@ -47,7 +47,7 @@ class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
 
   [[nodiscard]] const TransformerConfig& config() const { return config_; }
 
-  /// @param labels  the next tokens, if there are none
+  /// @param labels if there are none, the next tokens are the labels
   virtual LossValue compute_gradients(Ids ids, std::optional<Ids> labels, std::size_t sequence,
                                       double scale) = 0;
   [[nodiscard]] virtual double evaluate(Ids ids, std::optional<Ids> labels,
@@ -80,7 +80,7 @@ class TransformerCalls : public Network<T, AxisMesh<typename S::Axes, B>>
   PaddingRemover padding_;
 };
 
-/// What a program knows about a Transformer that is whole on a mesh.
+/// The interface of a transformer that is whole on a mesh.
 template <SchemeType S, class B, RealScalar T>
 class AnyTransformer : public TransformerCalls<S, B, T>
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Reads and writes config.json, in which Hugging Face keeps the sizes and kinds of a transformer's
-// parts. families.hpp has the keys of each family.
+// Reads and writes config.json, in which Hugging Face describes a transformer's layers and their
+// sizes. families.hpp lists the keys of each family.
 
 #include <filesystem>
 #include <string>
@@ -17,12 +17,11 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Parses the configuration of a model from the text of its config.json; model/families.hpp has the
-/// families that cubist computes.
+/// Parses the configuration of a model from the text of its config.json; model/families.hpp lists
+/// the families that cubist computes.
 /// @param file the name of the text's file, for messages
-/// @throws DataError for a text that is no configuration; ArgumentError for a model that cubist
-/// does not compute, and for a key that cubist does not know; ShapeError for sizes that no machine
-/// holds
+/// @throws DataError if the text is not a configuration; ArgumentError for a model that cubist does
+/// not compute, and for a key that cubist does not know; ShapeError for sizes that no machine holds
 [[nodiscard]] TransformerConfig parse_config(const std::string& text, const std::string& file);
 
 /// Reads the configuration of a model. A key that is null counts as missing. A
@@ -31,12 +30,12 @@ namespace cubist::CUBIST_ABI
 /// @throws DataError for a file that is missing, and as parse_config()
 [[nodiscard]] TransformerConfig read_config(std::filesystem::path path);
 
-/// Returns the text of config.json for a model. A configuration that was read keeps all keys of its
-/// file, and the values that have not changed. Any other becomes a configuration of the first
+/// Returns the text of config.json for a model. A configuration that was read from a file keeps all
+/// keys of that file, and the values that have not changed. Any other is written for the first
 /// family that has its layers.
-/// @param elements the type of the saved weights by its name in PyTorch, such as "bfloat16", which
-/// replaces the one that the file had
-/// @throws ArgumentError for a model that no family has
+/// @param elements PyTorch's name for the type of the saved weights, such as "bfloat16"; it
+/// replaces the one in the file
+/// @throws ArgumentError for a model that belongs to no family
 [[nodiscard]] std::string config_text(TransformerConfig c, const char* elements = nullptr);
 
 }  // namespace cubist::CUBIST_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of config.hpp that the compiled library has.
+// The functions of config.hpp that the compiled library contains.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ inline constexpr JsonUse config_use{"so the model's sizes are unknown",
                                     "give the folder of a model of Hugging Face",
                                     "take the config.json of the model"};
 
-/// Returns the model without values that have no effect on it.
+/// Returns the configuration, with values that have no effect on the model reset to their defaults.
 [[nodiscard]] inline TransformerConfig with_effect(TransformerConfig c)
 {
   const TransformerConfig usual;
@@ -47,14 +47,14 @@ template <class Names, class T>
   return std::ranges::find(names, value, [](const auto& known) { return known.value; })->name;
 }
 
-/// A number of rotary scaling in a config.json.
+/// A number in config.json that describes rotary scaling.
 struct RotaryNumber
 {
   using Member = double RotaryScaling::*;  // nvcc puts a member of this type into parentheses
 
   std::string_view name;
   Member number;
-  bool of_linear;  ///< whether linear scaling has it, too
+  bool of_linear;  ///< whether linear scaling uses it, too
 };
 inline constexpr auto rotary_numbers = std::to_array<RotaryNumber>({
     {"factor", &RotaryScaling::factor, true},
@@ -271,7 +271,7 @@ class ConfigReader
     return value.get<double>();
   }
 
-  /// A number of the configuration that several keys may give.
+  /// A number that several keys of config.json may set.
   struct SaidNumber
   {
     using Member = double TransformerConfig::*;
@@ -379,7 +379,7 @@ inline void write_window(nlohmann::json& json, const ModelFamily& family, std::s
 
 /// Sets the keys whose values differ from the source.
 /// @param json the object to write, at first a copy of the source
-/// @param said what the source says; null if there is none; then every key is set
+/// @param said what the source says, or null if there is no source; then every key is set
 inline void write_keys(nlohmann::json& json, const ModelFamily& family, const TransformerConfig& c,
                        const TransformerConfig* said)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 // The ids that end a text, in config.json or generation_config.json: "eos_token_id" is a number, a
-// list of numbers, or null. As in transformers, the ids of generation_config.json come first; if
-// that file has none, those of config.json end a text.
+// list of numbers, or null. As in transformers, the ids in generation_config.json take precedence;
+// those in config.json count only if it has none.
 //
 // Source: Hugging Face transformers, PretrainedConfig and GenerationConfig.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of end_ids.hpp that the compiled library has.
+// The functions of end_ids.hpp that the compiled library contains.
 
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,7 @@ inline constexpr JsonUse generation_use{"so it is unknown which tokens end a tex
 
 /// Returns the ids in a configuration; none if the key is missing or null.
 /// @param json an object
-/// @throws DataError for what is neither an id nor a list of ids
+/// @throws DataError if the value is neither an id nor a list of ids
 [[nodiscard]] inline std::vector<int> read_end_ids(const nlohmann::json& json,
                                                    const std::string& file)
 {
@@ -49,7 +49,7 @@ inline void write_end_ids(nlohmann::json& json, const std::vector<int>& ids)
 }
 
 /// Parses the JSON object in the text of a generation_config.json.
-/// @throws DataError if the text is not that of a JSON object
+/// @throws DataError if the text is not a JSON object
 [[nodiscard]] inline nlohmann::json parse_generation_config(const std::string& text,
                                                             const std::string& file)
 {

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Continues sequences of tokens, one token of each sequence at a time.
+// Continues sequences of tokens, one token per sequence at a time.
 //
 //   1. all prompts, up to the length of the shortest, pass through the transformer, which keeps
 //      keys and values
 //   2. rank 0 gathers the logits of each sequence's last token, (B, V), picks the next tokens, and
 //      broadcasts them; a sequence that is still in its prompt takes the prompt's token instead
-//   3. these tokens pass through the transformer, and so on, until each sequence has its tokens or
-//      has ended
+//   3. these tokens pass through the transformer, and so on, until each sequence has all its new
+//      tokens or has ended
 //
 // So all sequences are at the same position, whatever the lengths of their prompts, and each
 // continues as if it were alone. A sequence ends after a token that ends a text.
 //
-// The token of the largest logit is picked (the first of equals), or one is drawn from
-// softmax(logits / temperature) over the `top_k` largest. Of these, only the most likely are kept
-// whose probabilities add up to `top_p`. The seed, the sequence and the position determine the
-// random number, so the result is the same on every mesh. Logits without a softmax, such as with a
-// NaN among them, are an error on every rank, and so are prompts or options that differ between
-// ranks.
+// The token with the largest logit is picked (the first if several are equal), or one is drawn from
+// softmax(logits / temperature) over the `top_k` largest logits. Of these, only the most likely are
+// kept whose probabilities add up to `top_p`. The seed, the sequence and the position determine the
+// random number, so the result is the same on every mesh. Logits that have no softmax, for example
+// because one is a NaN, are an error on every rank, and so are prompts or options that differ
+// between ranks.
 //
-// Elements that one rank sends: 2 (P-1)/P of two 64-bit integers before the first token; for each
-// token, those of the transformer for B rows, B V of logits, and B numbers.
+// Elements that one rank sends: 2 (P-1)/P times two 64-bit integers before the first token; for
+// each token, what the transformer sends for B rows, B V logits, and B integers.
 // Source: prompts of unequal length: Llama's generation.py (github.com/meta-llama/llama); top_p:
 // Holtzman et al., "The Curious Case of Neural Text Degeneration", arXiv 1904.09751.
 
@@ -60,22 +60,24 @@ struct GenerateOptions
 {
   /// The maximum number of tokens that are added to each sequence.
   std::size_t tokens = 32;
-  /// 0 picks the token of the largest logit.
+  /// 0 picks the token with the largest logit.
   double temperature = 0;
-  /// Draws each token from this many of the most likely; 0 stands for all. Needs a temperature.
+  /// Draws each token from this many of the most likely tokens; 0 stands for all. Needs a
+  /// temperature.
   std::size_t top_k = 0;
   /// Draws each token from the fewest of the most likely whose probabilities add up to this; 1
   /// stands for all. Needs a temperature.
   double top_p = 1;
   std::uint64_t seed = 0;
-  /// Whether keys and values are kept. Otherwise each token is computed from all before it.
+  /// Whether to keep keys and values. If not, each step computes all earlier tokens again.
   bool cache = true;
-  /// The tokens after which a sequence ends; empty stands for those of the model's configuration.
+  /// The tokens that end a sequence; if empty, those of the model's configuration.
   std::vector<int> end_ids = {};
-  /// Every sequence gets all its tokens, whatever they are. Excludes `end_ids`.
+  /// Continues every sequence by `tokens` tokens, whatever they are. Cannot be combined with
+  /// `end_ids`.
   bool ignore_end = false;
-  /// The number of the first sequence in random draws, so that prompts which are continued in
-  /// several calls draw as in one.
+  /// The number that the first sequence has in random draws. With it, prompts that are continued in
+  /// several calls draw the same tokens as in one call.
   std::size_t first_sequence = 0;
   /// Called on every rank with a sequence's number in this call, from 0, and its next token, as
   /// soon as the token is known.
@@ -85,7 +87,7 @@ struct GenerateOptions
 namespace detail
 {
 
-/// Numbers that stand for a token that the logits cannot determine.
+/// Codes that stand for a token if the logits determine none.
 inline constexpr int nan_among_logits = -1;
 inline constexpr int infinite_logits = -2;
 
@@ -106,7 +108,7 @@ template <class T>
   return any_finite && !any_infinity ? 0 : infinite_logits;
 }
 
-/// @param next for each sequence, a token or what stands for it
+/// @param next for each sequence, a token or one of the codes above
 /// @throws NumericError for the first sequence without a token
 inline void require_tokens(std::span<const int> next, std::size_t step)
 {
@@ -153,15 +155,15 @@ void require_equal_on_ranks(const M& mesh, std::span<const std::vector<int>> pro
       "them; pass the tokens of all prompts, and the same options, on every rank");
 }
 
-/// Returns the token of the largest logit, the first of equals.
+/// Returns the token with the largest logit, the first if several are equal.
 template <class T>
 [[nodiscard]] int most_likely(std::span<const T> logits)
 {
   return static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-/// Draws a token by `u`, uniform in [0, 1), from softmax(logits / temperature) over the `top_k`
-/// largest, and of these over the first whose probabilities add up to `top_p`.
+/// Draws a token with `u`, uniform in [0, 1), from softmax(logits / temperature) over the `top_k`
+/// largest logits, and of these over the most likely whose probabilities add up to `top_p`.
 /// @param order workspace
 template <class T>
 [[nodiscard]] int draw_token(std::span<const T> logits, double temperature, std::size_t top_k,
@@ -214,7 +216,7 @@ struct CacheScope
   ~CacheScope() { model.use_cache(0); }
 };
 
-/// @throws ShapeError for no prompt and for an empty one, ArgumentError for options out of range
+/// @throws ShapeError if there is no prompt or an empty one, ArgumentError for options out of range
 inline void check_generation(std::span<const std::vector<int>> prompts, const GenerateOptions& o,
                              std::size_t vocabulary)
 {
@@ -279,7 +281,7 @@ class Continuations
     }
   }
 
-  /// The number of tokens of the longest text at its end.
+  /// The largest number of tokens that a text can reach.
   [[nodiscard]] std::size_t longest() const { return longest_; }
   [[nodiscard]] std::size_t count() const { return texts_.size(); }
   [[nodiscard]] const Continuation& operator[](std::size_t b) const { return texts_[b]; }
@@ -291,8 +293,8 @@ class Continuations
       if (!text.has_ended()) first = std::min(first.value_or(longest_), text.tokens.size());
     return first;
   }
-  /// The tokens [first, last) of each text. Texts that have ended are padded with an arbitrary
-  /// token.
+  /// Returns the tokens [first, last) of each text. Texts that have ended are padded with an
+  /// arbitrary token.
   [[nodiscard]] std::span<const int> tokens(std::size_t first, std::size_t last)
   {
     ids_.clear();
@@ -304,7 +306,7 @@ class Continuations
     }
     return ids_;
   }
-  /// Appends the tokens that were picked at a position, one for each text that has none there.
+  /// Appends the tokens that were picked at a position to the texts that end there.
   void append(std::size_t position, std::span<const int> next)
   {
     for (std::size_t b = 0; b < texts_.size(); ++b)
@@ -341,7 +343,7 @@ class Continuations
   std::vector<int> ids_;
 };
 
-/// Picks the next token of sequence b in a batch, or returns fault_of_logits().
+/// Picks the next token of sequence b in a batch, or returns the code of fault_of_logits().
 /// @param order workspace
 template <class T>
 [[nodiscard]] int pick_token(std::span<const T> logits, const GenerateOptions& options,
@@ -354,7 +356,7 @@ template <class T>
   return draw_token(logits, options.temperature, options.top_k, options.top_p, u, order);
 }
 
-/// generate(), which the compiled library has for its transformers.
+/// Implements generate(); the compiled library contains it for its transformers.
 template <class Model>
 [[nodiscard]] std::vector<std::vector<int>>
 continue_prompts(Model& model, std::span<const std::vector<int>> prompts,
@@ -394,13 +396,13 @@ continue_prompts(Model& model, std::span<const std::vector<int>> prompts,
 }  // namespace detail
 
 /// Continues prompts, which may have unequal lengths, by at most `options.tokens` tokens each; if
-/// there are fewer, the last one ends the text. Returns the new tokens of each, the same on every
-/// rank. Every rank of the mesh calls this. There is no dropout.
-/// @param prompts the tokens of each, the same on every rank
-/// @throws ShapeError for no prompt, or one without tokens; ArgumentError for options out of range,
-/// for more tokens than the model has positions, and on every rank for prompts or options that
-/// differ between ranks; NumericError on every rank for logits with a NaN, or with infinities for
-/// which tokens have no probabilities; the message names the sequence and the step
+/// there are fewer, the last one ends the text. Returns the new tokens of each prompt, the same on
+/// every rank. Every rank of the mesh calls this. There is no dropout.
+/// @param prompts the tokens of each prompt, the same on every rank
+/// @throws ShapeError if there is no prompt or an empty one; ArgumentError for options out of
+/// range, for more tokens than the model has positions, and on every rank for prompts or options
+/// that differ between ranks; NumericError on every rank for logits with a NaN, or with infinities
+/// that leave tokens without probabilities; the message names the sequence and the step
 template <class Model>
 [[nodiscard]] std::vector<std::vector<int>> generate(Model& model,
                                                      std::span<const std::vector<int>> prompts,

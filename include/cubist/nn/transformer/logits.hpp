@@ -6,7 +6,7 @@
 //
 //   X (M, d) S::Input    E (V, d) Transposed<S::Weight>    Y (M, V) S::Output
 //
-// Elements that one rank sends: those of the scheme's product of M, V and d.
+// Elements that one rank sends: what the scheme's product sends for m = M, n = V and k = d.
 // Source: Press, Wolf, "Using the Output Embedding to Improve Language Models", arXiv 1608.05859.
 
 #include <optional>
@@ -19,7 +19,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// @throws ShapeError, MeshError from every call, for matrices that do not fit
+/// @throws ShapeError, MeshError from any call whose matrices do not fit
 template <SchemeType S, class B, RealScalar T>
 class Logits
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A transformer in stages (scheme/pipeline.hpp): the Transformer of transformer.hpp, whose blocks
-// are on several meshes of scheme S, one after the other.
+// A transformer in stages (scheme/pipeline.hpp): the Transformer of transformer.hpp with its blocks
+// on several meshes of scheme S, one after the other.
 //
 //   first stage   H = E(ids, :), plus the vectors of the positions
 //   each stage    H = block(H) for its blocks
@@ -12,17 +12,17 @@
 //   const double loss = model.compute_gradients(ids, length);
 //   optimizer.step(parameters);
 //
-// Micro-batches are consecutive sequences. Each passes forward by itself, with its own dropout
-// masks, like the batches of a GradientAccumulation. The gradient is that of the mean over all
-// predicted tokens.
+// Micro-batches are consecutive sequences. Each has its own forward pass and dropout masks, like
+// the batches of a GradientAccumulation. The gradient is that of the mean loss over all predicted
+// tokens.
 //
 // A tied table is on the first stage and on the last, and both copies begin with the same bits.
 // Each stage adds up its part of the gradient over the micro-batches. Then the two exchange their
 // parts, and both update their table with the sum.
 //
-// Elements that one rank sends: for each micro-batch, those of its stage's layers and of
-// nn/pipeline/stage_links.hpp; on the first and the last stage, its block of a tied table; and one
-// number for the loss.
+// Elements that one rank sends: for each micro-batch, what the layers of its stage and the links to
+// other stages (nn/pipeline/stage_links.hpp) send; on the first and the last stage, its block of a
+// tied table; and one number for the loss.
 // Source: Narayanan et al., arXiv 2104.04473; the tied table: Megatron-LM.
 #include <array>
 #include <cstddef>
@@ -300,7 +300,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     return ends_.has_two_tables() && !ends_.embedding().is_frozen() &&
            (blocks_.has_first() || blocks_.has_last());
   }
-  /// The reducer that takes the table's gradient in a backward pass; finish_table() completes it.
+  /// Returns the reducer for the table's gradient in a backward pass; finish_table() completes it.
   [[nodiscard]] GradientReducer<T, Stage>& begin_table(GradientReducer<T, Stage>& of_piece)
   {
     if (!this->config_.tied) return of_piece;
@@ -313,7 +313,8 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   {
     if (ends_.has_two_tables()) table_sums_->sums.finish();
   }
-  /// Exchanges the two parts of the gradient, which are complete on the ranks of their stages.
+  /// Exchanges the two parts of the gradient and adds them. Each is complete on the ranks of its
+  /// stage.
   void sum_table(GradientReducer<T, Mesh>& reducer)
   {
     auto& mine = blocks_.has_last() ? ends_.table_gradient() : ends_.embedding().table_gradient();
@@ -335,11 +336,11 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   Stack blocks_;
   Ends ends_;
   std::size_t first_trained_ = 0;  // the blocks before this one, and the input, are frozen
-  std::vector<std::unique_ptr<typename Ends::InputKept>> inputs_;  // of slots
+  std::vector<std::unique_ptr<typename Ends::InputKept>> inputs_;  // one for each slot
   typename Ends::OutputKept output_;
   std::optional<OfStage> d_logits_;
   std::unique_ptr<TableSums> table_sums_;
-  std::size_t table_count_ = 0;  // micro-batches of table_sums_
+  std::size_t table_count_ = 0;  // the micro-batches that table_sums_ adds up
   Buffer other_part_ = Buffer(0);
   std::optional<Output> outputs_;
 };

@@ -2,8 +2,8 @@
 #pragma once
 
 // Saves the weights of a transformer in the format of Hugging Face: model.safetensors, or several
-// files with an index, config.json, and generation_config.json if there was one. One tensor at a
-// time is gathered on rank 0.
+// files with an index, config.json, and generation_config.json if there was one. Rank 0 gathers one
+// tensor at a time.
 
 #include <concepts>
 #include <cstddef>
@@ -39,12 +39,12 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// A tensor of Hugging Face, and the parameters that it contains, part after part.
+/// A tensor in Hugging Face's files, and the parameters that are its parts, in their order.
 struct TensorParts
 {
   TensorPlace place;  // the place of the first part
   std::vector<std::size_t> parameters;
-  Shape shape = {};  // the shape of all parts side by side, as cubist has them
+  Shape shape = {};  // the shape of all parts side by side, in cubist's layout
 };
 
 /// Returns all tensors, in the order of the parameters.
@@ -68,7 +68,7 @@ template <class T, class M>
   return all;
 }
 
-/// Gathers a tensor on rank 0, as its file stores it.
+/// Gathers a tensor on rank 0, in the layout of its file.
 template <class T, class M>
 [[nodiscard]] std::vector<T> gather_tensor(const Parameters<T, M>& parameters,
                                            const TensorParts& tensor)
@@ -91,7 +91,7 @@ template <class T, class M>
   return all;
 }
 
-/// The elements' name in PyTorch, as "torch_dtype" spells it.
+/// PyTorch's name for the element type, as "torch_dtype" spells it.
 template <Scalar T>
 [[nodiscard]] constexpr const char* torch_name()
 {
@@ -101,37 +101,39 @@ template <Scalar T>
                                      : "float64";
 }
 
-/// Removes a file that a save has replaced, if it is there, and returns when it is gone from the
+/// Removes a file that a save has replaced, if it exists, and returns once it is gone from the
 /// disk.
 void remove_replaced(const std::filesystem::path& file);
-/// Removes config.json and generation_config.json of another model, whose weights these files
-/// replace.
+/// Removes config.json and generation_config.json if they describe another model, whose weights the
+/// new files replace.
 /// @param config the text of the new config.json
 /// @param generation the text of the new generation_config.json; empty if there will be none
-/// @param end_ids the ids that end a text; a generation_config.json with the same ones may stay
+/// @param end_ids the ids that end a text; a generation_config.json with the same ids may stay
 void remove_other_descriptions(const std::filesystem::path& folder, const std::string& config,
                                const std::string& generation, const std::vector<int>& end_ids);
 /// The files that a folder's index names; none if the index is missing or damaged.
 [[nodiscard]] std::set<std::string> files_of_index(const std::filesystem::path& index);
 /// Returns the text of the index of several files.
-/// @param file_of_tensor the name of the file that has each tensor
-/// @param total the bytes of all tensors
+/// @param file_of_tensor the name of the file that contains each tensor
+/// @param total the size of all tensors in bytes
 [[nodiscard]] std::string index_text(const std::map<std::string, std::string>& file_of_tensor,
                                      std::uint64_t total);
 
 }  // namespace detail
 
-/// How weights are named and split in files.
+/// How weights are split into files.
 struct SaveWeightsOptions
 {
-  /// Tensors with more bytes in total are saved in several files.
+  /// The maximum size of one file's tensors in bytes; weights that exceed it are split into several
+  /// files.
   std::uint64_t largest_file = std::uint64_t{5} << 30;
 };
 
 namespace detail
 {
 
-/// Cuts tensors into files of at most `largest` bytes, or of one tensor.
+/// Divides the tensors into files of at most `largest` bytes; a larger tensor gets a file to
+/// itself.
 [[nodiscard]] inline std::vector<std::vector<TensorParts>>
 cut_into_files(const std::vector<TensorParts>& tensors, std::size_t element, std::uint64_t largest)
 {
@@ -164,7 +166,7 @@ template <class T>
   return header;
 }
 
-/// A save: all files are written under temporary names, and published together.
+/// A save that writes all files under temporary names, and publishes them together.
 template <class T, class M>
 class WeightSave
 {
@@ -257,17 +259,18 @@ class WeightSave
   std::list<AtomicFile<M>> descriptions_;
 };
 
-/// save_weights(), which the compiled library has.
+/// Implements save_weights(); the compiled library contains it.
 template <class T, class M>
 void write_weights(const std::string& folder, const Parameters<T, M>& parameters,
                    const TransformerConfig& config, const SaveWeightsOptions& options)
 {
   if (parameters.empty() || !parameters.front().value.mesh.active()) return;
   for (const auto& p : parameters)
-    require<ArgumentError>(!is_of_lora(p.name), "got ", p.name,
-                           " among the weights to save, for which a model's files have no place, "
-                           "so it would be lost; call merge_lora first, or save_adapter for A and "
-                           "B alone");
+    require<ArgumentError>(
+        !is_of_lora(p.name), "got ", p.name,
+        " among the weights to save, but a model's files have no place for it, so it would be "
+        "lost; call merge_lora first, or save_adapter for A and "
+        "B alone");
   const auto files =
       cut_into_files(tensors_of(parameters, config), sizeof(T), options.largest_file);
   const std::string config_file = config_text(config, torch_name<T>());
@@ -282,14 +285,14 @@ void write_weights(const std::string& folder, const Parameters<T, M>& parameters
 
 }  // namespace detail
 
-/// Saves the parameters of a transformer and its config.json as Hugging Face's from_pretrained
-/// reads them, in a folder that is created if it does not exist. A configuration that was read
-/// keeps the keys of its file, and a generation_config.json that was beside it is saved, too. Files
-/// that an earlier save left in the folder are removed once the new files are on the disk. A save
-/// that is killed leaves the earlier model, the new one, or a folder that load_weights or
-/// read_config refuses. Every rank of the mesh calls it, and idle ranks may.
-/// @throws DataError if the system refuses, ArgumentError for a model that Hugging Face does not
-/// have, or with matrices of LoRA that are not merged
+/// Saves the parameters of a transformer and its config.json in the format that Hugging Face's
+/// from_pretrained reads, and creates the folder if it does not exist. A configuration that was
+/// read keeps the keys of its file, and a generation_config.json that was beside it is saved, too.
+/// Files that an earlier save left in the folder are removed once the new files are on the disk. A
+/// save that is killed leaves the earlier model, the new one, or a folder that load_weights or
+/// read_config refuses. Every rank of the mesh calls it; idle ranks may, too.
+/// @throws DataError if the system refuses to write, ArgumentError for a model that Hugging Face
+/// does not have, or with LoRA matrices that are not merged
 template <class T, class M>
 void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& parameters,
                   const TransformerConfig& config, const SaveWeightsOptions& options = {})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of save_weights.hpp that the compiled library has.
+// The functions of save_weights.hpp that the compiled library contains.
 
 #include <fstream>
 #include <ios>
@@ -21,13 +21,14 @@ CUBIST_INLINE void remove_replaced(const std::filesystem::path& file)
 {
   std::error_code error;
   const bool removed = std::filesystem::remove(file, error);
-  require<DataError>(!error, "cannot remove ", file.string(), " (", error.message(),
-                     "), which an earlier save has left, so it would be taken for a part of this "
-                     "one; check the folder's permissions");
+  require<DataError>(
+      !error, "cannot remove ", file.string(), " (", error.message(),
+      "), but an earlier save left it, so it would be taken for part of this one; check the "
+      "folder's permissions");
   if (removed) sync_folder(folder_of(file));
 }
 
-/// Whether a folder's generation_config.json has these ids, or none.
+/// Whether a folder's generation_config.json lists these ids, or none.
 [[nodiscard]] inline bool has_end_ids(const std::filesystem::path& file,
                                       const std::vector<int>& ids)
 try

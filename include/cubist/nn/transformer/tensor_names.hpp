@@ -5,7 +5,7 @@
 // rows and columns, and in which part of a tensor that holds several parameters.
 //
 // GPT-2's linear layers are Conv1D, whose weights are (in, out), as here; Llama's are nn.Linear,
-// with (out, in). GPT-2 keeps query, key and value as columns of one tensor. families.hpp has the
+// with (out, in). GPT-2 keeps query, key and value as columns of one tensor. families.hpp lists the
 // names. PEFT keeps LoRA's matrices as (r, in) and (out, r), under the name of their layer.
 
 #include <algorithm>
@@ -27,15 +27,15 @@ struct TensorPlace
   std::string name;         // the name of the tensor
   bool transposed = false;  // whether the tensor is (out, in)
   std::size_t part = 0;     // which part of the tensor's columns it is
-  std::size_t parts = 1;    ///< tensors of cubist that one tensor of the file holds side by side
+  std::size_t parts = 1;    ///< how many of cubist's tensors it holds, side by side
   bool vector = false;      ///< one-dimensional: a bias, or the weight of a norm
 };
 
 namespace detail
 {
 
-/// Returns the names of a model's tensors: those of the family in the model's file, if the model
-/// has that family's layers, and otherwise GPT-2's or Llama's.
+/// Returns the names of a model's tensors: those of the family that the model's file names, if the
+/// model has that family's layers, and otherwise GPT-2's or Llama's.
 [[nodiscard]] inline const TensorNames& tensor_names(const TransformerConfig& config)
 {
   const auto* family = find_family(config.source.family);
@@ -46,7 +46,8 @@ namespace detail
 
 }  // namespace detail
 
-/// Returns where Hugging Face keeps a parameter of a transformer, or PEFT a matrix of LoRA.
+/// Returns where Hugging Face keeps a parameter of a transformer, or where PEFT keeps a LoRA
+/// matrix.
 /// @throws ArgumentError for a name that a transformer does not have
 [[nodiscard]] inline TensorPlace tensor_place(const TransformerConfig& config,
                                               const std::string& name)
@@ -55,7 +56,7 @@ namespace detail
   {
     const bool is_a = name.ends_with("a");
     std::string layer = name.substr(0, name.rfind('.'));
-    // The name of an A of several layers, such as "query_key_value", begins with the first.
+    // If several layers share an A, its name begins with the first of them: "query_key_value".
     if (is_a) layer.resize(std::min(layer.size(), layer.find('_', layer.rfind('.'))));
     TensorPlace place = tensor_place(config, layer + ".weight");
     place.name = "base_model.model." + place.name.substr(0, place.name.rfind('.')) +

@@ -4,9 +4,9 @@
 // Sequences of tokens with labels, and the removal of their padding.
 //
 // Attention is causal, so tokens after the last label of a text do not change the loss. Positions
-// that are padding in all texts are left out. Elsewhere 0 replaces padding ids that are no token,
-// so they may be any numbers. Other padding stays, because ranks whose labels differ must compute
-// on the same ids until the loss finds the difference.
+// that are padding in all texts are left out. Elsewhere 0 replaces padding ids that the vocabulary
+// does not have, so they may be any numbers. Other padding stays, because ranks whose labels differ
+// must compute on the same ids until the loss finds the difference.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,8 +23,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The number of sequences of `length` tokens each.
-/// @throws ShapeError unless they are whole
+/// Returns the number of sequences of `length` tokens each.
+/// @throws ShapeError unless all sequences are whole
 [[nodiscard]] inline std::size_t count_sequences(std::size_t tokens, std::size_t length)
 {
   require<ShapeError>(length > 0 && tokens > 0 && tokens % length == 0, "got ", tokens,
@@ -33,8 +33,8 @@ namespace cubist::CUBIST_ABI::detail
   return tokens / length;
 }
 
-/// @throws ArgumentError for more tokens per sequence than the model has positions, or than one of
-/// its tokens sees
+/// @throws ArgumentError for more tokens per sequence than the model has positions, or than its
+/// sliding window holds
 inline void require_positions(const TransformerConfig& config, std::size_t tokens)
 {
   require<ArgumentError>(
@@ -54,12 +54,12 @@ struct TokenBatch
   std::size_t sequence;
 };
 
-/// Removes padding, and reuses its memory.
+/// Removes padding from batches, in buffers that all batches share.
 class PaddingRemover
 {
  public:
-  /// Returns the batch up to the last label of all texts; the ranks of the mesh agree where that
-  /// is. A batch that the loss refuses stays as it is.
+  /// Returns the batch, cut after the last label in any of its texts; the ranks of the mesh agree
+  /// where that is. A batch that the loss refuses stays as it is.
   template <class M>
   [[nodiscard]] TokenBatch without_padding(const M& mesh, const TokenBatch& batch,
                                            std::size_t vocabulary)

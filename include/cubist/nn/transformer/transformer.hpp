@@ -11,17 +11,17 @@
 //   H = block(H) for each layer                         transformer_block.hpp
 //   logits = norm(H) E^T, or with their own table
 //
-// Rows are padded to whole sequences, and heads are whole, so that a rank has all that attention
-// reads. The residual stream H is S::Input everywhere.
+// Rows are padded to whole sequences, and heads are whole, so that each rank has everything that
+// its attention reads. The residual stream H is S::Input everywhere.
 //
-// If several ranks share a sequence (TransformerOptions::context_parallel), the rows of H are those
-// of a SequenceCut (matrix/sequence_cut.hpp), and keys and values go around in a ring. The rows of
-// `forward` and `backward` are tokens all the same: H, (M, d), and its gradient are brought into
-// their order. `compute_gradients` and `evaluate` compute the loss from the rows in the order of
-// the cut, which sends no more than with whole sequences.
+// If several ranks share a sequence (TransformerOptions::context_parallel), the rows of H are in
+// the order of a SequenceCut (matrix/sequence_cut.hpp), and keys and values go around in a ring.
+// The logits of `forward` and `backward` are still in the order of the tokens: H, (M, d), and its
+// gradient are moved from one order to the other. `compute_gradients` and `evaluate` compute the
+// loss in the order of the cut, which sends no more than with whole sequences.
 //
-// Elements that one rank sends: those of the layers; plan/transformer_cost.hpp adds them up. Labels
-// that the caller passes add 2 (P-1)/P of a number.
+// Elements that one rank sends: what the layers send; plan/transformer_cost.hpp adds it up. Labels
+// that the caller passes add 2 (P-1)/P of one number.
 // Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; Touvron et
 // al., "LLaMA", arXiv 2302.13971; the cuts: Xu et al., "Optimus", arXiv 2104.05343, section 3.
 
@@ -98,8 +98,8 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     kept.blocks.require_forward();
     auto& reducer = this->begin_gradients();
     const BackwardPass<T, Mesh> pass{kept.pass, reducer};
-    // If the table is also the embedding's, the embedding adds its part of the gradient, so the
-    // logits' part must be complete before that.
+    // If the embedding uses the same table, it adds its part of the gradient to the logits' part,
+    // which must be complete by then.
     const bool tied = this->config_.tied;
     table_sums_.begin();
     auto& of_table = tied ? table_sums_ : reducer;
@@ -164,7 +164,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   }
 
  private:
-  /// The tokens of the shortest prompt whose cache ranks share without being asked to.
+  /// Ranks share the cache of a prompt that has at least this many tokens, even if not asked to.
   static constexpr std::size_t shared_cache_tokens = 1024;
 
   struct Kept final : NetworkKept
@@ -274,8 +274,8 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   /// Computes the gradients of all parameters, multiplied by `scale`. Returns the loss of
   /// predicting each next token, which is the same on every rank.
   /// @throws ShapeError unless the ids are whole sequences of at least two tokens, ArgumentError
-  /// for ids that the vocabulary does not have, for sequences longer than the model's positions,
-  /// and for a model that was made for inference
+  /// for ids outside the vocabulary, for sequences longer than the model's positions, and for a
+  /// model that was made for inference
   LossValue compute_gradients(std::span<const int> ids, std::size_t sequence, double scale = 1)
   {
     return this->network().compute_gradients(ids, {}, sequence, scale);
@@ -325,8 +325,8 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   /// `next_logits`; 0 keeps none.
   void use_cache(std::size_t tokens) { this->network().use_cache(tokens); }
 
-  /// @throws ArgumentError for more tokens per sequence than the model has positions, or than one
-  /// of its tokens sees
+  /// @throws ArgumentError for more tokens per sequence than the model has positions, or than its
+  /// sliding window holds
   void require_positions(std::size_t tokens) const { detail::require_positions(config(), tokens); }
 
   /// Returns, for each token, the logits of the next one. The model owns them, and overwrites them
@@ -344,8 +344,9 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
     return whole().forward(ids, sequence, this->of(kept));
   }
 
-  /// Computes the gradients of all parameters from that of the last `forward`'s logits.
-  /// @throws ShapeError, MeshError for a gradient that is not like the logits; ArgumentError if
+  /// Computes the gradients of all parameters from the gradient of the logits that the last
+  /// `forward` returned.
+  /// @throws ShapeError, MeshError if the gradient does not match the logits; ArgumentError if
   /// `forward` has not run
   void backward(const Output& d_logits) { whole().backward(d_logits, nullptr); }
   /// Computes the gradients of all parameters for the forward pass that filled `kept`.

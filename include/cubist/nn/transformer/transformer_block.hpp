@@ -2,19 +2,19 @@
 #pragma once
 
 // A block of a transformer, on any scheme: attention, then a feed-forward network on each token.
-// Each comes after a norm, and its result is added to its input.
+// A norm comes before each of the two, and the result is added to the norm's input.
 //
 //   X, A, Y (M, d) S::Input
 //
 //   A = X + dropout(attention(norm(X)))
 //   Y = A + dropout(down(up(norm(A))))
 //
-// The calls of a block, in the order of `forward`, with the names of their parameters:
+// The steps of `forward`, with the names of their parameters:
 //
 //   1. attention_norm         LayerNorm, or RmsNorm
 //   2. query, key, value      one product of S for all three (nn/dense/merged_linear.hpp)
 //   3. head norms, rotation   of Q and K, in models that have them
-//   4. softmax(Q K^T) V       on the heads of this rank, and their keys and values of a cache
+//   4. softmax(Q K^T) V       on this rank's heads, with their keys and values in the cache, if any
 //   5. output                 a product of S::Next, back to S::Input
 //   6. A = X + dropout(…)
 //   7. feed_forward_norm      as in 1
@@ -22,7 +22,7 @@
 //   9. down                   Dense of S::Next
 //   10. Y = A + dropout(…)
 //
-// Elements that one rank sends: those of its layers; plan/transformer_cost.hpp adds them up.
+// Elements that one rank sends: what its layers send; plan/transformer_cost.hpp adds it up.
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Xiong et al., "On Layer
 // Normalization in the Transformer Architecture", arXiv 2002.04745 (norm before each layer).
 
@@ -69,7 +69,7 @@ class TransformerBlock
   using Mesh = typename N::Mesh;
   using Input = typename N::Input;
   using Output = Input;
-  /// The layer of attention.
+  /// The attention layer.
   using Attention = cubist::Attention<S, B, T>;
   /// The second layer of the feed-forward network.
   using Down = Dense<typename S::Next, B, T>;
@@ -170,7 +170,7 @@ struct TransformerOptions
   /// The probability that an element of the embedding, or of what a layer adds to the stream, is
   /// dropped while training.
   double dropout = 0;
-  /// The probability that a weight of attention is dropped while training.
+  /// The probability that an attention weight is dropped while training.
   double attention_dropout = 0;
   std::uint64_t seed = 0;
   Gathered gathered = Gathered::kept;
@@ -182,22 +182,23 @@ struct TransformerOptions
   /// "layers.0.*"}. They have no gradient, optimizers have no state for them, and `backward` stops
   /// at the first trained block if all before it are frozen.
   std::vector<std::string> frozen = {};
-  /// LoRA: the layers that get thin matrices A and B, which alone are trained; everything else is
-  /// frozen. (docs/finetuning.md)
+  /// LoRA: the layers that get thin matrices A and B, and the rank and scale of these. Only A and B
+  /// are trained; everything else is frozen. (docs/finetuning.md)
   std::optional<LoraOptions> lora = {};
-  /// Whether the model is only evaluated. It then has no memory for gradients, and activations for
+  /// Whether the model is only evaluated. If so, it allocates no gradients, and activations for
   /// only two blocks.
   bool inference = false;
-  /// How a model that is only evaluated stores the weights of its linear layers. Embeddings, their
-  /// use for logits, norms and biases are always scalars.
+  /// How a model that is only evaluated stores the weights of its linear layers. Embeddings, the
+  /// table of the logits, norms and biases are always stored as scalars.
   StoredWeights weights = StoredWeights::scalar;
-  /// Context parallelism: the number of ranks that share each sequence, a divisor of the parts into
-  /// which the scheme's output cuts rows. With 1, a rank has whole sequences, or padding. 0 stands
-  /// for 1 or, if there are fewer sequences than such parts, for the number that leaves the fewest
-  /// rows on a rank. (docs/long_sequences.md)
+  /// Context parallelism: the number of ranks that share each sequence, a divisor of the number of
+  /// parts into which the scheme's output cuts rows. With 1, a rank has whole sequences, or
+  /// padding. 0 stands for 1, unless there are fewer sequences than such parts; then it stands for
+  /// the number that leaves the fewest rows on a rank. (docs/long_sequences.md)
   std::size_t context_parallel = 0;
-  /// The stages and micro-batches of a model on a Pipeline (scheme/pipeline.hpp). Layers are the
-  /// blocks; the embedding comes before the first, and norm and logits come after the last.
+  /// The stages and micro-batches of a model on a Pipeline (scheme/pipeline.hpp). The layers that
+  /// are divided among the stages are the blocks; the embedding comes before the first, and norm
+  /// and logits come after the last.
   PipelineOptions pipeline = {};
 };
 
@@ -234,7 +235,7 @@ inline constexpr double weight_deviation = 0.02;
 }
 
 /// Returns the options of a linear layer in block i.
-/// @param offset  tells the layers of a block apart in random streams
+/// @param offset the number of the layer's random stream in its block
 [[nodiscard]] inline LinearOptions linear_options(const TransformerOptions& options, std::size_t i,
                                                   std::size_t offset, double deviation, bool bias)
 {

@@ -76,8 +76,8 @@ class TransformerEnds
                      table_options(options, config.tied ? 0 : after + 1));
   }
 
-  /// Makes the blocks, gives them the matrices of LoRA, and freezes parameters in them and here, as
-  /// the options say. Returns the first block that `backward` has to reach.
+  /// Makes the blocks, gives them LoRA's matrices, and freezes parameters in the blocks and the
+  /// ends, as the options say. Returns the first block that `backward` has to reach.
   /// @param make make(i) makes block i and returns it
   /// @throws ArgumentError for a name that matches no parameter or layer
   template <class Make>
@@ -101,8 +101,8 @@ class TransformerEnds
     return !embedding_.is_frozen() || (positions_ && !positions_->is_frozen());
   }
 
-  /// Calls f(layer, prefix, is_on_last) for the layers before the first block; the last stage may
-  /// have one of them, too.
+  /// Calls f(layer, prefix, is_on_last) for the layers before the first block. `is_on_last` says
+  /// whether the last stage has the layer, too.
   template <class F>
   void for_each_before(F f)
   {
@@ -160,7 +160,7 @@ class TransformerEnds
   }
 
   /// Computes the gradients of the embedding and the positions from that of H. If the logits use
-  /// the embedding's table, the embedding adds its part to their part, which must be complete.
+  /// the embedding's table, the embedding adds its part to theirs, which must be complete by then.
   /// @param of_table  takes the gradient of the embedding
   void backward_input(const Hidden& dh, const BackwardPass<T, Mesh>& pass,
                       GradientReducer<T, Mesh>& of_table, InputKept& kept)
@@ -211,7 +211,7 @@ class TransformerEnds
 
   /// Computes the gradients of norm and table from that of the logits. Returns the gradient of H,
   /// or null if it is not wanted.
-  /// @pre the logits are of all rows or of all tokens
+  /// @pre the logits are those of all rows or all tokens
   const Hidden* backward_logits(const Output& d_logits, const BackwardPass<T, Mesh>& pass,
                                 GradientReducer<T, Mesh>& of_table, OutputKept& kept, bool wants_dh)
   {

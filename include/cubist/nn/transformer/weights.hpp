@@ -4,8 +4,8 @@
 // Loads the weights of a transformer from files of Hugging Face: model.safetensors, or several
 // files with an index. Each rank reads its own blocks. save_weights.hpp saves weights.
 //
-// Elements that one rank sends: none, or an all_reduce of one number if the files have the table of
-// a tied model twice.
+// Elements that one rank sends: none, or an all_reduce of one number if the files contain the table
+// of a tied model twice.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace detail
 inline constexpr const char* logits_name = "lm_head.weight";
 
 /// Returns the tensor's name in these files. GPT-2's files on the hub lack the prefix
-/// "transformer.", and files of a tied model may have its one table under the name of either use.
+/// "transformer.", and files of a tied model may store its one table under either of its names.
 [[nodiscard]] inline std::string name_in(const SafetensorsFolder& files, const std::string& name,
                                          bool tied)
 {
@@ -42,7 +42,7 @@ inline constexpr const char* logits_name = "lm_head.weight";
   return tied && is_table && files.has(logits_name) ? logits_name : name;
 }
 
-/// @throws DataError if the files have the table of a tied model twice, with different values:
+/// @throws DataError if the files contain the table of a tied model twice, with different values:
 /// transformers 4 would compute the logits from one of them, transformers 5 from the other
 template <class M>
 void require_one_table(const SafetensorsFolder& files, const std::string& table, const M& mesh)
@@ -52,7 +52,7 @@ void require_one_table(const SafetensorsFolder& files, const std::string& table,
                                                 static_cast<std::uint64_t>(mesh.rank()),
                                                 static_cast<std::uint64_t>(mesh.world().size()));
   const auto others = all_reduced(mesh, std::uint64_t{same ? 0U : 1U});
-  require<DataError>(others == 0, files.path(), " has other values in ", logits_name, " than in ",
+  require<DataError>(others == 0, files.path(), " has different values in ", logits_name, " and ",
                      table,
                      ", but config.json says that they are tied, so it is unclear how logits are "
                      "computed; set tie_word_embeddings to false there, or remove one of them");
@@ -64,7 +64,7 @@ struct StoredParameter
   std::string name;
   const SafetensorsFile* file;
   StoredMatrix matrix;
-  std::size_t first_column;  // of the parameter in the matrix, which may hold several
+  std::size_t first_column;  // the parameter's first column in the matrix
 };
 
 /// @throws DataError, ShapeError as `load_weights` does for one parameter
@@ -84,8 +84,8 @@ template <class T, class P>
   return {name, &file, m, place.part * shape.cols};
 }
 
-/// Whether a tensor that belongs to no parameter says nothing new: a mask, frequencies, or the
-/// second name of a tied table.
+/// Whether a tensor that belongs to no parameter can be ignored: a mask, frequencies, or the second
+/// name of a tied table.
 [[nodiscard]] inline bool is_redundant(const std::string& name, bool tied)
 {
   return name.ends_with(".attn.bias") || name.ends_with(".masked_bias") ||
@@ -109,12 +109,12 @@ inline void require_all_read(const SafetensorsFolder& files,
 
 /// Loads the parameters of a transformer from files of Hugging Face. F16, BF16, F32 and F64 are
 /// converted to T, or to what the model stores (core/stored_weights.hpp). LoRA's matrices stay as
-/// they are (nn/transformer/adapter.hpp). Every rank of the mesh calls it, and idle ranks may.
+/// they are (nn/transformer/adapter.hpp). Every rank of the mesh calls it; idle ranks may, too.
 /// @param path the folder, or its one safetensors file
 /// @throws DataError for a tensor that is missing, of another type, or damaged, and for one that
-/// the transformer does not have; ShapeError for one of another shape. No parameter has changed
-/// then, unless a file was damaged or changed meanwhile. NumericError for a weight that is a NaN or
-/// infinite if the model stores weights in fewer bits.
+/// the transformer does not have; ShapeError for one of another shape. After these errors, no
+/// parameter has changed, unless a file was damaged or changed meanwhile. NumericError for a weight
+/// that is a NaN or infinite if the model stores weights in fewer bits.
 template <class T, class M>
 void load_weights(const std::filesystem::path& path, const Parameters<T, M>& parameters,
                   const TransformerConfig& config)
