@@ -22,7 +22,7 @@ TEST_CASE("options of LoRA out of range are refused, each by its name")
     return message_of<ArgumentError>([&] { wrong.check(); });
   };
   CHECK(refusal({}).empty());
-  CHECK(refusal({.rank = 0}).starts_with("got the rank 0 for LoRA"));
+  CHECK(refusal({.rank = 0}).starts_with("got a rank of 0 for LoRA"));
   CHECK(refusal({.alpha = std::nan("")}).starts_with("got an alpha of nan"));
   CHECK(refusal({.alpha = std::numeric_limits<double>::infinity()}).starts_with("got an alpha"));
   CHECK(refusal({.dropout = 1}).starts_with("got a dropout probability of 1 for LoRA"));

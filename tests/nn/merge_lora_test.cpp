@@ -66,7 +66,7 @@ TEST_CASE("a network without LoRA has nothing to merge, and a merged one no grad
         message_of<ArgumentError>([&] { merge_lora(plain); }),
         message_of<ArgumentError>([&] { (void)net.compute_gradients(x, std::vector<int>{1}); })};
   });
-  CHECK(mentions(messages[0], "got a network without matrices of LoRA"));
+  CHECK(mentions(messages[0], "got a network without LoRA matrices"));
   CHECK(mentions(messages[1], "got backward for LoRA's A and B while they are part of the weight"));
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The families of models that cubist computes. Each has a row in `model_families`: the keys of its
-// config.json, what a missing key stands for, the names of its tensors, and the sizes of published
-// models.
+// The families of models that cubist computes. Each has a row in `model_families` with the keys of
+// its config.json, what a missing key stands for, the names of its tensors, and the sizes of
+// published models.
 //
 // The tables have three kinds of keys: keys that are read, keys that may only have the values that
 // cubist computes, and keys that are known to change nothing. A key in no table is refused, because
@@ -63,7 +63,7 @@ struct BiasKey
 struct ActivationKey
 {
 };
-/// The values that cubist computes, as a JSON list. The first one is the default of transformers.
+/// The values that cubist computes, as a JSON list. The first one is transformers' default.
 struct OneOfKey
 {
   const char* values;
@@ -100,7 +100,7 @@ inline constexpr auto common_without_effect = std::to_array<std::string_view>(
      "model_type", "architecture", "architectures", "transformers_version", "_name_or_path",
      "_commit_hash", "tokenizer_class", "prefix", "transformers.js_config", "unsloth_fixed",
      "unsloth_version",
-     // The elements' type: files have it for each tensor, and the caller chooses that in memory.
+     // The element type: files give it for each tensor, and the caller chooses it in memory.
      "torch_dtype", "dtype", "use_bfloat16",
      // Initial values.
      "initializer_range",
@@ -146,7 +146,7 @@ inline constexpr auto gpt2_without_effect = std::to_array<std::string_view>(
      // Keys of GPT-1 and its head, which no version uses in GPT-2.
      "n_special", "predict_special_tokens"});
 
-/// The keys of Llama and of the families that grew out of it.
+/// The keys of Llama and of the families derived from it.
 inline constexpr auto llama_like_keys = std::to_array<ConfigKey>({
     {"vocab_size", SizeKey{&TransformerConfig::vocabulary}},
     {"max_position_embeddings", SizeKey{&TransformerConfig::positions, true}},
@@ -225,14 +225,14 @@ struct TensorName
   const char* ours;
   const char* theirs;
   std::size_t part = 0;   ///< the index of its part of the tensor's columns
-  std::size_t parts = 1;  ///< parameters that the tensor holds side by side
+  std::size_t parts = 1;  ///< the number of parameters that the tensor holds side by side
 };
 /// The names of a family's tensors.
 struct TensorNames
 {
   const char* layers;                    ///< the text before the number of a layer
   bool transposed;                       ///< whether linear layers are (out, in)
-  std::span<const TensorName> in_layer;  ///< after "layers.N." and `layers` N "."
+  std::span<const TensorName> in_layer;  ///< what follows "layers.N." here, and `layers` "N." there
   std::span<const TensorName> outside;
 };
 
@@ -478,14 +478,15 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
   return "which cubist does not know";
 }
 
-/// A key that cubist computes in no family, and why.
+/// A key that cubist refuses in every family, and why.
 struct RefusedKey
 {
   std::string_view name;
   const char* reason;
 };
 inline constexpr const char* quantized =
-    "so its weights are quantized, which cubist does not compute; use the model that was quantized";
+    "so its weights are quantized, which cubist does not compute; use the model before it was "
+    "quantized";
 inline constexpr auto refused_keys = std::to_array<RefusedKey>({
     {"quantization_config", quantized},
     {"compression_config", quantized},

@@ -31,10 +31,10 @@ struct LoraOptions
   bool rank_stabilized = false;
   /// The probability that an element of X is dropped on its way to A while training.
   double dropout = 0;
-  /// The layers that get A and B, by the names of their weights without ".weight", or by the end of
-  /// these names after a dot, with * for any characters: {"query", "layers.0.*"}.
+  /// The layers that get A and B, by the names of their weights without ".weight", or by what
+  /// follows a dot in these names, with * for any characters: {"query", "layers.0.*"}.
   std::vector<std::string> layers = std::vector<std::string>(1, "*");  // g++ 12 fails on {"*"}
-  /// Whether layers that are one product (query, key and value; gate and up) have one A, like the
+  /// Whether layers that are one product (query, key and value; gate and up) share one A, like the
   /// adapter of one matrix that contains them all. If one of them gets a B, then all do.
   /// Transformers with learned positions do this, because GPT-2's files have such a matrix.
   bool shared_input = false;
@@ -49,9 +49,9 @@ struct LoraOptions
   /// @throws ArgumentError for options out of range
   void check() const
   {
-    require<ArgumentError>(rank > 0,
-                           "got the rank 0 for LoRA, so A and B would have no elements and nothing "
-                           "would be trained; use a rank of at least 1, or leave out `lora`");
+    require<ArgumentError>(
+        rank > 0, "got a rank of 0 for LoRA, so A and B would have no elements and nothing "
+                  "would be trained; use a rank of at least 1, or leave out `lora`");
     require<ArgumentError>(is_finite(alpha), "got an alpha of ", alpha,
                            " for LoRA, so every output would be NaN or infinite; use a finite "
                            "number");

@@ -18,7 +18,7 @@ namespace cubist::CUBIST_ABI
 struct PipelineOptions
 {
   /// The number of micro-batches into which compute_gradients() cuts a batch, which must have a row
-  /// (or a sequence) for each. 0: as many as there are stages, or as rows if these are fewer. The
+  /// (or a sequence) for each. 0: as many as there are stages, or rows if these are fewer. The
   /// bubble is (p - 1) / (m + p - 1) of a step for m micro-batches and p stages of equal cost.
   std::size_t micro_batches = 0;
   /// The number of pieces of consecutive layers on each stage. With v pieces, stage s has the
@@ -123,7 +123,7 @@ struct MicroBatches
   std::size_t count;
 };
 
-/// Returns the micro-batches for outputs and losses, which do not depend on their number. None is
+/// Returns the micro-batches of an evaluation, whose results do not depend on their number. None is
 /// empty if there are rows.
 [[nodiscard]] inline MicroBatches cut_evaluation(std::size_t rows, std::size_t stages,
                                                  const PipelineOptions& options)

@@ -10,9 +10,9 @@
 //     3. the remaining backward passes
 //
 // A micro-batch has activations on a stage from its forward to its backward pass, so at most p - s
-// micro-batches have some at a time. With v pieces per stage, each group of p micro-batches passes
-// forward through all pieces in turn. A stage begins with (v - 1) p + 2 (p - 1 - s) forward
-// passes.
+// micro-batches have activations there at a time. With v pieces per stage, each group of p
+// micro-batches passes forward through all pieces in turn. A stage begins with
+// (v - 1) p + 2 (p - 1 - s) forward passes.
 //
 // The bubble is (p - 1) / (v m + p - 1) of a step's time, for stages of equal cost and messages
 // that take no time.
@@ -83,7 +83,7 @@ forward_schedule(std::size_t stages, std::size_t micro_batches, std::size_t piec
 
 /// Returns the end of the steps from step i on that share a group of messages, on communicators
 /// whose messages form groups (comm/communicator.hpp). A group contains what its steps send and
-/// what the steps of the next group receive. It has one step or, with several pieces and more
+/// what the steps of the next group receive. It contains one step or, with several pieces and more
 /// micro-batches than stages, a forward pass and the backward pass after it, because groups of one
 /// step would wait for one another in a circle.
 [[nodiscard]] inline std::size_t end_of_group(const std::vector<PipelineStep>& steps, std::size_t i,

@@ -8,7 +8,7 @@
 //   embedding -> layers of (norm, attention, +, norm, feed-forward, +) -> norm -> logits
 //
 // Attention has `heads` query heads, and `key_value_heads` heads of keys and values. A group of
-// query heads shares each of the latter.
+// query heads shares each key-value head.
 
 #include <algorithm>
 #include <cstddef>
@@ -72,7 +72,7 @@ struct ConfigSource
 struct TransformerConfig
 {
   std::size_t vocabulary = 0;
-  std::size_t positions = 0;  ///< the tokens of the longest sequence
+  std::size_t positions = 0;  ///< the number of tokens in the longest sequence
   std::size_t width = 0;      ///< the width of the residual stream
   std::size_t layers = 0;
   std::size_t heads = 0;
@@ -87,7 +87,7 @@ struct TransformerConfig
   double rotary_fraction = 1;
   TransformerKind kind = TransformerKind::gpt;  ///< GPT-2's or Llama's blocks
   double epsilon = 1e-5;                        ///< epsilon of the norms
-  LayerBiases bias = true;  ///< which linear layers have one: `true`, `false`, or single layers
+  LayerBiases bias = true;  ///< which linear layers have a bias: all, none, or some
   /// Whether the logits use the table of the embedding.
   bool tied = true;
   /// The tokens that end a text; `generate` stops after them.
@@ -106,7 +106,7 @@ struct TransformerConfig
   friend bool operator==(const TransformerConfig&, const TransformerConfig&) = default;
 
   /// Returns the configuration with all sizes filled in. Networks, plans and files are made from
-  /// complete ones.
+  /// complete configurations.
   /// @throws ShapeError for sizes of 0, for heads that do not fit the width or one another, and for
   /// more parameters than any machine can hold; ArgumentError for rotary positions out of range
   [[nodiscard]] TransformerConfig completed() const
@@ -154,7 +154,7 @@ struct TransformerConfig
   [[nodiscard]] std::size_t key_value_width() const { return key_value_heads * head_size; }
   /// Whether the feed-forward network has a gate beside its first layer.
   [[nodiscard]] bool is_gated() const { return kind == TransformerKind::llama; }
-  /// The number of vectors of a norm: its weight, and LayerNorm's bias.
+  /// The number of a norm's parameters: its weight, and LayerNorm's bias.
   [[nodiscard]] std::size_t norm_vectors() const { return kind == TransformerKind::gpt ? 2 : 1; }
   /// The number of columns of the widest activations.
   [[nodiscard]] std::size_t widest() const
@@ -164,7 +164,7 @@ struct TransformerConfig
   }
 
  private:
-  /// In double, since a product of unchecked sizes may not fit 64 bits.
+  /// Counts in double, because a product of unchecked sizes may not fit into 64 bits.
   [[nodiscard]] double count_parameters() const
   {
     const auto w = static_cast<double>(width), size = static_cast<double>(head_size);

@@ -38,9 +38,8 @@ void for_each_lora(Net& net, F f)
       any = true;
       f(*p.lora, p.lora_weight);
     }
-  require<ArgumentError>(any,
-                         "got a network without matrices of LoRA, so there is nothing to merge "
-                         "or unmerge; make it with the option `lora`, or call load_adapter");
+  require<ArgumentError>(any, "got a network without LoRA matrices, so there is nothing to merge "
+                              "or unmerge; make it with the option `lora`, or call load_adapter");
 }
 
 }  // namespace detail

@@ -245,7 +245,7 @@ TEST_CASE("an adapter that is not this model's, or asks for more than LoRA, is r
                  "down_proj.lora_A.weight", "names no layer"));
   // An adapter of another width, of another rank, or for another family.
   CHECK(mentions(refusal("qwen3_tiny", "llama31_tiny", [](Json&) {}), "but this model needs",
-                 "a model of other sizes"));
+                 "a model of another size"));
   CHECK(mentions(refusal("llama31_tiny", "llama31_tiny", [](Json& json) { json["r"] = 5; }),
                  "lora_A.weight of (4, 48), but this model needs (5, 48)"));
   CHECK(mentions(refusal("llama31_tiny", "gpt2_gelu_tiny", [](Json&) {}), "\"c_attn\" among"));
@@ -269,7 +269,7 @@ TEST_CASE("A and B have no place among the weights of a model, nor merged ones i
     all.push_back(message_of<ArgumentError>([&] { unmerge_lora(model); }));
     return all;
   });
-  CHECK(mentions(messages[0], "without matrices of LoRA"));
+  CHECK(mentions(messages[0], "without LoRA matrices"));
   CHECK(mentions(messages[1], "lora_a among the weights to save", "call merge_lora first"));
   CHECK(mentions(messages[2], "or with merged ones"));
   CHECK(mentions(messages[3], "got add for LoRA's A and B while they are part of the weight"));

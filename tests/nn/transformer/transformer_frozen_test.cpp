@@ -359,7 +359,7 @@ TEST_CASE("a name that matches no parameter cannot be frozen")
   CHECK(mentions(messages[0], "got \"positions.*\"", "no parameter", "names of parameters()"));
   CHECK(mentions(messages[1], "got \"layers.1.*\""));
   CHECK(mentions(messages[2], "got \"gate\" among the layers for LoRA", "no linear layer"));
-  CHECK(mentions(messages[3], "got the rank 0 for LoRA"));
+  CHECK(mentions(messages[3], "got a rank of 0 for LoRA"));
 }
 
 }  // namespace cubist::test::transformer_frozen_test
