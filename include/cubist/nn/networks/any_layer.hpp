@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A layer whose type is known only at run time. Networks have lists of them.
+// A layer whose type is known only at run time. Networks store lists of such layers.
 //
 //   A: the matrices between the layers of the network, of one layout or, in an MLP, of one of two
 
@@ -42,7 +42,7 @@ class AnyLayer
   virtual const A* backward(const A& x, const A& dy, const BackwardPass<T, Mesh>& pass,
                             AnyKept& kept, bool wants_dx) = 0;
   virtual void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix) = 0;
-  /// Keeps the keys and values of `tokens` tokens, if the layer has attention.
+  /// Makes the layer keep the keys and values of `tokens` tokens, if it has attention.
   virtual void use_cache(std::size_t tokens) = 0;
 };
 
@@ -57,7 +57,7 @@ const A& copy_to(std::optional<A>& kept, const A& from)
   return *kept;
 }
 
-/// @tparam L the layer, whose Input and Output are A, or are layouts that A may have
+/// @tparam L the layer, whose Input and Output are A, or matrices of layouts that A may have
 template <class A, LayerType L>
 class LayerOf final : public AnyLayer<A, typename L::Value>
 {

@@ -5,14 +5,15 @@
 // layers.
 //
 //   1. `forward` keeps only a copy of each segment's output.
-//   2. `backward` runs each segment forward again, except the last, before it passes through it.
+//   2. Before `backward` passes through a segment, it runs the segment forward again, unless it is
+//      the last.
 //
 // So only one segment has activations at a time, and layers of one type in different segments share
-// what they keep. The second forward has the same operands, pass and dropout masks as the first,
-// and therefore the same bits.
+// the memory for them. The second forward pass has the same operands, pass and dropout masks as the
+// first, and therefore the same bits.
 //
-// Elements that one rank sends: those of the layers, and of a second forward pass through all
-// segments but the last.
+// Elements that one rank sends: what the layers send, and once more what a forward pass through all
+// segments but the last sends.
 // Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174.
 
 #include <algorithm>
@@ -41,8 +42,9 @@ class LayerStack
 
  public:
   /// @param forward, backward  the names of the layers' spans
-  /// @param recompute  the layers of a segment; 0 stands for all, without recomputation
-  /// @param first  the number of the first layer in spans
+  /// @param recompute the number of layers in a segment; 0 puts all into one, which is never
+  /// recomputed
+  /// @param first the number of the first layer in the names of spans
   LayerStack(const char* forward, const char* backward, std::size_t recompute,
              std::size_t first = 0)
       : forward_{forward},
@@ -83,14 +85,14 @@ class LayerStack
     friend LayerStack;
 
     std::vector<std::unique_ptr<AnyKept>> sets_;
-    std::vector<std::size_t> set_of_;            // of each layer
+    std::vector<std::size_t> set_of_;            // the set of each layer
     std::vector<const A*> inputs_;               // the input of each layer
     std::vector<std::optional<A>> outputs_;      // the output of each segment, if there are several
-    std::array<std::optional<A>, 2> gradients_;  // of outputs of even and odd layers: two layouts
+    std::array<std::optional<A>, 2> gradients_;  // for outputs of even and odd layers: two layouts
     std::size_t segment_ = none;                 // the segment whose activations are kept
     bool has_output_ = false;
     bool has_passed_back_ = false;
-    bool takes_turns_ = false;  // layers of one type alternate between two sets, in evaluation
+    bool takes_turns_ = false;  // in evaluation, layers of one type alternate between two sets
     Pass pass_;
   };
 
@@ -112,9 +114,9 @@ class LayerStack
     return *y;
   }
 
-  /// Returns Y when no `backward` will follow. Layers of one type alternate between two sets of
-  /// kept matrices, so a deep network needs the memory of only two layers; if `forward` has made
-  /// sets, they are used instead.
+  /// Returns Y if no `backward` will follow. Layers of one type alternate between two sets of kept
+  /// matrices, so a deep network needs the memory of only two layers; if `forward` has made sets
+  /// before, it uses those instead.
   const A& evaluate(const A& x, const Pass& pass, Kept& kept)
   {
     const bool is_prepared = kept.set_of_.size() == layers_.size();
@@ -137,7 +139,7 @@ class LayerStack
 
   /// Returns dX, or null if it is not wanted.
   /// @param first the first layer that is trained: `backward` skips the layers before it, whose
-  /// parameters are all frozen, and computes dX only if it is 0
+  /// parameters are all frozen, and computes dX only if `first` is 0
   template <class T>
   const A* backward(const A& dy, GradientReducer<T, typename A::Mesh>& gradients, Kept& kept,
                     bool wants_dx, std::size_t first = 0)

@@ -11,8 +11,8 @@
 //
 //   X (M, K) S::Input    Y (M, N) S::Input or S::Next::Input
 //
-// A network provides `train_step`, which passes Y to a loss and takes dY back, `rows_of`, which
-// returns rows of a target, `evaluate` and `predict`.
+// A network provides `evaluate`, `predict`, `train_step`, which passes Y to a loss and takes dY
+// back, and `rows_of`, which returns rows of a target.
 
 #include <concepts>
 #include <cstddef>
@@ -39,7 +39,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The quality of a network on labelled data.
+/// The loss and accuracy of a network on labelled data.
 struct Score
 {
   double loss = 0;
@@ -55,7 +55,7 @@ struct Score
 namespace detail
 {
 
-/// The matrices between the layers of a network.
+/// The sizes and layouts of the matrices between the layers of a network.
 struct LayerWidths
 {
   std::vector<std::size_t> sizes;  ///< the columns of X and of each layer's output
@@ -112,8 +112,8 @@ class LayeredHandle : public NetworkHandle<N>
   /// have a label, multiplied by `scale`. Returns that mean, the same on every rank. Every rank of
   /// the mesh calls it.
   /// @param labels one for each row, the same on every rank, as softmax_cross_entropy() takes them
-  /// @throws ShapeError, MeshError for an X or labels that do not fit; ArgumentError for fewer rows
-  /// than micro-batches
+  /// @throws ShapeError, MeshError if X or the labels do not fit; ArgumentError for fewer rows than
+  /// micro-batches
   template <class X>
   LossValue compute_gradients(const X& x, std::span<const int> labels, double scale = 1)
   {
@@ -127,9 +127,9 @@ class LayeredHandle : public NetworkHandle<N>
   }
   /// Computes the gradients of all parameters for the mean of (Y - target)^2 over all elements,
   /// multiplied by `scale`. Returns that mean, the same on every rank.
-  /// @param target Activations or a DistMatrix, cut like Y, such as scatter_target() makes
-  /// @throws ShapeError, MeshError for an X or a target that do not fit; ArgumentError for fewer
-  /// rows than micro-batches
+  /// @param target Activations or a DistMatrix, cut like Y; scatter_target() makes one
+  /// @throws ShapeError, MeshError if X or the target does not fit; ArgumentError for fewer rows
+  /// than micro-batches
   template <class X, class Target>
   requires(!std::convertible_to<const Target&, std::span<const int>>) LossValue
       compute_gradients(const X& x, const Target& target, double scale = 1)
@@ -183,7 +183,7 @@ class LayeredHandle : public NetworkHandle<N>
  protected:
   using Base::Base;
 
-  /// Returns X as a network takes it; an rvalue stays an rvalue.
+  /// Returns X as the Input that a network takes; an rvalue stays an rvalue.
   template <class X>
   [[nodiscard]] static decltype(auto) input(X&& x)
   {

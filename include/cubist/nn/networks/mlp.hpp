@@ -2,7 +2,7 @@
 #pragma once
 
 // A multi-layer perceptron on any scheme and backend: layers of Linear, activation and dropout. The
-// last layer has its own activation and its own probability of dropout.
+// last layer has its own activation and dropout probability.
 //
 //   X (M, sizes[0]) S::Input    Y (M, sizes[L]): S::Input if L is even, S::Output if it is odd
 
@@ -40,7 +40,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The options of an MLP, which apply to every layer.
+/// The options of an MLP. They apply to every layer unless they name the last one.
 struct MlpOptions
 {
   Activation activation = gelu;  ///< the activation between layers, not after the last
@@ -61,11 +61,11 @@ struct MlpOptions
   /// computes the others again, with the same bits. 0 keeps all. (docs/memory.md)
   std::size_t recompute = 0;
   /// The names of parameters that are frozen, with * for any characters, such as {"layers.0.*"}.
-  /// They have no gradient, optimizers have no state for them, and `backward` stops at the first
+  /// They have no gradient, optimizers keep no state for them, and `backward` stops at the first
   /// trained layer.
   std::vector<std::string> frozen = {};
-  /// LoRA: the layers that get thin matrices A and B, which alone are trained; everything else is
-  /// frozen. (docs/finetuning.md)
+  /// LoRA: the layers that get thin matrices A and B, and the rank and scale of these. Only A and B
+  /// are trained; everything else is frozen. (docs/finetuning.md)
   std::optional<LoraOptions> lora = {};
   /// The stages and micro-batches of a network on a Pipeline (scheme/pipeline.hpp).
   PipelineOptions pipeline = {};
@@ -115,8 +115,8 @@ make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std:
   return widths;
 }
 
-/// What a program knows about an MLP that is whole on a mesh. It does not know how to make one,
-/// which takes the layers that the compiled library has.
+/// The interface of an MLP that is whole on a mesh. A program can call it without compiling the
+/// layers, which the compiled library contains.
 template <SchemeType S, class B, RealScalar T>
 class AnyMlp : public LayeredNetwork<S, B, T>
 {
@@ -150,7 +150,8 @@ class AnyMlp : public LayeredNetwork<S, B, T>
     const Activations& y = predict(x);
     return {softmax_cross_entropy(y, labels, fit_like(dy_, y)), accuracy(y, labels)};
   }
-  /// Returns the rows of a target from `first` on, as many as `y` has.
+  /// Returns a function of `y` and a first row that returns as many rows of the target as `y` has.
+  /// Here these are all rows.
   template <class Target>
   [[nodiscard]] static auto rows_of(const Target& target)
   {
@@ -263,7 +264,7 @@ std::unique_ptr<AnyMlp<S, B, T>> make_mlp(const AxisMesh<typename S::Axes, B>& m
 }  // namespace detail
 
 /// A multi-layer perceptron. Its parameters are layers.0.weight, layers.0.bias, layers.1.weight, …
-/// @tparam S a scheme; on a Pipeline of one, nn/pipeline/pipelined_mlp.hpp has the network
+/// @tparam S a scheme; for a Pipeline, include nn/pipeline/pipelined_mlp.hpp
 template <NetworkScheme S, BackendWithItsHeader B, RealScalar T>
 class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
 {
@@ -287,7 +288,7 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
   /// Returns Y, which the network owns and overwrites in the next `forward`.
   /// @param x Input or Activations. `backward` reads it, so the network keeps a copy, or the matrix
   /// itself if it is an rvalue.
-  /// @throws ShapeError, MeshError for an X that does not fit
+  /// @throws ShapeError, MeshError if X does not fit
   template <class X>
   const Activations& forward(X&& x)
   {
@@ -301,8 +302,7 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
   }
 
   /// Computes the gradients of all parameters from the gradient of the last `forward`'s Y.
-  /// @throws ShapeError, MeshError for a dY that is not like Y; ArgumentError if `forward` has not
-  /// run
+  /// @throws ShapeError, MeshError if dY does not match Y; ArgumentError if `forward` has not run
   void backward(const Activations& dy) { this->network().backward(dy, nullptr, false); }
   /// Computes the gradients of all parameters for the forward pass that filled `kept`.
   void backward(const Activations& dy, Kept& kept)

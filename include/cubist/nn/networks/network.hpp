@@ -27,7 +27,8 @@ class NetworkKept
   [[nodiscard]] virtual bool awaits_backward() const = 0;
 };
 
-/// A program that is linked to the compiled library compiles none of the virtual functions.
+/// The base class of networks. A program that links to the compiled library compiles none of the
+/// virtual functions.
 /// @tparam M the mesh
 template <RealScalar T, class M>
 class Network
@@ -68,7 +69,8 @@ class Network
     state.numbers.push_back({prefix + "forwards", &steps_});
   }
 
-  /// Dropout applies in training mode, the mode of a new network that is not made for inference.
+  /// Switches to training mode, in which dropout applies. A new network is in this mode, unless it
+  /// was made for inference.
   /// @throws ArgumentError for a network that was made for inference
   void train()
   {
@@ -105,8 +107,8 @@ class Network
     return pass;
   }
 
-  /// Returns the reducer for the gradients of a backward pass that begins; the network calls
-  /// `finish` at its end.
+  /// Begins a backward pass and returns the reducer for its gradients; the network calls `finish`
+  /// at its end.
   [[nodiscard]] GradientReducer<T, Mesh>& begin_gradients()
   {
     auto& reducer = gradients_->reducer();
@@ -121,7 +123,7 @@ class Network
   std::shared_ptr<Gradients<T, Mesh>> gradients_;
   bool training_ = !is_inference_;
   std::uint64_t seed_;
-  std::uint64_t steps_ = 0;  // forward passes in training mode
+  std::uint64_t steps_ = 0;  // the number of forward passes in training mode
 };
 
 /// The memory of a network's passes: one Kept for the last `forward`, and another for evaluations
@@ -139,7 +141,8 @@ class KeptOfNetwork
   }
 
  private:
-  std::unique_ptr<Kept> forward_ = std::make_unique<Kept>();  // a network may be moved
+  std::unique_ptr<Kept> forward_ =
+      std::make_unique<Kept>();  // stays in place if the network is moved
   std::unique_ptr<Kept> evaluation_;
 };
 

@@ -15,7 +15,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// @tparam N  what a program knows about the network: a class derived from Network (network.hpp)
+/// @tparam N the interface of the network: a class derived from Network (network.hpp)
 template <class N>
 class NetworkHandle
 {
@@ -37,7 +37,8 @@ class NetworkHandle
     network_->append_state(state, prefix);
   }
 
-  /// Dropout applies in training mode, the mode of a new network that is not made for inference.
+  /// Switches to training mode, in which dropout applies. A new network is in this mode, unless it
+  /// was made for inference.
   /// @throws ArgumentError for a network that was made for inference
   void train() { network_->train(); }
   /// Switches dropout off.
@@ -65,7 +66,7 @@ class NetworkHandle
   }
 
   [[nodiscard]] N& network() const { return *network_; }
-  /// Returns the network's part of `kept`, which the first use makes.
+  /// Returns the network's part of `kept`, which the first call makes.
   [[nodiscard]] NetworkKept* of(Kept& kept) const
   {
     if (!kept.kept_) kept.kept_ = network_->make_kept();

@@ -2,8 +2,8 @@
 #pragma once
 
 // The matrix between two layers of a network. The number of layers is known only at run time. If
-// the scheme's `Next` cuts differently, the output has one of two layouts, which is also known only
-// at run time.
+// the scheme's `Next` cuts matrices differently, this number decides which of two layouts the
+// output has, so the layout is known only at run time, too.
 
 #include <concepts>
 #include <cstddef>
@@ -28,7 +28,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// @throws ShapeError
+/// @throws ShapeError always
 template <class Got, class Wanted>
 [[noreturn]] void refuse_layout()
 {
@@ -36,7 +36,7 @@ template <class Got, class Wanted>
       join({"got a matrix with ", Got::to_string(), ", but one with ", Wanted::to_string(),
             " is needed, so their blocks do not correspond; after an odd number of layers the "
             "output is cut as Scheme::Output, after an even one as Scheme::Input, and "
-            "scatter_like(y, global) makes a matrix that is cut as the output y"})};
+            "scatter_like(y, global) makes a matrix that is cut like the output y"})};
 }
 
 /// @throws ShapeError if the layout of the matrix is not `L`
@@ -87,15 +87,15 @@ class NetworkMatrix
   using Odd = Matrix<typename S::Next::Input>;
   static_assert(std::same_as<typename S::Next::Next, S>);
 
-  /// A matrix of one of the two layouts.
+  /// Takes a matrix of one of the two layouts.
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
   NetworkMatrix(Matrix<L> matrix)
   {
     held<Matrix<L>>().own.emplace(std::move(matrix));
   }
-  /// A reference to a layer's matrix, which outlives it. A copy owns its elements, and refers to no
-  /// matrix.
+  /// Refers to a layer's matrix, which must outlive this object. A copy owns its elements, and
+  /// refers to no matrix.
   template <class L>
   requires std::same_as<Matrix<L>, Even> || std::same_as<Matrix<L>, Odd>
   explicit NetworkMatrix(const Matrix<L>* matrix) { held<Matrix<L>>().other = matrix; }
@@ -114,14 +114,14 @@ class NetworkMatrix
   NetworkMatrix& operator=(NetworkMatrix&&) = default;
   ~NetworkMatrix() = default;
 
-  /// Replaces std::swap, with which g++ 14 warns that a matrix is uninitialized.
+  /// Replaces std::swap, for which g++ 14 warns that a matrix is uninitialized.
   friend void swap(NetworkMatrix& a, NetworkMatrix& b) noexcept
   {
     a.even_.swap(b.even_);
     a.odd_.swap(b.odd_);
   }
 
-  /// Calls f with the matrix, whose type has the layout.
+  /// Calls f with the matrix, in the type of its layout.
   template <class F>
   decltype(auto) visit(F f) const
   {
@@ -210,9 +210,9 @@ template <NetworkScheme S, class B, class T>
   });
 }
 
-/// Makes `kept` fit, like fit() of layers, and returns its matrix.
-/// @param is_even whether it has the layout of Even  @pre if `kept` has a matrix, it has this
-/// layout
+/// Makes `kept` a matrix of this shape and padding, as fit() does for layers, and returns it.
+/// @param is_even whether it has the layout of Even @pre a matrix that `kept` holds already has
+/// this layout
 template <NetworkScheme S, class B, class T>
 NetworkMatrix<S, B, T>& fit(std::optional<NetworkMatrix<S, B, T>>& kept,
                             const AxisMesh<typename S::Axes, B>& mesh, bool is_even, Shape shape,
@@ -222,8 +222,8 @@ NetworkMatrix<S, B, T>& fit(std::optional<NetworkMatrix<S, B, T>>& kept,
   if (is_even) return kept.emplace(typename NetworkMatrix<S, B, T>::Even{mesh, shape, quanta});
   return kept.emplace(typename NetworkMatrix<S, B, T>::Odd{mesh, shape, quanta});
 }
-/// Gives `kept` the shape and padding of `like`, and returns its matrix.
-/// @pre if `kept` has a matrix, its layout is that of `like`
+/// Gives `kept` the shape and padding of `like`, and returns it.
+/// @pre a matrix that `kept` holds already has the layout of `like`
 template <NetworkScheme S, class B, class T>
 NetworkMatrix<S, B, T>& fit_like(std::optional<NetworkMatrix<S, B, T>>& kept,
                                  const NetworkMatrix<S, B, T>& like)
