@@ -2,20 +2,21 @@
 #pragma once
 
 // The layers of a network in stages. This rank's own layers are LayerStacks on the mesh of its
-// stage; the layers of other stages have parameters without elements. Layers are made with their
-// numbers in the whole network, so they begin with the same bits as on one rank.
+// stage; the layers of other stages have parameters without elements. Each layer is made with its
+// number in the whole network, so its initial values are the same to the bit as on one rank.
 //
-//   compute_gradients  runs the schedule of the stage. A micro-batch has a Kept of the stack from
-//                      its forward to its backward pass. The gradients of all micro-batches are
-//                      added up on each rank, and their mean is passed to the network's reducer
-//                      with the last of them.
+//   compute_gradients  runs the schedule of the stage. Each micro-batch occupies a Kept of the
+//   stack
+//                      from its forward to its backward pass. Each rank adds up the gradients of
+//                      all micro-batches, and passes their mean to the network's reducer during the
+//                      last backward pass.
 //   evaluate           runs the forward passes
 //
 // A network provides what comes before the first layer and after the last, such as a loss, in
 // PipelineEnds.
 //
-// Elements that one rank sends: those of the layers in each micro-batch, those of the sums of their
-// gradients once, and those of stage_links.hpp.
+// Elements that one rank sends: what the layers send for each micro-batch, what the sums of their
+// gradients send once, and what stage_links.hpp sends.
 
 #include <cstddef>
 #include <memory>
@@ -44,7 +45,7 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 /// Turns a parameter of a stage's layer into one for all ranks of the mesh.
-/// @param first, second  the stages that have it
+/// @param first, second the stages that hold it
 template <class T, class M>
 [[nodiscard]] Parameter<T, M>
 parameter_of_stage(const M& mesh, const Parameter<T, StageMesh<M>>& of_stage, int first, int second)
@@ -96,9 +97,9 @@ class PipelineEnds
   virtual ~PipelineEnds() = default;
 
   [[nodiscard]] virtual Pass pass(std::size_t micro_batch) = 0;
-  /// Makes `x` fit the X of this layer, which is the first of a piece other than the first piece.
+  /// Makes `x` fit the X of this layer, the first of any piece but the first piece.
   virtual A& fit_input(std::optional<A>& x, std::size_t layer, std::size_t micro_batch) = 0;
-  /// Makes X of the first layer, in the memory of a slot.
+  /// Returns X of the first layer, made in the memory of a slot.
   [[nodiscard]] virtual const A& input(std::size_t micro_batch, std::size_t slot) = 0;
   /// Takes Y of the last layer.
   virtual void take_output(const A& y, std::size_t micro_batch) = 0;
@@ -234,7 +235,7 @@ class PipelineStack
     links().run(forward_schedule(stages_, micro_batches, pieces_.size()), work);
   }
 
-  /// Broadcasts the numbers of the last stage to every rank of the mesh.
+  /// Broadcasts numbers from the last stage to every rank of the mesh.
   template <class V>
   void broadcast_from_last(std::span<V> numbers)
   {
@@ -269,11 +270,11 @@ class PipelineStack
 
     Stack stack;
     std::vector<std::unique_ptr<Slot>> slots = {};
-    std::size_t in_use = 0;                     // slots
+    std::size_t in_use = 0;                     // the number of slots in use
     std::vector<std::optional<A>> inputs = {};  // inputs that arrive, one more than there are slots
     std::vector<std::optional<A>> gradients = {};  // gradients that arrive
     std::optional<GradientAccumulator<T, Stage>> sums = {};
-    std::size_t count = 0;  // micro-batches of `sums`
+    std::size_t count = 0;  // the number of micro-batches in `sums`
   };
 
   class Work final : public PipelineWork<T>
@@ -384,7 +385,7 @@ class PipelineStack
   std::vector<std::unique_ptr<Layer>> others_;  // layers of other stages
   std::vector<Layer*> all_;                     // all layers, in the order of the network
   std::unique_ptr<ReducerOfStage<T, M>> reducer_ =
-      std::make_unique<ReducerOfStage<T, M>>();  // a network may be moved
+      std::make_unique<ReducerOfStage<T, M>>();  // stays in place if the network is moved
   std::optional<StageLinks<M>> links_;
 };
 

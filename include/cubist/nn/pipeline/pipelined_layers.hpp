@@ -15,11 +15,11 @@
 //
 //   X (M, K) S::Input    between layers: S::Input or S::Next::Input    Y (M, N): the last layer's
 //
-// The functions are called with the mesh of a stage. A layer that follows one of Output S::Output
-// has Input S::Next::Input, as in a Sequential.
+// The functions are called with the mesh of a stage. A layer after one whose Output is S::Output
+// has the Input S::Next::Input, as in a Sequential.
 //
-// Elements that one rank sends: for each micro-batch, those of its stage's layers and of
-// nn/pipeline/staged_layers.hpp.
+// Elements that one rank sends: for each micro-batch, what the layers of its stage and
+// nn/pipeline/staged_layers.hpp send.
 
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +50,7 @@ struct PipelinedLayersOptions
   std::uint64_t seed = 0;  ///< the seed that checkpoints compare; layers have their own
   /// The number of layers in a segment, whose activations `backward` recomputes; 0 keeps all.
   std::size_t recompute = 0;
-  std::vector<std::string> frozen = {};  ///< patterns of parameters that are not trained, "0.*"
+  std::vector<std::string> frozen = {};  ///< patterns of frozen parameters, such as "0.*"
   PipelineOptions pipeline = {};         ///< the cut into stages and micro-batches
 };
 
@@ -103,8 +103,8 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
   /// Makes the layers in this order; their parameters are 0.weight, 1.weight, …, as in a
   /// Sequential. Every rank of the mesh constructs the network.
   /// @param inputs the columns of X
-  /// @throws ShapeError for no layers, or for one whose input is not cut like the output before it;
-  /// ArgumentError for options out of range, or for more pieces than layers
+  /// @throws ShapeError if there are no layers, or one's input is not cut like the output before
+  /// it; ArgumentError for options out of range, or for more pieces than layers
   PipelinedLayers(const Mesh& mesh, std::size_t inputs, const std::vector<Layer>& layers,
                   const PipelinedLayersOptions& options = {})
       : Base{make(mesh, inputs, layers, options)}
@@ -139,8 +139,8 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
     }
     return all;
   }
-  /// Cuts the layers into pieces with about the same number of parameters, a measure of the
-  /// products' cost.
+  /// Cuts the layers into pieces with about the same number of parameters, which stands for the
+  /// cost of their products.
   [[nodiscard]] static std::vector<std::size_t>
   cut(const Mesh& mesh, const std::vector<Layer>& layers, const PipelineOptions& options)
   {

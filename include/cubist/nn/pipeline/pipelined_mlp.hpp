@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A multi-layer perceptron in stages (scheme/pipeline.hpp): the MLP of mlp.hpp, whose layers are on
+// A multi-layer perceptron in stages (scheme/pipeline.hpp): the MLP of mlp.hpp with its layers on
 // several meshes of scheme S, one after the other.
 //
 //   X (M, sizes[0]) S::Input    Y (M, sizes[L]): S::Input if L is even, S::Output if it is odd,
@@ -11,13 +11,13 @@
 //   const double loss = mlp.compute_gradients(x, labels);
 //   optimizer.step(parameters);
 //
-// Each micro-batch passes forward by itself, with its own dropout masks, like the batches of a
+// Each micro-batch has its own forward pass and dropout masks, like the batches of a
 // GradientAccumulation. Micro-batches are consecutive rows of X, and the gradient is that of the
-// mean over all rows.
+// mean loss over all rows.
 //
-// Elements that one rank sends: for each micro-batch, those of its stage's layers and of
-// nn/pipeline/stage_links.hpp; on the first stage, those of nn/pipeline/stage_rows.hpp for X; and
-// one number for the loss.
+// Elements that one rank sends: for each micro-batch, what the layers of its stage and the links to
+// other stages (nn/pipeline/stage_links.hpp) send; on the first stage, what
+// nn/pipeline/stage_rows.hpp sends for X; and one number for the loss.
 
 #include <cstddef>
 #include <memory>

@@ -2,18 +2,18 @@
 #pragma once
 
 // The loop of a pipeline's stage: it computes the steps of a schedule (pipeline_schedule.hpp), and
-// sends what neighbouring stages need to the ranks with its coordinates there.
+// sends what neighbouring stages need to the ranks that have the same coordinates there.
 //
 //   piece k of all p v pieces is on stage k mod p
 //
 //   forward   receives X from piece k - 1, computes, and sends Y to piece k + 1
 //   backward  receives dY from piece k + 1, computes, and sends dX to piece k - 1
 //
-// Messages are in flight during the steps before and after: a receive begins one step early, and a
-// send ends when its memory is needed again.
+// Messages overlap with other steps: a receive begins one step early, and a send ends when its
+// memory is needed again.
 //
 // If a communicator's messages are not independent (comm/communicator.hpp), what a step sends and
-// what the next one receives are one group, and the stage waits for it. With several pieces, and
+// what the next one receives form one group, and the stage waits for it. With several pieces, and
 // more micro-batches than stages, a forward pass and the backward pass after it form one group,
 // because stages would otherwise wait for one another in a circle. Megatron-LM forms the same
 // groups.
@@ -44,13 +44,14 @@ class PipelineWork
  public:
   virtual ~PipelineWork() = default;
 
-  /// The slot: the memory that a micro-batch has on this stage until its backward pass.
+  /// Returns the slot, the memory that a micro-batch occupies on this stage until its backward
+  /// pass.
   [[nodiscard]] virtual std::size_t slot(const PipelineStep& step) const = 0;
-  /// The matrix in which the X of a forward pass arrives.
+  /// Returns the matrix that receives the X of a forward pass.
   [[nodiscard]] virtual std::span<T> input(const PipelineStep& step) = 0;
   /// Runs a forward pass. Returns Y, which does not change until the backward pass.
   [[nodiscard]] virtual std::span<const T> forward(const PipelineStep& step) = 0;
-  /// The matrix in which the dY of a backward pass arrives.
+  /// Returns the matrix that receives the dY of a backward pass.
   [[nodiscard]] virtual std::span<T> output_gradient(const PipelineStep& step) = 0;
   /// Runs a backward pass. Returns dX, which does not change until the next forward pass in its
   /// slot.
@@ -67,8 +68,8 @@ class StageLinks
 
  public:
   /// Every rank of the mesh constructs one.
-  /// @param first_trained  the first piece with a trained parameter: those before it have
-  /// no backward
+  /// @param first_trained the first piece with a trained parameter: those before it have no
+  /// backward pass
   StageLinks(const M& mesh, std::size_t pieces, std::size_t first_trained)
       : stage_{static_cast<std::size_t>(mesh.template coordinate<PipelineStage>())},
         stages_{static_cast<std::size_t>(stages_of(mesh))},
@@ -81,9 +82,9 @@ class StageLinks
 
   /// The number of this stage's piece among all pieces.
   [[nodiscard]] std::size_t number(std::size_t piece) const { return piece * stages_ + stage_; }
-  /// Whether piece k of all passes a gradient to the piece before it.
+  /// Whether piece k, counted over all stages, passes a gradient to the piece before it.
   [[nodiscard]] bool passes_gradient(std::size_t k) const { return k > first_trained_; }
-  /// Whether piece k of all has a backward pass.
+  /// Whether piece k, counted over all stages, has a backward pass.
   [[nodiscard]] bool has_backward(std::size_t k) const { return k >= first_trained_; }
   /// The ranks with this one's coordinates, in the order of their stages.
   [[nodiscard]] Communicator& stages() { return activations_; }
@@ -110,19 +111,19 @@ class StageLinks
   }
 
  private:
-  /// The messages of the micro-batch in a slot.
+  /// The sends in flight of the micro-batch in a slot.
   struct Sends
   {
     std::optional<Request> activations = {};
     std::optional<Request> gradients = {};
   };
 
-  /// @param now  is set to each step that begins
+  /// @param now  is set to each step as it begins
   template <Scalar T>
   void compute(const std::vector<PipelineStep>& steps, PipelineWork<T>& work,
                const PipelineStep*& now)
   {
-    // After an error, requests that are left over abandon their calls.
+    // After an error, the requests that are not complete abandon their calls.
     std::vector<Sends> sends;
     const auto sends_of = [&](const PipelineStep& step) -> Sends& {
       const std::size_t slot = work.slot(step);
@@ -154,7 +155,7 @@ class StageLinks
     for (Sends& s : sends) wait(s.activations), wait(s.gradients);
   }
 
-  /// @param now  is set to each step that begins
+  /// @param now  is set to each step as it begins
   template <Scalar T>
   void compute_in_groups(const std::vector<PipelineStep>& steps, PipelineWork<T>& work,
                          const PipelineStep*& now)

@@ -4,10 +4,10 @@
 // Micro-batches of a matrix that all stages of a pipeline hold: consecutive rows, cut over the
 // ranks of a stage like the whole matrix.
 //
-//   X (M, K), X_i (M_i, K): one layout
+//   X (M, K), X_i (M_i, K): in the same layout
 //
-// Elements that one rank sends: the rows that another rank of the stage needs, times the columns of
-// a rank; none if the micro-batch has all rows.
+// Elements that one rank sends: the rows that other ranks of the stage need, times the columns of a
+// rank; none if the micro-batch contains all rows.
 
 #include <cstddef>
 #include <memory>
@@ -49,7 +49,7 @@ class StageRows
     RowLookup<T, StageMesh<M>> exchange;
   };
 
-  /// Returns the messages, which are planned once for each shape.
+  /// Returns the exchange of rows, which is planned once for each shape.
   RowLookup<T, StageMesh<M>>& exchange_of(const Whole& all, const Rows& out)
   {
     for (const auto& p : planned_)

@@ -6,13 +6,13 @@
 //
 //   X (M, K) S::Input    Y (M, N) S::Input or S::Next::Input, both replicated along the stages
 //
-// Each micro-batch passes forward by itself, with its own dropout masks, like the batches of a
+// Each micro-batch has its own forward pass and dropout masks, like the batches of a
 // GradientAccumulation. Micro-batches are consecutive rows of X, and the gradient is that of the
-// mean over all rows that have a label.
+// mean loss over all rows that have a label.
 //
-// Elements that one rank sends: for each micro-batch, those of its stage's layers and of
-// nn/pipeline/stage_links.hpp; on the first stage, those of nn/pipeline/stage_rows.hpp for X; and
-// one number for the loss.
+// Elements that one rank sends: for each micro-batch, what the layers of its stage and the links to
+// other stages (nn/pipeline/stage_links.hpp) send; on the first stage, what
+// nn/pipeline/stage_rows.hpp sends for X; and one number for the loss.
 
 #include <array>
 #include <cstddef>
@@ -126,7 +126,8 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
     return all;
   }
 
-  /// Returns the rows of a target from `first` on, as many as `y` has, on the mesh of a stage.
+  /// Returns a function of `y` and a first row that returns as many rows of the target as `y` has,
+  /// on the mesh of a stage.
   template <class L>
   [[nodiscard]] static auto rows_of(const DistMatrix<T, L, Mesh>& target)
   {
@@ -228,7 +229,7 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
         this->widths().sizes.front(),
         " inputs, so columns would be missing or left over; give it a column for each input");
     require<MeshError>(x.mesh() == this->mesh_, "got X of ", x.shape(),
-                       " on another mesh than the network's, so its blocks lie on other ranks; "
+                       " on a mesh that is not the network's, so its blocks lie on other ranks; "
                        "make it on the network's mesh");
     return x;
   }
