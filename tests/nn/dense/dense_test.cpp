@@ -107,14 +107,14 @@ TEST_CASE("a dense layer is Linear, its activation and its dropout, forward and 
   });
 }
 
-TEST_CASE("a program's own activation is refused if the engine is not on the host")
+TEST_CASE("a program's own activation is refused where the engine is not on the host")
 {
   const Activation own = Bend{2};
   CHECK_NOTHROW(cubist::detail::require_callable(HostEngine{}, own));
   CHECK_NOTHROW(cubist::detail::require_callable(DeviceEngine{}, gelu));
   CHECK(mentions(
       message_of<ArgumentError>([&] { cubist::detail::require_callable(DeviceEngine{}, own); }),
-      "an activation of the program's on a GPU", "CONTRIBUTING.md", "docs/layers.md"));
+      "the program's own activation on a GPU", "CONTRIBUTING.md", "docs/layers.md"));
 }
 
 TEST_CASE("a dense layer drops elements in training only")

@@ -31,7 +31,7 @@ void require_callable(const E&, const Activation& f)
 {
   require<ArgumentError>(
       in_host_memory<E> || !std::holds_alternative<CalledActivation>(f),
-      "got an activation of the program's on a GPU, whose kernels cannot call a function that is "
+      "got the program's own activation on a GPU, but kernels cannot call a function that is "
       "chosen at run time; use one of cubist's, add yours to them as CONTRIBUTING.md shows, or "
       "write a layer that maps it (docs/layers.md)");
 }

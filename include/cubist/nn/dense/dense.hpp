@@ -98,7 +98,7 @@ class Dense
     backward(x, dy, pass, kept, dx);
     return dx;
   }
-  /// Writes dX into a matrix that the caller owns, or nowhere if that is null.
+  /// Writes dX into a matrix that the caller owns, unless it is null.
   void backward(const Input& x, const Output& dy, const BackwardPass<T, Mesh>& pass, Kept& kept,
                 Input* dx)
   {

@@ -77,8 +77,8 @@ class GatedLinear
   using Output = typename Merged::Output;
 
   /// Makes the parameters gate.weight and gate.bias (V and a), and up.weight and up.bias (W and b).
-  /// The gate draws its initial values as a Linear of options.index does, the other as one of
-  /// options.index + 1.
+  /// The gate draws the initial values that a Linear with options.index draws, and W and b those of
+  /// one with options.index + 1.
   /// @param weights  how a layer without gradients stores V and W
   /// @throws ShapeError for a layer without inputs or outputs
   GatedLinear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},

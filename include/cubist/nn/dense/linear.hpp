@@ -17,7 +17,7 @@
 // gradients may store W in fewer bits (core/stored_weights.hpp); matmul/stored_product.hpp then
 // computes the product.
 //
-// Elements that one rank sends: those of the product, and 2(p-1)/p N' for db, with p ranks along
+// Elements that one rank sends: what the product sends, and 2(p-1)/p N' for db, with p ranks along
 // the axes that cut M, and N' columns on a rank.
 
 #include <cstddef>
@@ -63,7 +63,8 @@ struct LinearOptions
   std::size_t in_quantum = 0;
   /// The outputs are padded to a multiple of this; 0 stands for the mesh's quantum.
   std::size_t out_quantum = 0;
-  /// Whether the layer has gradients. Without them it has no memory for them, and no backward.
+  /// Whether the layer has gradients. If not, it allocates no memory for them, and has no backward
+  /// pass.
   bool gradients = true;
 };
 
@@ -78,7 +79,7 @@ namespace detail
   return options;
 }
 
-/// The quanta of W.
+/// Returns the quanta of W.
 /// @param options  as with_quanta() returns them
 [[nodiscard]] inline Quanta weight_quanta(const LinearOptions& options)
 {
@@ -98,7 +99,7 @@ stored_weight(const AxisMesh<typename S::Axes, B>& mesh, const LinearOptions& op
                          " in a layer with gradients, whose steps would be lost in rounding; make "
                          "the model with `.inference = true`, or leave `.weights` out");
   require<ArgumentError>(RealScalar<T>, "got weights to be stored as ", to_string(weights),
-                         " for complex numbers, of which they have no parts; leave `.weights` out");
+                         " for complex numbers, but stored weights are real; leave `.weights` out");
   if constexpr (RealScalar<T>) return make_stored_product<S, B, T>(mesh, weights, shape, quanta);
   return nullptr;
 }
@@ -116,7 +117,7 @@ template <Scalar T, class E>
 
 }  // namespace detail
 
-/// @throws ShapeError, MeshError from every call, for matrices that do not fit
+/// @throws ShapeError, MeshError from any call whose matrices do not fit
 template <SchemeType S, class B, Scalar T>
 class Linear : public LoraLayer
 {
@@ -279,8 +280,9 @@ class Linear : public LoraLayer
     backward_from_sums(x, dy, gradients, kept, dx, pass);
   }
 
-  /// Where a layer that computes dY writes the sums of dY's columns in the same pass.
-  /// @throws StateError for a layer without gradients
+  /// Returns the row in which a layer that computes dY writes the sums of dY's columns in the same
+  /// pass.
+  /// @throws ArgumentError for a layer without gradients
   [[nodiscard]] Bias& column_sums()
   {
     if (!weight_is_frozen_) detail::require_gradient(dw_);
@@ -315,7 +317,7 @@ class Linear : public LoraLayer
                         " for a Y of ", Shape{rows, out_},
                         ", so their elements do not correspond; make it like Y");
     require<MeshError>(m.mesh() == mesh_, "got ", what, " of ", m.shape(),
-                       " on another mesh than the layer's, so its blocks lie on other ranks; make "
+                       " on a mesh that is not the layer's, so its blocks lie on other ranks; make "
                        "it on the layer's mesh");
   }
 

@@ -28,8 +28,8 @@
 //
 //   forward   (g-1) m n + (f-1)/f (g m) n + 2 (c-1)/c (g m / f) n
 //
-// Backward sends as much with X and Y exchanged, and the sums of dA and dB over replicas.
-// plan/lora_cost.hpp has the formulas.
+// Backward sends the same with X and Y exchanged, and in addition the sums of dA and dB over
+// replicas. plan/lora_cost.hpp has the formulas.
 //
 // Source: Hu et al., "LoRA", arXiv 2106.09685; PEFT, LoraLayer, for the initial values.
 
@@ -66,8 +66,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// What LoRA's matrices must know of their layer's scheme: where A and B lie, and which ranks take
-/// part in which collective.
+/// What LoRA's matrices must know about their layer's scheme: where A and B lie, and which ranks
+/// take part in which collective.
 template <class M>
 struct LoraLayout
 {
@@ -99,7 +99,7 @@ inline constexpr typename LoraLayout<M>::Move lora_move{&ranks_along<M, typename
                                                         &ranks_along<M, typename Move::Scattered>,
                                                         &ranks_along<M, typename Move::Reduced>};
 
-/// Returns what LoRA's matrices must know of a linear layer whose X and Y have these layouts.
+/// Returns what LoRA's matrices must know about a linear layer whose X and Y have these layouts.
 template <class M, class X, class Y, class XRows = typename X::RowAxes,
           class XCols = typename X::ColAxes, class YRows = typename Y::RowAxes,
           class YCols = typename Y::ColAxes>
@@ -123,9 +123,10 @@ template <class M, class X, class Y, class XRows = typename X::RowAxes,
                        "`.weights`, save that, and load it"});
 }
 
-/// Writes a thin product, the sum of a part on each rank, to `whole`. Each rank has all columns.
+/// Writes a thin product, which is the sum of one part from each rank, to `whole`. Each rank has
+/// all columns.
 /// @param part  the shape of this rank's part
-/// @param product (out) computes this rank's part
+/// @param product product(out) computes this rank's part
 template <RealScalar T, class M, class Product>
 void thin_product(const M& mesh, const typename LoraLayout<M>::Move& move, Shape part,
                   MatrixView<T> whole, Product product)
@@ -137,7 +138,7 @@ void thin_product(const M& mesh, const typename LoraLayout<M>::Move& move, Shape
     product(whole);
   else
   {
-    // Rows that no axis cuts are not padded, so there may be fewer of them than of those that are.
+    // Rows that no axis cuts are not padded, so there may be fewer of them than of padded rows.
     const auto& engine = mesh.engine();
     const auto times = [](std::size_t rows, const auto* ranks) {
       return rows * (ranks ? static_cast<std::size_t>(ranks->size()) : 1);
@@ -202,13 +203,13 @@ struct LoraPiece
   std::size_t width;  // the number of its columns
 };
 
-/// One of the layers with the same X, for which it may get A and B.
+/// One of the layers that share X, which may get a pair of A and B.
 struct LoraOutput
 {
-  std::string name;               ///< what stands before ".weight", or empty
+  std::string name;               ///< what precedes ".weight" in its name, or empty
   std::size_t index;              ///< its number in random streams
   Shape weight;                   ///< (in, out)
-  Quanta quanta;                  ///< of the weight
+  Quanta quanta;                  ///< the weight's quanta
   std::vector<LoraPiece> pieces;  ///< its columns on this rank
   bool has_gradients;             ///< whether A and B are trained
 };
@@ -230,8 +231,8 @@ class LoraMatrices
 
   /// Gives output i a pair of A and B, unless it has one.
   /// @param outputs  all layers with this X
-  /// @throws ArgumentError for options out of range, another rank or scale than the other outputs
-  /// have, complex elements, or if a pair is merged
+  /// @throws ArgumentError for options out of range, for a rank or scale that differs from the
+  /// other outputs', for complex elements, or if a pair is merged
   void add(const M& mesh, std::span<const LoraOutput> outputs, std::size_t i,
            const LoraOptions& options, std::uint64_t seed)
   {
@@ -315,8 +316,8 @@ class LoraMatrices
     if (branch == nullptr || !branch->merged) return;
     require<ArgumentError>(
         branch->has_original || !w.mesh.active(),
-        "got a weight to unmerge that was merged without its original, so subtracting s A B would "
-        "leave other bits than it had; pass KeepWeights::yes to merge_lora, or load the weights");
+        "got a weight to unmerge that was merged without its original, so subtracting s A B "
+        "would not restore its bits; pass KeepWeights::yes to merge_lora, or load the weights");
     branch->merged = false;
     if (!w.mesh.active()) return;
     const MatrixView<T> mine = w.valid();
@@ -408,9 +409,9 @@ class LoraMatrices
     }
   }
 
-  /// Appends A and B of each pair that is not merged. They are named `prefix`, the output's name
-  /// and a dot if it has a name, then lora_a or lora_b. An A that several outputs share has all
-  /// their names.
+  /// Appends A and B of each pair that is not merged. Their names are `prefix`, the output's name
+  /// and a dot if it has a name, then lora_a or lora_b. An A that several outputs share is named
+  /// for all of them.
   void append_parameters(Parameters<T, M>& list, const std::string& prefix)
   {
     for (std::size_t i = 0; i < a_.size(); ++i)
@@ -435,11 +436,11 @@ class LoraMatrices
     std::size_t root = 0;  // the number of the A that belongs to this B
     std::vector<LoraPiece> pieces = {};  // B's columns
     bool merged = false;                 // whether s A B is a part of W
-    bool has_original = false;           // whether the next member has W as it was before
+    bool has_original = false;           // whether `original` holds W as it was before
     Buffer original = Buffer(0);         // this rank's block of it
   };
-  /// A range of matrices A with the same D X, side by side. Without dropout these are all, so that
-  /// X is read once.
+  /// A range of matrices A with the same D X, side by side. Without dropout, the range contains all
+  /// of them, so X is read once.
   struct Run
   {
     std::size_t first;
@@ -575,7 +576,7 @@ class LoraMatrices
   {
     return fit(kept, mesh, shape, mesh.quantum()).padded();
   }
-  /// Returns a matrix like this rank's block of X, whose padding is 0.
+  /// Returns a matrix of the shape of this rank's block of X, with zeros as padding.
   [[nodiscard]] static MatrixView<T> fit_dropped(Kept& kept, const DistView<const T, M>& x)
   {
     if (std::exchange(kept.dropped_from, x.shape) != x.shape) kept.dropped.reset();

@@ -8,13 +8,13 @@
 //   Y (M, N) S::Output   the columns of all Y_i, interleaved so that each rank has its part of each
 //
 // N_i is cut into F pieces, the fewest that both W's and Y's column cuts divide evenly. Piece f
-// of Y is [piece f of Y_0 | piece f of Y_1 | …]. `Kept` has W = [W_0 | W_1 | …], b and the
+// of Y is [piece f of Y_0 | piece f of Y_1 | …]. `Kept` holds W = [W_0 | W_1 | …], b and the
 // gradients, interleaved in the same way:
 //
 //   forward    copy the W_i into W;  Y = X W + b. In a layer without gradients, where each rank
 //              has one piece of W, the W_i are columns of W, and nothing is copied
-//   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy dW and db apart, and
-//              sum each part over its replicas
+//   backward   dX = dY W^T;  dW = X^T dY;  db = sums of dY's columns;  copy the parts of dW
+//              and db out, and sum each over its replicas
 //
 // Each W_i may have LoRA's thin matrices beside it: Y_i += s (X A_i) B_i (nn/dense/lora.hpp).
 //
@@ -68,11 +68,11 @@ struct MergedColumns
   std::size_t first = 0;   // the first column of its first piece
   std::size_t width = 0;   // the width of a piece
   std::size_t stride = 0;  // the distance from one piece to the next
-  std::size_t pieces = 0;  // the pieces in this rank's block
-  std::size_t valid = 0;   // the columns in all pieces that are not padding
+  std::size_t pieces = 0;  // the number of pieces in this rank's block
+  std::size_t valid = 0;   // the number of columns in all pieces, without padding
 };
 
-/// @throws ShapeError, MeshError from every call, for matrices that do not fit
+/// @throws ShapeError, MeshError from any call whose matrices do not fit
 template <SchemeType S, class B, Scalar T>
 class MergedLinear : public LoraLayer
 {
@@ -95,7 +95,7 @@ class MergedLinear : public LoraLayer
                     S::Output::template col_parts<A>(mesh.extents()));
   }
 
-  /// Draws the initial values of output i as a Linear of index options.index + i does.
+  /// Draws for output i the initial values that a Linear with index options.index + i draws.
   /// @param weights  how a layer without gradients stores the W_i
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
@@ -119,7 +119,7 @@ class MergedLinear : public LoraLayer
     b_.emplace(mesh, Shape{1, n}, Quanta{mesh.quantum(), mesh.quantum()}, WithoutElements{});
   }
 
-  /// Where Y_i is in this rank's block of a matrix like Y.
+  /// Returns where Y_i is in this rank's block of a matrix like Y.
   [[nodiscard]] MergedColumns columns(std::size_t i) const
   {
     const Range block = b_->block().cols;
@@ -130,8 +130,8 @@ class MergedLinear : public LoraLayer
     return {part.first, part.width, group_, block.size / group_, end - begin};
   }
 
-  /// What `forward` leaves for `backward`. It has the interleaved weights, too, so that layers that
-  /// work one at a time can share the memory.
+  /// What `forward` leaves for `backward`. It also holds the interleaved weights, so that layers
+  /// that run one at a time can share the memory.
   struct Kept
   {
     std::optional<Product> product;
@@ -292,7 +292,7 @@ class MergedLinear : public LoraLayer
     require<ShapeError>(output.features > 0, "got no features for ", output.name,
                         ", which then has no weights; give it at least one");
     const std::size_t quantum = output.quantum == 0 ? mesh_.quantum() : output.quantum;
-    // Its elements are made when all outputs are known.
+    // Its elements are allocated once all outputs are known.
     const Weight w{
         mesh_, {in_, output.features}, {options_.in_quantum, quantum}, WithoutElements{}};
     const Bias b{mesh_, {1, output.features}, {mesh_.quantum(), quantum}};
