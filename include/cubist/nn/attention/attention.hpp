@@ -9,21 +9,20 @@
 //   1. Q, K, V    one product of scheme S, which gathers X once (merged_linear.hpp)
 //   2. norms      of each head of Q and of K, if the options ask for them (head_norm.hpp)
 //   3. rotation   of Q and K by their positions, if a base is given (rotary.hpp)
-//   4. O          whole sequences and whole heads are on a rank, so nothing is sent
+//   4. O          each rank has whole sequences and whole heads, so nothing is sent
 //                 (local_attention.hpp); where ranks share sequences, the keys and values go
 //                 around in a ring (ring_attention.hpp)
 //   5. Y          the product of scheme S::Next
 //
 // H query heads share G key-value heads: head h reads key-value head h / (H / G). Columns of Q are
 // padded to whole groups of heads, and columns of K and V to whole heads, so that a rank has the
-// key-value head of each of its query heads. Ranks are idle in step 4 if S::Output's columns have
-// more parts than there are key-value heads.
+// key-value head of each of its query heads. Some ranks are idle in step 4 if S::Output cuts
+// columns into more parts than there are key-value heads.
 //
-// In evaluation, keys and values may be kept (`use_cache`); X then has only the tokens that follow.
+// In evaluation, keys and values may be kept (`use_cache`); X then contains only the new tokens.
 // Ranks that share the sequences of a prompt also share its cache (shared_cache.hpp).
 //
-// Elements that one rank sends: those of the two products, of the ring, and of the norms'
-// gradients.
+// Elements that one rank sends: what the two products, the ring, and the norms' gradients send.
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Ainslie et al., "GQA",
 // arXiv 2305.13245.
 
@@ -56,8 +55,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Multi-head attention with its linear layers. `forward` throws ShapeError if a
-/// sequence is incomplete.
+/// Multi-head attention with its linear layers. `forward` throws ShapeError if a sequence is
+/// incomplete.
 template <SchemeType S, class B, RealScalar T>
 class Attention
 {
@@ -158,7 +157,7 @@ class Attention
     else if (!kept.is_fused || !fuse_gradients(shape, kept, l, d_merged))
     {
       const auto qkv = widen(merged, kept.wide_qkv);
-      // L has a different order if forward computed it in one pass.
+      // The numbers in L are in a different order if forward computed them in one pass.
       if (kept.is_fused)
         detail::attend<A>(attention_, shape, {}, qkv, qkv, qkv, wide_like(o, kept.wide_o), l);
       const auto dqkv = wide_like(d_merged, kept.wide_dqkv);
@@ -218,7 +217,7 @@ class Attention
     const auto c = merged_.columns(part);
     return {c.first, c.width, c.stride};
   }
-  /// The number of this rank's heads of a part: 0 is Q, 1 is K, 2 is V.
+  /// The number of this rank's heads in a part: 0 is Q, 1 is K, 2 is V.
   [[nodiscard]] std::size_t head_count(std::size_t part) const
   {
     return merged_.columns(part).valid / options_.head_size;
@@ -275,15 +274,14 @@ class Attention
           " rows on a rank for a cut of ", pass.cut.rows_of_part(),
           ", so a chunk would be on several ranks; pad rows to multiples of the mesh's quantum");
     else
-      require<ShapeError>(
-          block.rows.size % pass.sequence == 0, "got a matrix with ", block.rows.size,
-          " rows on a rank for sequences of ", pass.sequence,
-          " tokens, so that attention would need tokens of other ranks; pad its rows "
-          "to multiples of the sequence times the mesh's quantum (Quanta)");
+      require<ShapeError>(block.rows.size % pass.sequence == 0, "got a matrix with ",
+                          block.rows.size, " rows on a rank for sequences of ", pass.sequence,
+                          " tokens, so attention would need tokens of other ranks; pad its rows "
+                          "to multiples of the sequence times the mesh's quantum (Quanta)");
   }
 
-  /// Computes O, and L in `kept`, in one pass if the engine can. Otherwise it computes by blocks,
-  /// from the keys and values of this rank, of a ring, or of a cache.
+  /// Computes O, and L in `kept`, in one pass if the engine can. Otherwise it computes them block
+  /// by block, from the keys and values of this rank, of a ring, or of a cache.
   void attend(const Heads& merged, const Pass& pass, Heads& o, Kept& kept)
   {
     const auto shape = shape_of(pass, o);

@@ -20,7 +20,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The number of a column of a block. Functions of rows get it as an element.
+/// The number of a column in a block. Functions that map rows get it as an element.
 using ColumnIndex = std::uint32_t;
 
 struct ColumnOf

@@ -42,7 +42,7 @@ struct AttentionOptions
   LinearOptions linear = {};
   /// How these layers store their weights, if they have no gradients.
   StoredWeights weights = StoredWeights::scalar;
-  /// The initial weights of the last linear layer; by default as those of the other layers.
+  /// The initial weights of the last linear layer; by default like those of the other layers.
   std::optional<Initial> output_weights = {};
   /// Whether the last linear layer has a bias; by default it has one if the others do.
   std::optional<bool> output_bias = {};
@@ -65,7 +65,7 @@ struct AttentionOptions
         ", so elements of another head would be rotated; rotate no more than a head has");
     o.rotary_scaling.check();
     if (o.scale == 0) o.scale = 1 / std::sqrt(static_cast<double>(o.head_size));
-    static_cast<void>(Dropout{o.dropout, o.linear.seed, o.linear.index});  // checks it
+    static_cast<void>(Dropout{o.dropout, o.linear.seed, o.linear.index});  // checks the probability
     return o;
   }
 };

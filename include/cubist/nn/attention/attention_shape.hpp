@@ -45,8 +45,8 @@ struct AttentionBlocks
 namespace detail
 {
 
-/// Tells which query each row of a block of scores belongs to. A block has `rows` queries of each
-/// of some consecutive units, with one query head of each unit.
+/// Tells which query each row of a block of scores belongs to. A block contains `rows` queries of
+/// each of several consecutive units, for one query head of each unit.
 struct BlockRows
 {
   std::size_t rows;
@@ -94,7 +94,7 @@ struct QueryBlock
     for (std::size_t u = 0; u < units; ++u) f(u);
   }
 
-  /// A function of u that returns the rows of unit u in Q or O.
+  /// Returns a function of u that returns the rows of unit u in Q or O.
   template <class V>
   [[nodiscard]] auto queries(const AttentionShape& s, const HeadColumns& columns,
                              MatrixView<V> m) const
@@ -105,7 +105,7 @@ struct QueryBlock
                      columns(at.head(i), s.head_size), {at.rows, s.head_size});
     };
   }
-  /// A function of u that returns n rows of unit u in K or V, from row `key` on.
+  /// Returns a function of u that returns n rows of unit u in K or V, from row `key` on.
   template <class V>
   [[nodiscard]] auto keys_of(const AttentionShape& s, const HeadColumns& columns, MatrixView<V> m,
                              std::size_t key, std::size_t n) const
@@ -116,7 +116,7 @@ struct QueryBlock
                      {n, s.head_size});
     };
   }
-  /// A function of u that returns the rows of unit u in a matrix of the block's scores.
+  /// Returns a function of u that returns the rows of unit u in a matrix of the block's scores.
   template <class V>
   [[nodiscard]] auto scores(MatrixView<V> m) const
   {

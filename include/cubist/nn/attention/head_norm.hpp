@@ -4,7 +4,7 @@
 // Normalizes each head of queries or keys by its root mean square, in place, with one weight for
 // all heads: y = x / sqrt(mean of x^2 + epsilon) w for the dh elements x of a head in a row.
 //
-//   X, Y (M, H dh) S::Output, whole heads on a rank    w (1, dh) on every rank, at first 1
+//   X, Y (M, H dh) S::Output, whole heads on a rank    w (1, dh) on every rank, initially 1
 //
 //   1. X is copied head by head, (H M, dh), for backward
 //   2. y = xhat w, and backward dx = rstd (g - xhat mean(g xhat)) with g = dy w, xhat = x rstd
@@ -12,8 +12,8 @@
 //
 // Sums over a head are computed in double. A NaN or an infinity makes its head NaN in its row.
 //
-// Elements that one rank sends: forward none; backward 2(p-1)/p dh, p being the ranks along the
-// axes that cut Y.
+// Elements that one rank sends: forward none; backward 2(p-1)/p dh, p being the number of ranks
+// along the axes that cut Y.
 // Source: Zhang, Sennrich, "Root Mean Square Layer Normalization", arXiv 1910.07467; Dehghani et
 // al., "Scaling Vision Transformers to 22 Billion Parameters", arXiv 2302.05442, section 2 (norms
 // of queries and keys).
@@ -72,7 +72,7 @@ class HeadNorm
     Buffer<T> product = Buffer<T>(0);          // dy xhat
     Buffer<double> rstd = Buffer<double>(0);   ///< 1 / root mean square of each head and row
     Buffer<double> sums = Buffer<double>(0);   ///< workspace: sums over a head
-    Buffer<double> zeros = Buffer<double>(0);  ///< the means, which are not subtracted
+    Buffer<double> zeros = Buffer<double>(0);  ///< in place of the means, which are not subtracted
   };
 
   /// Replaces X by Y.
@@ -134,7 +134,7 @@ class HeadNorm
                       x.block(h * rows, 0, {rows, head_size_}), w_.valid().repeated(rows));
   }
 
-  /// Lists weight (1, dh).
+  /// Appends weight (1, dh).
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));

@@ -37,7 +37,7 @@ class KeyValueRows
   [[nodiscard]] MatrixView<const T> values() const { return {values_.data(), shape_}; }
 
   /// Copies n rows of qkv, from row `from` on, to the rows from `to` on.
-  /// @param s  tells the columns of qkv
+  /// @param s gives the columns of qkv
   void copy(const E& engine, const AttentionShape& s, std::size_t to, MatrixView<const T> qkv,
             std::size_t from, std::size_t n)
   {
@@ -102,7 +102,7 @@ class KeyValueCache
       rows_.copy(engine, s, b * capacity_ + position, qkv, b * s.queries, s.queries);
   }
 
-  /// The sizes of attention to all tokens, up to those that `append` got for `position`.
+  /// Returns the sizes of attention to all tokens up to those that `append` got for `position`.
   [[nodiscard]] AttentionShape shape(AttentionShape s, std::size_t position) const
   {
     s.keys = position + s.queries;
@@ -114,7 +114,7 @@ class KeyValueCache
  private:
   std::size_t capacity_;
   std::size_t sequences_ = 0;  // the number of sequences on all ranks
-  std::size_t length_ = 0;     // how many tokens of a sequence the cache has
+  std::size_t length_ = 0;     // how many tokens of a sequence the cache holds
   detail::KeyValueRows<T, E> rows_;
 };
 

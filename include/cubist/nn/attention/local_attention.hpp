@@ -18,11 +18,11 @@
 //
 // With dropout, P is masked and scaled where it multiplies V and dO.
 //
-// If the engine multiplies batches, a block has all sequences and key-value heads; otherwise it has
-// one of each.
+// If the engine multiplies batches, a block covers all sequences and key-value heads; otherwise it
+// covers one of each.
 //
-// Memory: forward has one block of scores, backward two, or three with dropout. Both have 4 numbers
-// for each row of a block. L is the caller's.
+// Memory: forward uses one block of scores, and backward two, or three with dropout. Both also use
+// 4 numbers for each row of a block. The caller owns L.
 // Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867; Dao
 // et al., "FlashAttention", arXiv 2205.14135.
 
@@ -214,7 +214,7 @@ class LocalAttention
  private:
   using Block = detail::QueryBlock;
 
-  /// The run that has all queries and keys.
+  /// Returns the run of all queries and keys.
   [[nodiscard]] static AttentionRun whole(const AttentionShape& s)
   {
     return {s.keys > s.queries ? s.keys - s.queries : 0, 0, s.keys};
@@ -248,7 +248,7 @@ class LocalAttention
   }
 
   /// Calls f(block) for all blocks of queries. For each query head, the last block, which reads all
-  /// keys, comes first. Each caller has its own type F, whose time depends only on the block's
+  /// keys, comes first. Each caller's F has its own type, and its time depends only on the block's
   /// sizes.
   template <class F>
   void for_each_block(const AttentionShape& s, const AttentionRun& run,
@@ -347,7 +347,7 @@ class LocalAttention
                        Operand<T>{c(0)});
   }
 
-  /// A function of u that returns the transpose of m(u).
+  /// Returns a function of u that returns the transpose of m(u).
   template <class M>
   [[nodiscard]] static auto transposed(M m)
   {
@@ -376,9 +376,9 @@ class LocalAttention
 namespace detail
 {
 
-// These functions are how layers call LocalAttention. They are not inline, so that the compiled
-// library can have them. They have no constraints, so that it can name engines that a program does
-// not include.
+// Layers call LocalAttention through these functions. They are not inline, so that the compiled
+// library can contain them. They have no constraints, so that it can name engines whose headers a
+// program does not include.
 
 template <RealScalar T, class E>
 void attend(LocalAttention<T, E>& attention, const AttentionShape& s,

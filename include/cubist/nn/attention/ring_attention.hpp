@@ -4,7 +4,7 @@
 // Attention for ranks that share sequences (matrix/sequence_cut.hpp). The keys and values of the c
 // ranks that share a sequence, its members, go around in a ring.
 //
-//   Q, K, V: rows of this rank's chunks, as MergedLinear has them    O (m, H dh) Heads
+//   Q, K, V: rows of this rank's chunks, in MergedLinear's output    O (m, H dh) Heads
 //   a message: K, then V, (m, g dh) each, m being the rows of a rank, and g the heads of a round
 //
 // Heads do not depend on one another, so the G key-value heads of a rank go around in rounds of g
@@ -18,7 +18,7 @@
 //
 // The maxima and sums of the rows of scores are kept from step to step, so O is computed with the
 // softmax over all keys (local_attention.hpp). If all keys of a chunk are hidden from a chunk of
-// queries, no product is computed for the two.
+// queries, no product is computed for this pair.
 //
 // Elements that one rank sends: forward (c-1) 2 m G dh, backward (c-1) 4 m G dh (ring_words in
 // matrix/sequence_cut.hpp).
@@ -48,8 +48,8 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Tells which block of rows of a matrix of layout `L` this rank has, and which rank of the
-/// communicator along the axes that cut rows has another block.
+/// Tells which block of rows of a matrix of layout `L` this rank holds, and which rank of the
+/// communicator along the axes that cut rows holds another block.
 template <class L, class M>
 class RowNeighbours
 {
@@ -67,7 +67,7 @@ class RowNeighbours
     }(typename L::RowAxes{});
   }
   [[nodiscard]] auto& communicator() const { return along_axes(mesh_, typename L::RowAxes{}); }
-  /// The rank in `communicator()` that has block number `part`.
+  /// The rank in `communicator()` that holds block number `part`.
   [[nodiscard]] int rank(std::size_t part) const
   {
     return [&]<class... R>(Rows<R...>) {
@@ -339,7 +339,8 @@ class RingAttention
     return all.block(0, (round_number_ * cut_.chunks + i) * n, {1, n});
   }
 
-  /// The number of key-value heads of a round: all, or some that are in one piece of columns.
+  /// The number of key-value heads in a round: all of them, or some that are in one piece of
+  /// columns.
   [[nodiscard]] std::size_t heads_together() const
   {
     const std::size_t heads = whole_.heads / whole_.group;

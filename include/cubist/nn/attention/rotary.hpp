@@ -4,7 +4,7 @@
 // The rotary position embedding rotates each pair of elements (j, j + n/2) of the first n elements
 // of a head by the angle p w_j, p being the token's position and w_j the pair's frequency
 // (rotary_scaling.hpp). In most models n is the size of a head; the elements after n stay as they
-// are. Llama and Hugging Face use these pairs, the paper uses neighbours (2j, 2j + 1); the two
+// are. Llama and Hugging Face use these pairs; the paper uses neighbours, (2j, 2j + 1). The two
 // differ by a permutation of the columns of W_q and W_k.
 //
 //   X (B S, H dh), in an engine's memory    row r is at position p0 + r mod S, or where a
@@ -50,7 +50,7 @@ struct RotaryAngle
   friend bool operator==(const RotaryAngle&, const RotaryAngle&) = default;
 };
 
-/// Rotates (a, b), or back.
+/// Rotates (a, b), or rotates it back.
 template <bool back>
 struct RotatePair
 {

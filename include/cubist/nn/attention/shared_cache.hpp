@@ -11,11 +11,11 @@
 //   1. the rows of Q, K and V go to all ranks along the axes that cut rows
 //   2. for each new token, the member whose turn it is keeps K and V of its sequences; then each
 //      member computes O_i, the maxima m_i and the sums l_i of its sequences' scores over the keys
-//      that it has
+//      that it holds
 //   3. m = max m_i;  O = sum of exp(m_i - m) O_i;  l likewise;  O / l
 //
-// Elements that one rank sends for a token: those of an all-gather of r (h + 2 G) dh, of an
-// all-reduce of B' h, and of one of B' h (dh + 1). r is the number of rows in each of the p parts
+// Elements that one rank sends for a token: what an all-gather of r (h + 2 G) dh elements, an
+// all-reduce of B' h, and one of B' h (dh + 1) send. r is the number of rows in each of the p parts
 // of rows, h the number of heads on a rank, and B' >= B counts the sequences that pad the last
 // rank's share, too.
 // Source, for merging the parts: Milakov, Gimelshein, "Online normalizer calculation for softmax",
@@ -46,13 +46,13 @@ class SharedKeyValueCache
   using Out = MatrixView<A>;
 
  public:
-  /// Whether the cache has the keys of a prompt.
+  /// Whether the cache contains the keys of a prompt.
   [[nodiscard]] bool is_begun() const { return cut_.is_cut(); }
   /// Empties the cache.
   void end() { *this = {}; }
 
   /// Keeps the keys and values of a prompt, with room for `tokens` tokens in each sequence.
-  /// @param shape  tells the columns of Q, K and V on this rank
+  /// @param shape gives the columns of Q, K and V on this rank
   void begin(const M& mesh, const SequenceCut& cut, const AttentionShape& shape, std::size_t tokens,
              In qkv)
   {
@@ -77,9 +77,9 @@ class SharedKeyValueCache
 
   /// Computes O for the next tokens of each sequence.
   /// @param sequences  B
-  /// @param block_rows  the rows of a rank's block of the B n rows, with padding
-  /// @throws ArgumentError for tokens that are not the next ones, for more tokens than there is
-  /// room for, and for a number of sequences other than the prompt's
+  /// @param block_rows the number of rows in a rank's block of the B n rows, with padding
+  /// @throws ArgumentError if the tokens are not the next ones, if they do not fit, or if the
+  /// prompt had more or fewer sequences
   /// @pre the rows of qkv and of O are those of this rank's sequences
   void attend(const M& mesh, const AttentionShape& shape, std::size_t position,
               std::size_t sequences, std::size_t block_rows, In qkv, LocalAttention<A, E>& local,
@@ -218,8 +218,8 @@ class SharedKeyValueCache
     require<ArgumentError>(
         sequences == cut_.sequences && position == length_ && position + tokens <= tokens_, "got ",
         tokens, " tokens at position ", position, " of ", sequences,
-        " sequences, but the cache that ranks share has ", length_, " of ", tokens_, " tokens of ",
-        cut_.sequences,
+        " sequences, but the cache that ranks share holds ", length_, " of ", tokens_,
+        " tokens for ", cut_.sequences,
         " sequences, so they are not the next ones, or do not fit; give the tokens that follow to "
         "a cache that is large enough, or make a model with `.context_parallel = 1`");
   }
@@ -246,7 +246,7 @@ class SharedKeyValueCache
   SequenceCut cut_;
   std::size_t member_ = 0;
   std::size_t tokens_ = 0;    // how many tokens of a sequence fit
-  std::size_t length_ = 0;    // how many tokens of a sequence all members have together
+  std::size_t length_ = 0;    // how many tokens of a sequence all members hold together
   std::size_t kept_ = 0;      // how many tokens of a sequence this rank keeps
   std::size_t capacity_ = 0;  // how many tokens of a sequence fit on this rank
   detail::KeyValueRows<A, E> rows_;
