@@ -16,8 +16,8 @@
 // Elements sent in forward: each block of H receives, from each block of E on another rank, a row
 // for each of its distinct ids in that block, over the columns that both have. That is at most
 // min(V, M') d' for a rank with M' rows and d' columns. In backward, each block of dH sends as many
-// to each rank that holds the block of E. Nothing is sent for ids that do not occur, and replicas
-// of E need no all_reduce.
+// elements to each rank that holds the block of E. Nothing is sent for ids that do not occur, and
+// replicas of E need no all_reduce.
 
 #include <algorithm>
 #include <cstddef>
@@ -52,8 +52,8 @@ struct EmbeddingOptions
   bool gradients = true;       ///< whether there is memory for gradients, and so a backward pass
 };
 
-/// A layer that embeds tokens. Each call throws ArgumentError for an id that the
-/// vocabulary does not have.
+/// A layer that embeds tokens. Each call throws ArgumentError for an id that the vocabulary does
+/// not have.
 template <SchemeType S, class B, RealScalar T>
 class Embedding
 {
@@ -64,7 +64,7 @@ class Embedding
   using Table = DistMatrix<T, Transposed<typename S::Weight>, Mesh>;
   using Output = DistMatrix<T, typename S::Input, Mesh>;
 
-  /// @throws ShapeError without tokens or features
+  /// @throws ShapeError if there are no tokens or no features
   Embedding(const Mesh& mesh, std::size_t vocabulary, std::size_t features,
             const EmbeddingOptions& options = {})
       : mesh_{mesh},
@@ -82,7 +82,7 @@ class Embedding
   [[nodiscard]] Table& table() { return e_; }
   /// The gradient of the table.
   [[nodiscard]] Table& table_gradient() { return de_; }
-  /// Whether the table is frozen: it has no gradient.
+  /// Whether the table is frozen, and so has no gradient.
   [[nodiscard]] bool is_frozen() const { return is_frozen_; }
 
   /// What `forward` leaves for `backward`.

@@ -5,11 +5,11 @@
 //
 //   H (M, d) S::Input    P (n, d) cut like H's columns, replicated along the axes that cut rows
 //
-// A sequence has S tokens. A rank may have only some of a sequence's rows, and in a different order
+// A sequence has S tokens. A rank may hold only some of a sequence's rows, and in a different order
 // (matrix/sequence_cut.hpp).
 //
-// Elements that one rank sends: forward none; backward 2(p-1)/p S d', p being the ranks along the
-// axes that cut rows, and d' a rank's columns with their padding.
+// Elements that one rank sends: forward none; backward 2(p-1)/p S d', p being the number of ranks
+// along the axes that cut rows, and d' the number of a rank's columns, with padding.
 
 #include <algorithm>
 #include <cstddef>
@@ -30,8 +30,8 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A layer that adds learned positions. Each call throws ArgumentError for a position
-/// that the table does not have.
+/// A layer that adds learned positions. Each call throws ArgumentError for a position that the
+/// table does not have.
 template <SchemeType S, class B, RealScalar T>
 class PositionEmbedding
 {
@@ -42,7 +42,7 @@ class PositionEmbedding
   using Table = DistMatrix<T, Layout<Rows<>, typename S::Input::ColAxes>, Mesh>;
   using Output = DistMatrix<T, typename S::Input, Mesh>;
 
-  /// @throws ShapeError without positions or features
+  /// @throws ShapeError if there are no positions or no features
   PositionEmbedding(const Mesh& mesh, std::size_t positions, std::size_t features,
                     const EmbeddingOptions& options = {})
       : mesh_{mesh},
@@ -80,7 +80,7 @@ class PositionEmbedding
     pass.gradients.sum(mesh_, Pending{}, all.block(pass.position, 0, {pass.sequence, all.cols()}));
   }
 
-  /// Whether the table is frozen: it has no gradient.
+  /// Whether the table is frozen, and so has no gradient.
   [[nodiscard]] bool is_frozen() const { return is_frozen_; }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)

@@ -11,8 +11,8 @@
 //
 // Rows go from the blocks of one matrix to the blocks of the other along routes, in one message per
 // route. A receiver gets each distinct id of a block once, from one of the ranks that hold the
-// block. It reads a block that it holds itself. The replicas of a block share the other receivers
-// evenly, in the order of the ranks.
+// block. If it holds the block itself, it reads it there. The replicas of a block share the other
+// receivers evenly, in the order of the ranks.
 //
 // Every rank knows all ids, so it knows what each message holds: a row for each distinct id of the
 // route, in the order in which the ids first occur. The sender packs the message: it copies rows of
@@ -58,7 +58,7 @@ struct LookupRoute
 
   /// Whether one rank holds both blocks, so that nothing is sent.
   [[nodiscard]] bool is_local() const { return from == to; }
-  /// The most elements that a message on this route can have, which it has if each id occurs once.
+  /// The largest number of elements in a message on this route, which it has if no id repeats.
   [[nodiscard]] std::size_t most_elements() const
   {
     return is_local() ? 0 : std::min(rows.valid, vocab.valid) * cols;
@@ -219,7 +219,7 @@ class HostRowLists
   void add_grouped(std::size_t count, std::size_t n, Number number, Target target)
   {
     // A counting sort: next[l + 1] first counts the rows of list l; then next[l] is where its next
-    // row goes, and at last where the list ends.
+    // row goes, and in the end where the list ends.
     starts_.resize(starts_.size() + count + 1, 0);
     int* const next = &starts_[size() + 1];
     for (std::size_t i = 0; i < n; ++i)
@@ -262,8 +262,8 @@ class HostRowLists
   std::vector<int> rows_;
 };
 
-/// Looks up and sums rows of matrices that have the blocks of the last `plan`. Calls with other ids
-/// allocate nothing.
+/// Looks up and sums rows of matrices that are cut into the blocks of the last `plan`. Calls with
+/// other ids allocate nothing.
 /// @pre the ids are rows of E
 template <RealScalar T, class M>
 class RowLookup
@@ -341,7 +341,7 @@ class RowLookup
     for (const auto& route : routes) n += route.most_elements();
     return n;
   }
-  /// The most elements that a rank packs, its own sums included.
+  /// The largest number of elements that a rank packs, including its own sums.
   [[nodiscard]] static std::size_t most_packed(const std::vector<LookupRoute>& sends)
   {
     if (sends.empty() || !sends.back().is_local()) return most_elements(sends);
