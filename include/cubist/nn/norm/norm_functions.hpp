@@ -78,7 +78,7 @@ struct ReciprocalRootOf
   }
 };
 
-/// The numbers of a row that the functions of its elements take.
+/// The numbers of a row that the functions of its elements read.
 template <RealScalar T>
 struct NormRow
 {
@@ -182,7 +182,7 @@ struct CentredSquare
 };
 
 /// Computes the forward pass of a norm for one row, on engines that pass over rows (PassesRows).
-/// @tparam T  the type of elements, which are computed in type A
+/// @tparam T the type of elements; computations are in A
 template <class T, RealScalar A, bool centred>
 struct NormForward
 {

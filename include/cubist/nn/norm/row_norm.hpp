@@ -4,7 +4,7 @@
 // LayerNorm and RmsNorm. LayerNorm centres each row of X. Both scale each row, and then weight the
 // columns.
 //
-//   X, Y (M, d) S::Input    w, b (1, d) cut like X's columns, at first 1 and 0
+//   X, Y (M, d) S::Input    w, b (1, d) cut like X's columns, initially 1 and 0
 //
 //   xhat = (X - mean) rstd    Y = xhat w + b    rstd = 1 / sqrt(mean of squares + epsilon)
 //
@@ -82,7 +82,7 @@ class RowNorm
   using Weight = DistMatrix<T, RowVector<L>, Mesh>;
 
   /// Makes a norm for rows of `features` elements.
-  /// @throws ShapeError without features, ArgumentError for an epsilon out of range
+  /// @throws ShapeError if there are no features, ArgumentError for an epsilon out of range
   RowNorm(const Mesh& mesh, std::size_t features,
           const NormOptions& options = {.epsilon = centred ? 1e-5 : 1e-6})
       : mesh_{mesh},
@@ -195,7 +195,7 @@ class RowNorm
   {
     require<ShapeError>(m.cols() == w_.cols() && m.mesh() == mesh_, "got ", what, " of ", m.shape(),
                         ", but the norm has weights for ", w_.cols(),
-                        " columns on its own mesh; give it as many columns, on that mesh");
+                        " columns on its own mesh; give it that many columns, on that mesh");
   }
 
   /// Computes the mean of each row and 1 / sqrt(variance + epsilon) from sums over all columns.
