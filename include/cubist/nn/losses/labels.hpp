@@ -7,10 +7,10 @@
 //
 // The message that sums a loss over the ranks also checks that all ranks have the same labels. It
 // contains the sums of h and of h^2, where h < 2^18 is a checksum of a rank's labels. By the
-// inequality of Cauchy and Schwarz, P sum h^2 = (sum h)^2 if and only if all P ranks have the same
-// h. Labels that differ have different checksums with a probability of 1 - 2^-18.
+// Cauchy-Schwarz inequality, P sum h^2 = (sum h)^2 if and only if all P ranks have the same h.
+// Labels that differ have different checksums with a probability of 1 - 2^-18.
 //
-// Elements that one rank sends: 6 (P-1)/P doubles, P being the ranks of the mesh.
+// Elements that one rank sends: 6 (P-1)/P doubles, P being the number of ranks in the mesh.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Losses of a distributed output, which is not gathered. Along the axes that cut the columns, one
-// or two numbers per row are all-reduced.
+// Computes losses of a distributed output without gathering it. Along the axes that cut the
+// columns, one or two numbers per row are all-reduced.
 //
 //   Y (M, N), dY (M, N): any layout    labels: M class numbers, the same on every rank
 //
 // Rows whose label is -100 are ignored: a mean is over the other rows.
 //
 // If a rank has whole rows, an engine that passes over rows (PassesRows) computes their
-// cross-entropy by one kernel. It reads logits twice: one pass gives the maxima and the sums of
+// cross-entropy in one kernel. It reads logits twice: one pass gives the maxima and the sums of
 // exponentials.
 // Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867,
 // section 3.
@@ -57,7 +57,7 @@ void check_target(const DistMatrix<T, L, M>& y, const DistMatrix<T, LOther, M>& 
                       ", but they must agree in shape, padding and mesh; make one like the other");
 }
 
-/// Computes the loss of a row, if this rank has the column of its label; otherwise 0.
+/// Computes the loss of a row, if this rank holds the column of its label; otherwise 0.
 template <RealScalar T, RealScalar V>
 struct CrossEntropy
 {
@@ -74,8 +74,8 @@ struct CrossEntropy
   }
 };
 
-/// Computes the derivative of the mean loss with respect to each logit of a row but its label's; 0
-/// in rows without a label.
+/// Computes the derivative of the mean loss with respect to each logit of a row except its label's;
+/// 0 in rows without a label.
 template <RealScalar T>
 struct LogitSlope
 {
@@ -103,8 +103,8 @@ struct LogitSlopes
   }
 };
 
-/// Computes the derivative with respect to the logit of a row's label, if this rank has its column;
-/// otherwise 0.
+/// Computes the derivative with respect to the logit of a row's label, if this rank holds its
+/// column; otherwise 0.
 template <RealScalar T, RealScalar V>
 struct LabelSlope
 {
@@ -122,7 +122,7 @@ struct LabelSlope
   }
 };
 
-/// Writes a value to the column of its row's label, if this rank has it.
+/// Writes a value to the column of its row's label, if this rank holds it.
 template <RealScalar T, RealScalar V>
 struct StoreAtLabel
 {
@@ -238,8 +238,8 @@ struct IsLabel
 
 /// Returns the mean of -log softmax(Y)[label] over the `count` rows whose label is not negative.
 /// Writes its gradient to dY, unless dY is null; rows without a label get 0.
-/// @param compared numbers that must be the same on every rank: the labels, or what they are made
-/// of
+/// @param compared numbers that must be the same on every rank: the labels, or what they were
+/// computed from
 template <RealScalar T, class L, class M>
 LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> labels,
                         std::size_t count, std::span<const int> compared, DistMatrix<T, L, M>* dy)
@@ -270,13 +270,13 @@ LossValue cross_entropy(const DistMatrix<T, L, M>& y, std::span<const int> label
   RowReduction<A, L, M> sums{y.mesh(), logits.rows(), A{}};
   const A* sum = sums.combine(ReduceOp::sum, Sum{}, ShiftedPower<A>{max, A{1}}, logits);
 
-  // The rank that has the column of a row's label adds the row's loss. This is before dY, which may
-  // be Y, is written.
+  // The rank that holds the column of a row's label adds the row's loss. This must come before dY
+  // is written, because dY may be Y.
   loss.fold(0, CrossEntropy<A, T>{logits, j0, max, sum}, classes.view());
   if (dy)
   {
-    // The logits of labels, too, are read before dY is written. A loop over a row that leaves them
-    // out is vectorised.
+    // The labels' logits are also read before dY is written. A loop over a row that does not single
+    // them out is vectorised.
     RowReduction<A, L, M> at_label{y.mesh(), logits.rows(), A{}};
     at_label.map(LabelSlope<A, T>{logits, j0, max, sum, mean}, classes.view());
     engine.map_rows(dy->valid(), LogitSlopes<A>{label, max, sum, mean}, logits);
@@ -324,8 +324,8 @@ LossValue mean_squared_error(const DistMatrix<T, L, M>& y, const DistMatrix<T, L
   return sum.value([n = static_cast<double>(count)](const auto& all) { return all[0] / n; });
 }
 
-/// Returns the fraction of rows whose largest column, the first of equals, is their label; the
-/// result is the same on every rank. Rows whose label is -100 do not count. A row with a NaN has no
+/// Returns the fraction of rows whose largest column (the first if several are equal) is their
+/// label, the same on every rank. Rows whose label is -100 do not count. A row with a NaN has no
 /// largest column, and the fraction of no rows is a NaN. Every rank of the mesh calls this.
 /// @throws ShapeError unless there is one label per row, ArgumentError for a label that is neither
 /// a class nor -100, and on every rank for labels that differ between ranks

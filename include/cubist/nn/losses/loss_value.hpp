@@ -50,7 +50,7 @@ class LossValue
 namespace detail
 {
 
-/// n numbers of a rank, which are summed over ranks, and from which a loss is computed.
+/// Sums n numbers over ranks; a loss is computed from the sums.
 template <Engine E, std::size_t n>
 class LossSums
 {
@@ -104,7 +104,7 @@ class LossSums
       with_staging_buffer(engine_, std::span<double>{host_},
                           [&](auto numbers) { ranks.all_reduce(numbers); });
   }
-  /// Returns f(numbers): computed at once on a host, and when it is read on a device.
+  /// Returns f(numbers). On a host, it is computed at once; on a device, when it is read.
   template <class F>
   [[nodiscard]] LossValue value(F f) const
   {

@@ -16,7 +16,7 @@
 // (matrix/sequence_cut.hpp), and rows of padding have no label. The value is the same, except that
 // its terms are summed in a different order.
 //
-// Elements that one rank sends: those of softmax_cross_entropy (nn/losses/loss.hpp).
+// Elements that one rank sends: what softmax_cross_entropy (nn/losses/loss.hpp) sends.
 
 #include <algorithm>
 #include <cstddef>
@@ -49,7 +49,7 @@ namespace detail
   return next;
 }
 
-/// The number of tokens of a sequence up to its last label; 0 without a label that is used.
+/// The number of tokens of a sequence up to its last label; 0 if no label is used.
 [[nodiscard]] inline std::size_t tokens_up_to_label(std::span<const int> labels)
 {
   std::size_t n = labels.size();

@@ -7,8 +7,8 @@
 //
 //   Y(i, j) = exp(s X(i, j) - max_k s X(i, k)) / sum_k exp(s X(i, k) - max)
 //
-// Elements that one rank sends: 4 (p-1)/p per row, p being the ranks along the axes that cut the
-// columns.
+// Elements that one rank sends: 4 (p-1)/p per row, p being the number of ranks along the axes that
+// cut the columns.
 
 #include <cstddef>
 #include <limits>
