@@ -469,7 +469,7 @@ TEST_CASE("Muon takes the matrices of layers, and others by groups")
   {
     const auto message =
         message_of<ArgumentError>([&] { momenta({.groups = {{.names = {name}, .muon = true}}}); });
-    CHECK(mentions(message, "in a group of Muon's", "which is a vector", ".muon = false"));
+    CHECK(mentions(message, "in one of Muon's groups", "which is a vector", ".muon = false"));
   }
 }
 

@@ -352,7 +352,7 @@ TEST_CASE("a group's learning rate is its base, of which set_learning_rate takes
   });
   for (std::size_t i = 0; i < 3; ++i) CHECK(found[i] == "as wanted");
   CHECK(mentions(found[3], "got a learning rate of 0.05", "whose rate was 6e-05",
-                 "a group with its own", "call set_learning_rate(rate, base)"));
+                 "one of its groups has its own rate", "call set_learning_rate(rate, base)"));
   CHECK(mentions(found[4], "a learning rate of 0.1 whose base is too small", "as its base"));
   CHECK(mentions(found[5], "a learning rate of 0 whose base is too small"));
   CHECK(mentions(found[6], "a base of learning rates of -1"));

@@ -28,14 +28,14 @@ template <class T, class M>
 struct Moments;
 
 // The functions of optimizers that take long to compile are not members, so that the compiled
-// library can have them.
+// library can contain them.
 
 /// Adds moments for these parameters.
 template <class T, class M>
 void append_moments(Moments<T, M>& moments, const Parameters<T, M>& parameters,
                     const std::string& name);
 
-/// One value for each element of each parameter that is not frozen; all are 0 at first.
+/// One value for each element of each parameter that is not frozen; all are initially 0.
 template <class T, class M>
 struct Moments
 {
@@ -48,7 +48,7 @@ struct Moments
   }
 
   std::vector<NamedMatrix<Value, M>> names_and_cuts;
-  std::vector<Shape> shapes;  // the shapes of the valid part
+  std::vector<Shape> shapes;  // the shapes of the valid parts
   std::vector<typename M::Engine::template Buffer<Value>> data;
 
   [[nodiscard]] std::size_t size() const { return data.size(); }

@@ -13,7 +13,7 @@
 // orthogonal factor of a transpose is the transpose of the factor.
 //
 // Muon is for the matrices of layers, including LoRA's A and B. It gives embeddings, positions,
-// logits, norms and biases to an AdamW, and other parameters if `.groups` say so:
+// logits, norms and biases to an AdamW, and other parameters if `.groups` says so:
 //
 //   Muon optimizer{model.parameters(), {.learning_rate = 0.02,
 //                                       .adamw = {.learning_rate = 1e-3},
@@ -120,7 +120,7 @@ namespace detail
   return shape.rows == 1 && (!name.ends_with("weight") || name.ends_with("norm.weight"));
 }
 
-/// Whether Muon updates a parameter that no group gives to it or to AdamW.
+/// Whether Muon updates a parameter that no group assigns to it or to AdamW.
 [[nodiscard]] inline bool is_muon_by_default(std::string_view name, Shape shape)
 {
   for (const std::string_view table : {"embedding.weight", "positions.weight", "logits.weight"})
@@ -139,16 +139,17 @@ namespace detail
       if (matches_name(pattern, name))
       {
         if (!group.muon) return is_muon_by_default(name, shape);
-        require<ArgumentError>(!*group.muon || !is_vector(name, shape), "got ", name,
-                               ", which is a vector, in a group of Muon's, but only a matrix can "
-                               "be orthogonalized; leave it to AdamW, with .muon = false");
+        require<ArgumentError>(
+            !*group.muon || !is_vector(name, shape), "got ", name,
+            ", which is a vector, in one of Muon's groups, but only a matrix can "
+            "be orthogonalized; leave it to AdamW, with .muon = false");
         return *group.muon;
       }
   return is_muon_by_default(name, shape);
 }
 
-/// Returns all parameters, and marks as frozen those that are not Muon's or, without `muon`, not
-/// AdamW's.
+/// Returns all parameters, and marks as frozen those that are not Muon's or, if `muon` is false,
+/// not AdamW's.
 template <class T, class M>
 [[nodiscard]] Parameters<T, M> parameters_of(bool muon, Parameters<T, M> all,
                                              const std::vector<ParameterGroup>& groups)
@@ -439,8 +440,7 @@ class Orthogonalizer
 
 }  // namespace detail
 
-/// The Muon optimizer. The constructor and `step` throw ArgumentError for options out of
-/// range.
+/// The Muon optimizer. The constructor and `step` throw ArgumentError for options out of range.
 template <RealScalar T, class M>
 class Muon : public detail::OptimizerBase<T, M, MuonOptions>
 {
@@ -519,7 +519,7 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
     factor_ = rate / base;
   }
 
-  /// The way in which each matrix is orthogonalized, by its name.
+  /// Returns the name of each matrix, and the way in which it is orthogonalized.
   [[nodiscard]] std::vector<std::pair<std::string, MuonWay>> ways() const
   {
     std::vector<std::pair<std::string, MuonWay>> all;
@@ -528,15 +528,15 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
     return all;
   }
 
-  /// The number of elements that all ranks of the mesh together send in a step, by the cost
-  /// formulas.
+  /// The number of elements that all ranks of the mesh together send in a step, according to the
+  /// cost formulas.
   [[nodiscard]] std::uint64_t elements_of_step() const
   {
     return orthogonalizer_ ? orthogonalizer_->elements(this->options_.newton_schulz.steps) : 0;
   }
 
-  /// Lists the momentum, `muon.momentum.layers.0.weight` and so on, the masters of 16-bit weights,
-  /// `muon.master.layers.0.weight` and so on, and the state of AdamW, but not the options.
+  /// Appends the momentum, `muon.momentum.layers.0.weight` and so on, the masters of 16-bit
+  /// weights, `muon.master.layers.0.weight` and so on, and the state of AdamW, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
     detail::append_moments_to_state(momentum_, state, prefix);

@@ -8,8 +8,8 @@
 //   X <- X / max(|X|, epsilon)
 //   in each step: A = X X^T, B = b A + c A^2, X <- a X + B X
 //
-// The first two products multiply a matrix by its transpose, which costs half (DistGram). No rank
-// computes what another one computes. A single rank sends nothing.
+// The first two products multiply a matrix by its transpose, at half the usual cost (DistGram). No
+// rank computes what another one computes. A single rank sends nothing.
 //
 // Elements sent: GramGrid::elements_of_iteration for each step, and an all_reduce of one number.
 // Source: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024.

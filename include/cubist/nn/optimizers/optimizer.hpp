@@ -49,7 +49,7 @@ inline void check_option(const char* name, double value,
                          ", for which the update is not defined; use one in [0, ", end, ")");
 }
 
-/// PyTorch's names of options, so that {.lr = 1e-3} gives a compile error that says what to write.
+/// PyTorch's option names, so that {.lr = 1e-3} gives a compile error that says what to write.
 struct OptionsOfPyTorch
 {
   double lr = 0;
@@ -70,7 +70,7 @@ constexpr void require_options()
       "beta1 and beta2 for betas, and epsilon for eps");
 }
 
-/// @throws ArgumentError for a rate or a decay that no update can have
+/// @throws ArgumentError for a rate or a decay that is negative or not finite
 /// @param of_muon  whether the groups are Muon's
 inline void check_groups(const std::vector<ParameterGroup>& groups, bool of_muon = false)
 {
@@ -114,7 +114,8 @@ class GroupRates
     if (group == nullptr || !group->learning_rate) return now;
     require<ArgumentError>(
         now == rate_, "got a learning rate of ", now, " in the options of an optimizer whose rate ",
-        "was ", rate_, " and which has a group with its own, so the factor for the group's rate ",
+        "was ", rate_,
+        ", but one of its groups has its own rate, so the factor for the group's rate ",
         "is unknown; call set_learning_rate(rate, base), or set_next(optimizer) of a LearningRate");
     require<ArgumentError>(is_finite(factor_), "got a learning rate of ", rate_,
                            " whose base is too small, so the rates of groups would not be finite; "
@@ -264,7 +265,7 @@ class Sgd : public detail::OptimizerBase<T, M, SgdOptions>
     detail::update_weights(this->weights_, parameters, make_update, velocity_);
   }
 
-  /// Lists the velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of 16-bit
+  /// Appends the velocities, `sgd.velocity.layers.0.weight` and so on, and the masters of 16-bit
   /// weights, `sgd.master.layers.0.weight` and so on, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
@@ -345,7 +346,7 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
     detail::update_weights(this->weights_, parameters, make_update, mean_, square_);
   }
 
-  /// Lists the means, `adam.mean.layers.0.weight` and so on, the masters of 16-bit weights,
+  /// Appends the means, `adam.mean.layers.0.weight` and so on, the masters of 16-bit weights,
   /// `adam.master.layers.0.weight` and so on, and the number of steps, but not the options.
   void append_state(State<T, M>& state, const std::string& prefix = "")
   {
@@ -398,7 +399,7 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
   detail::Moments<T, M> square_;
 };
 
-/// Adam with weight decay that is in the update, not in the gradient.
+/// Adam with weight decay in the update instead of the gradient.
 template <RealScalar T, class M>
 class AdamW : public Adam<T, M>
 {

@@ -9,9 +9,9 @@
 //                    .groups = {{.names = {"layers.0.*", "layers.1.*"}, .learning_rate = 1e-5},
 //                               {.names = {"embedding.weight"}, .weight_decay = 0}}}};
 //
-// A * stands for any characters. A parameter is in the first group that has its name, or in none.
-// All parameters of a group may be frozen, but a group that would change nothing even if none were
-// is an error.
+// A * stands for any characters. A parameter is in the first group that matches its name, or in
+// none. All parameters of a group may be frozen, but a group that would change nothing even if none
+// were frozen is an error.
 
 #include <cstddef>
 #include <optional>
@@ -56,8 +56,8 @@ struct GroupedParameter
   bool frozen = false;
 };
 
-/// Sets of parameters that an optimizer updates in the same way. Set 0 has those that are in no
-/// group and decay; it may be empty.
+/// Sets of parameters that an optimizer updates in the same way. Set 0 contains those that are in
+/// no group and decay; it may be empty.
 class ParameterSets
 {
  public:
@@ -87,7 +87,7 @@ class ParameterSets
         ", so it is unknown which group a parameter is in; make a new optimizer");
     return sets_[set].group ? &groups[*sets_[set].group] : nullptr;
   }
-  /// Whether the optimizer's weight decay applies to a set whose group has none.
+  /// Whether the optimizer's weight decay applies to a set whose group sets none.
   [[nodiscard]] bool decays(std::size_t set) const { return sets_[set].decays; }
 
  private:
