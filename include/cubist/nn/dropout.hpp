@@ -5,7 +5,8 @@
 // mask is never stored: forward and backward draw the same random numbers, which depend only on the
 // seed, the layer, the step and the element's global position.
 //
-// Source: Srivastava et al., "Dropout", JMLR 2014 (here scaled while training, not after).
+// Source: Srivastava et al., "Dropout", JMLR 2014 (here elements are scaled while training, not
+// afterwards).
 
 #include <cstddef>
 #include <cstdint>
@@ -114,7 +115,8 @@ class Dropout
     x.mesh().engine().map_indexed(z.valid(), sum_with(dropped), x.valid(), y.valid());
   }
 
-  /// The function that `apply` maps over the indices and elements of this rank's block of X.
+  /// Returns the function that `apply` maps over the indices and elements of this rank's block of
+  /// X.
   template <class T, class M>
   [[nodiscard]] auto mask(const DistView<const T, M>& x, const TrainingStep& step,
                           const SequenceCut& cut) const
@@ -135,7 +137,7 @@ class Dropout
     else
       return with(random);
   }
-  /// The function that `add` maps.
+  /// Returns the function that `add` maps.
   template <class T, class Random>
   [[nodiscard]] static detail::AddDropped<T, Random>
   sum_with(const detail::DropoutMask<T, Random>& mask)

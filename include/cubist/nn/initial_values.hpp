@@ -27,7 +27,7 @@ namespace cubist::CUBIST_ABI
 /// features. For complex parameters this holds for each component.
 struct Uniform
 {
-  std::optional<double> bound = {};  ///< uniform in [-bound, bound]; without it 1 / sqrt(in)
+  std::optional<double> bound = {};  ///< uniform in [-bound, bound]; by default 1 / sqrt(in)
 };
 
 /// Initial values that are normal with mean 0 and standard deviation `std`. For complex parameters

@@ -34,7 +34,7 @@ struct Pass
   /// The step for which dropout masks are drawn; none in evaluation.
   std::optional<TrainingStep> training_step = {};
   /// The number of tokens in each sequence. Rows [b sequence, (b + 1) sequence) belong to sequence
-  /// b, unless `cut` has another order.
+  /// b, unless `cut` gives another order.
   std::size_t sequence = 1;
   /// The position of the first token of each sequence.
   std::size_t position = 0;
@@ -94,7 +94,7 @@ Matrix& fit_like(std::optional<Matrix>& kept, const Matrix& like)
   return fit(kept, like.mesh(), like.shape(), like.quanta());
 }
 
-/// The parameters of a layer, for an optimizer: weight, bias, …, each with a prefix.
+/// Returns the parameters of a layer, for an optimizer: weight, bias, …, each with a prefix.
 template <LayerType L>
 [[nodiscard]] auto parameters_of(L& layer, const std::string& prefix = "")
 {
@@ -103,8 +103,9 @@ template <LayerType L>
   return list;
 }
 
-/// The parameters of a network that is a layer and whose passes take `gradients->reducer()`. Each
-/// parameter refers to `gradients`, so that Sharded, GradientAccumulation and Trainer find it.
+/// Returns the parameters of a network that is a layer and whose passes take
+/// `gradients->reducer()`. Each parameter refers to `gradients`, so that Sharded,
+/// GradientAccumulation and Trainer find it.
 template <LayerType L>
 [[nodiscard]] auto
 parameters_of(L& layer,
@@ -126,8 +127,8 @@ inline void require_forward(bool has_output)
                          "no output for the gradient; call forward first");
 }
 
-/// Lists what a checkpoint keeps of a layer: what the layer's `append_state` adds, or the values of
-/// its parameters if it has no such function.
+/// Appends what a checkpoint saves of a layer: what the layer's `append_state` adds, or the values
+/// of its parameters if it has no such function.
 template <LayerType L>
 void append_state_of(L& layer, State<typename L::Value, typename L::Mesh>& state,
                      const std::string& prefix)

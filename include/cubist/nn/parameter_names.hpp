@@ -52,7 +52,7 @@ namespace detail
 }
 
 /// Whether a pattern selects a weight for LoRA: it matches the weight's name without ".weight", or
-/// the end of that after a dot.
+/// what follows one of the dots in it.
 [[nodiscard]] inline bool matches_layer(std::string_view pattern, std::string_view weight)
 {
   const std::string_view layer = weight.substr(0, weight.rfind('.'));
@@ -64,7 +64,7 @@ namespace detail
 class Freezing
 {
  public:
-  /// @param names  of the parameters to freeze, with * for any characters
+  /// @param names the names of the parameters to freeze, with * for any characters
   explicit Freezing(const std::vector<std::string>& names,
                     const std::optional<LoraOptions>& lora = {})
       : names_{names},
@@ -115,7 +115,7 @@ class Freezing
     return first;
   }
 
-  /// @throws ArgumentError for a name that no parameter has
+  /// @throws ArgumentError for a name that matches no parameter or layer
   void require_all_used() const
   {
     for (std::size_t i = 0; i < names_.size(); ++i)

@@ -120,7 +120,7 @@ class ReplicaSplit
         const std::size_t ranks = number(ranks_->size());
         const std::size_t parts =
             std::min(ranks, std::max<std::size_t>(1, number(ranks_->cores())));
-        // If several ranks have one part number, the first of them sums up that part.
+        // If several ranks have the same part number, the first of them sums that part.
         const std::size_t part = ((number(ranks_->rank()) + after) * parts + ranks - 1) / ranks;
         return n * part / parts;
       }

@@ -9,7 +9,7 @@
 //
 // Where replicas of X share memory, each adds a part of the rows (nn/replica_split.hpp).
 //
-// Elements that one rank sends: those of the layer.
+// Elements that one rank sends: what the layer sends.
 // Source: He et al., "Deep Residual Learning for Image Recognition", arXiv 1512.03385.
 
 #include <optional>
@@ -118,7 +118,7 @@ class Residual
   {
   }
 
-  /// The layer inside.
+  /// Returns the layer that the connection wraps.
   [[nodiscard]] L& layer() { return layer_; }
   /// What `forward` leaves for `backward`.
   struct Kept

@@ -4,8 +4,8 @@
 // Reduces each row of a distributed matrix to one number, such as its maximum or its sum. Every
 // rank with a part of the row gets the number.
 //
-// Elements that one rank sends: 2 (p-1)/p per row, p being the ranks along the axes that cut the
-// columns.
+// Elements that one rank sends: 2 (p-1)/p per row, p being the number of ranks along the axes that
+// cut the columns.
 
 #include <cstddef>
 #include <span>

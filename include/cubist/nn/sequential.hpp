@@ -7,7 +7,7 @@
 //   Sequential net{LayerNorm<S, B, T>{mesh, 64}, Dense<S, B, T>{mesh, 64, 256, {}, gelu},
 //                  Dense<typename S::Next, B, T>{mesh, 256, 64, {.index = 1}}};
 //
-// Elements that one rank sends: those of the layers.
+// Elements that one rank sends: what the layers send.
 
 #include <cstddef>
 #include <string>
@@ -89,7 +89,7 @@ class Sequential
 
   /// Returns dX, which is in the first layer's part of `kept`, or null if it is not wanted.
   /// @pre X and the pass are those of the `forward` that filled `kept`
-  /// @throws ArgumentError before a `forward`
+  /// @throws ArgumentError if `forward` has not run
   const Input* backward(const Input& x, const Output& dy, const BackwardPass<Value, Mesh>& pass,
                         Kept& kept, bool wants_dx)
   {
@@ -98,7 +98,7 @@ class Sequential
     return backward_from<last>(dy, pass, kept, wants_dx);
   }
 
-  /// Lists the layers' parameters as 0.weight, 1.weight, …
+  /// Appends the layers' parameters as 0.weight, 1.weight, …
   void append_parameters(Parameters<Value, Mesh>& list, const std::string& prefix)
   {
     std::size_t i = 0;
@@ -109,8 +109,8 @@ class Sequential
         layers_);
   }
 
-  /// Lists the values of the parameters by their names, and whatever the layers' own `append_state`
-  /// add.
+  /// Appends the values of the parameters by name, and whatever the layers' own `append_state`
+  /// functions add.
   void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
   {
     std::size_t i = 0;
