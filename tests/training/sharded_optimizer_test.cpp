@@ -329,7 +329,7 @@ TEST_CASE("a sharded optimizer refuses the parameters of another network, and ta
            return "a factor of 0 changes values";
          return message_of<ShapeError>([&] { optimizer.step(other.parameters()); });
        }))
-    CHECK(mentions(message, "4 parameters other than those of the optimizer"));
+    CHECK(mentions(message, "4 parameters that are not those of the optimizer"));
 }
 
 TEST_CASE("a sharded optimizer takes the groups that one that is not takes, frozen ones too")

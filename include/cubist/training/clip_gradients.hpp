@@ -12,8 +12,8 @@
 // Each element counts once, even if several ranks hold replicas of it. With a `Sharded` optimizer,
 // pass its `parameters()`, whose gradients are complete in parts, one on each rank.
 //
-// Elements that one rank sends: those of an all_reduce of one number over the mesh, and of two more
-// if the squares of gradients exceed the range of double.
+// Elements that one rank sends: what one all_reduce of a number over the mesh sends, or three if
+// the squares of gradients exceed the range of double.
 //
 // Source: Pascanu, Mikolov, Bengio, On the difficulty of training recurrent neural networks (2013),
 // section 3.2; the factor is that of PyTorch's clip_grad_norm_.
@@ -75,10 +75,11 @@ template <RealScalar T, class M, class Combine, class F>
 
 }  // namespace detail
 
-/// Returns the square root of the sum of squares of all gradients' elements, formed in double. It
-/// is the same on every rank, 0 on idle ranks, and not finite if an element is not. Every rank of
-/// the parameters' mesh calls it. Squares that double cannot hold are scaled first.
-/// @pre the gradients are complete: after `backward`
+/// Returns the global norm of the gradients, the square root of the sum of their squared elements,
+/// computed in double. It is the same on every rank, 0 on idle ranks, and not finite if an element
+/// is not. Every rank of the parameters' mesh calls it. Elements whose squares double cannot hold
+/// are scaled first.
+/// @pre the gradients are complete, as they are after `backward`
 template <RealScalar T, class M>
 [[nodiscard]] double gradient_norm(const Parameters<T, M>& parameters)
 {
@@ -109,7 +110,7 @@ template <RealScalar T, class M>
   return is_finite(norm) ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
 }
 
-/// Multiplies all gradients by clip_factor() of their norm, and returns the norm before.
+/// Multiplies all gradients by clip_factor() of their norm, and returns their norm before clipping.
 /// Preconditions, errors and messages are those of the two functions above.
 template <RealScalar T, class M>
 double clip_gradients(const Parameters<T, M>& parameters, double most)

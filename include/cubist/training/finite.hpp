@@ -64,7 +64,8 @@ struct FaultCodeAt
   }
 };
 
-/// Returns the smallest code of this rank's elements; the gradient's first one has number `first`.
+/// Returns the smallest code of this rank's elements; the gradient's first element has number
+/// `first`.
 template <class T, class M>
 [[nodiscard]] FaultCode first_fault(const DistView<T, M>& gradient, std::uint64_t first)
 {
@@ -101,7 +102,7 @@ void report_fault(FaultCode code, const Parameters<T, M>& parameters, std::uint6
 }  // namespace detail
 
 /// Checks the loss and the gradients of a network before an optimizer uses them. Every rank of the
-/// parameters' mesh calls this; idle ranks may.
+/// parameters' mesh calls this; idle ranks may, too.
 /// @param step the number of the step, for the message
 /// @throws NumericError with the same message on every rank: it names the loss or, in the order of
 /// the parameters, the first gradient that is not finite, and the global row and column

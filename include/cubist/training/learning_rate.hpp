@@ -10,7 +10,7 @@
 //   optimizer.step(parameters);
 //
 // The learning rate of a group of parameters is multiplied by the same factor, at(s) / rate. So
-// after the warm-up groups have their own rates, whatever rate the optimizer was made with.
+// after the warm-up, groups have their own rates, whatever rate the optimizer was made with.
 //
 // The rate of step s, counted from 0, with w steps of warm-up out of n steps:
 //   s < w       rate (s + 1) / w

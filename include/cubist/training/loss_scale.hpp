@@ -12,8 +12,8 @@
 //     optimizer.step(parameters, *factor);                   // 1 / scale
 //
 // A step whose gradients overflow is skipped, and the scale shrinks; after some steps without an
-// overflow it grows. If the options are powers of two, so are the scales, and they change bits only
-// of numbers at the ends of the range.
+// overflow it grows. If the options are powers of two, so are the scales, and scaling changes only
+// a number's exponent, except at the ends of the range.
 //
 // Source: Micikevicius et al., Mixed precision training (2018), section 3.2; the defaults are those
 // of PyTorch's GradScaler.
@@ -39,7 +39,7 @@ struct LossScaleOptions
   /// The number of steps without an overflow after which the scale grows.
   std::uint64_t growth_interval = 2000;
 
-  /// @throws ArgumentError for values that would find no scale
+  /// @throws ArgumentError for values with which no scale would be found
   void check() const
   {
     require<ArgumentError>(is_finite(initial) && initial > 0 && is_finite(growth) && growth >= 1 &&
@@ -100,7 +100,7 @@ class LossScale
   }
 
  private:
-  /// Sets the scale, or keeps it if a new one or its reciprocal would not be normal in float.
+  /// Sets the scale, or keeps it if the new one or its reciprocal would not be normal in float.
   void set(double value)
   {
     if (value >= 0x1p-100 && value <= 0x1p100) bits_ = std::bit_cast<std::uint64_t>(value);

@@ -10,8 +10,8 @@
 //   monitor.check(step, loss, parameters);
 //   optimizer.step(parameters);
 //
-// Elements that one rank sends: those of training/finite.hpp, and of matrix/check_replicas.hpp for
-// two matrices per parameter.
+// Elements that one rank sends: what training/finite.hpp sends, and what matrix/check_replicas.hpp
+// sends for two matrices per parameter.
 
 #include <cstdint>
 #include <vector>
@@ -26,7 +26,7 @@ namespace cubist::CUBIST_ABI
 {
 
 /// Compares the replicas of all parameters and of their gradients. Every rank of their mesh calls
-/// this; idle ranks may.
+/// this; idle ranks may, too.
 /// @throws ReplicaError, the same on every rank: "gradient of layers.0.weight differs along depth
 /// between rank 0 and rank 4, …"
 template <class T, class M>
@@ -39,7 +39,7 @@ void check_replicas(const Parameters<T, M>& parameters)
 }
 
 /// Compares the replicas of all parameters, but not of their gradients, because those of a sharded
-/// optimizer are complete only in parts. Every rank of their mesh calls this; idle ranks may.
+/// optimizer are complete only in parts. Every rank of their mesh calls this; idle ranks may, too.
 /// @throws ReplicaError, the same on every rank
 template <class T, class M>
 void check_replicas_of_values(const Parameters<T, M>& parameters)
@@ -52,8 +52,7 @@ void check_replicas_of_values(const Parameters<T, M>& parameters)
 namespace detail
 {
 
-/// Whether an action that is due every `every` steps, or never if that is 0, is due after this
-/// step.
+/// Whether an action that runs every `every` steps, or never if that is 0, is due after this step.
 [[nodiscard]] inline bool is_due(std::uint64_t step, std::uint64_t every)
 {
   return every != 0 && step % every == 0;

@@ -22,7 +22,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Measurements between two reports.
+/// Measurements over the steps since the last report.
 struct ProgressReport
 {
   std::uint64_t step = 0;
@@ -69,7 +69,7 @@ class ProgressWindow
   }
   /// Returns the means over these steps. Every rank of the mesh calls it.
   /// @param samples the number of samples in a step
-  /// @pre there was a step
+  /// @pre at least one step was added
   template <class M>
   [[nodiscard]] ProgressReport report(const M& mesh, double samples) const
   {

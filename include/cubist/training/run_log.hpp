@@ -44,7 +44,7 @@ class RunLog
   }
 
   /// Appends the line of a step, and flushes it to the operating system.
-  /// @throws DataError if the system refuses
+  /// @throws DataError if the file cannot be written
   void append(std::uint64_t step, std::span<const NamedValue> values);
 
  private:

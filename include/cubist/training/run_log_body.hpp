@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The functions of run_log.hpp that the compiled library has.
+// The functions of run_log.hpp that the compiled library contains.
 
 #include <system_error>
 

@@ -9,13 +9,14 @@
 //   mlp.backward(dy);                   // starts the sums of this rank's parts of the gradients
 //   optimizer.step(mlp.parameters());   // updates this rank's parts and gathers the values
 //
-// The values have the same bits as without sharding, because sums are formed in one order
+// The values have the same bits as without sharding, because sums are formed in the same order
 // (comm/reduction.hpp), except on NCCL, which chooses its own order. Checkpoints have the same
-// names and matrices, so a run may continue with another sharding or none.
+// names and matrices, so a run may continue with a different sharding, or without any.
 //
-// With the last argument, a step has several micro-batches, as with GradientAccumulation.
+// The constructor's last argument gives each step several micro-batches, as GradientAccumulation
+// does.
 //
-// Elements that one rank sends: those of sharded_parameters.hpp.
+// Elements that one rank sends: what sharded_parameters.hpp sends.
 
 #include <cstddef>
 #include <memory>
@@ -42,7 +43,7 @@ class Sharded
   /// Takes the gradients of all backward passes of the network while it exists. Every rank of the
   /// mesh constructs one.
   /// @pre `parameters` belong to a network that outlives the optimizer
-  /// @throws ArgumentError for no parameters, and for options out of range
+  /// @throws ArgumentError if there are no parameters, and for options out of range
   explicit Sharded(const Parameters<Value, Mesh>& parameters, const Options& options = {},
                    std::size_t micro_batches = 1)
       : sharded_{detail::make_sharded_gradients(parameters, micro_batches)},
@@ -61,7 +62,7 @@ class Sharded
     sharded_->gather();
   }
 
-  /// Updates the parameters, with the call of any other optimizer.
+  /// Updates the parameters; other optimizers have the same call.
   /// @param parameters those of the constructor
   /// @throws ShapeError unless they are the parameters of the constructor
   void step(const Parameters<Value, Mesh>& parameters, double factor = 1)
@@ -70,9 +71,10 @@ class Sharded
     for (std::size_t i = 0; same && i < whole_.size(); ++i)
       same = parameters[i].value.padded.data() == whole_[i].value.padded.data() &&
              parameters[i].value.shape == whole_[i].value.shape;
-    require<ShapeError>(same, "got ", parameters.size(),
-                        " parameters other than those of the optimizer, which has parts of its "
-                        "own parameters only; make a new optimizer for them");
+    require<ShapeError>(
+        same, "got ", parameters.size(),
+        " parameters that are not those of the optimizer, but it holds parts of its own "
+        "parameters only; make a new optimizer for them");
     step(factor);
   }
 
@@ -90,12 +92,13 @@ class Sharded
   [[nodiscard]] Options& options() { return optimizer_.options(); }
   /// Sets the learning rate of the next steps, and multiplies those of groups by rate / base.
   void set_learning_rate(double rate, double base) { optimizer_.set_learning_rate(rate, base); }
-  /// Forgets the micro-batches since the last step: after an error, or at the end of the data.
+  /// Forgets the micro-batches since the last step. Call it after an error, or at the end of the
+  /// data.
   void restart() { sharded_->restart(); }
   /// The number of micro-batches in a step.
   [[nodiscard]] std::size_t micro_batches() const { return micro_batches_; }
 
-  /// Appends the state that the optimizer has without sharding, with the same names.
+  /// Appends the state that the optimizer would have without sharding, with the same names.
   void append_state(State<Value, Mesh>& state, const std::string& prefix = "")
   {
     optimizer_.append_state(state, prefix);

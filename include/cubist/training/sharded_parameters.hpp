@@ -11,8 +11,8 @@
 //   3. an all_gather completes the values on every replica.
 //
 // A gradient that is already complete on every replica, such as one of a direct product or an
-// embedding, is not sent: each replica copies its part. If a gradient is summed along other axes
-// than its replicas', the whole sum is formed first, and then copied in the same way.
+// embedding, is not sent: each replica copies its part. If a gradient is summed along axes that are
+// not its replicas', the whole sum is formed first, and then copied in the same way.
 //
 // A frozen parameter stays whole, and none of it is sent. It is in the list of parts, so that
 // groups of an optimizer may name it.
@@ -67,7 +67,7 @@ class ShardedParameter
     if (piece_ * ranks != block.size()) pieces_ = Buffer(piece_ * ranks), part_ = Buffer(piece_);
   }
 
-  /// This rank's part of the value and of the gradient.
+  /// Returns this rank's part of the value and of the gradient.
   [[nodiscard]] Parameter<T, M> part()
   {
     if (!replicas_) return whole_;
@@ -145,7 +145,7 @@ class ShardedParameter
     return all.subspan(begin, std::min(piece_, all.size() - begin));
   }
 
-  /// Returns the gradient, followed by zeros up to equal pieces.
+  /// Returns the gradient, padded with zeros to equal pieces.
   [[nodiscard]] std::span<const T> in_pieces(MatrixView<T> gradient)
   {
     const std::span<const T> all = gradient.elements();
@@ -163,9 +163,9 @@ class ShardedParameter
 
   Parameter<T, M> whole_;
   Communicator* replicas_;
-  std::size_t piece_ = 0;  // the elements of a rank's part, with padding
+  std::size_t piece_ = 0;  // the number of elements in a rank's part, with padding
   Buffer gradient_ = Buffer(0);
-  Buffer pieces_ = Buffer(0);  // the pieces of all ranks, if a block has other sizes
+  Buffer pieces_ = Buffer(0);  // the pieces of all ranks, if they exceed the block
   Buffer part_ = Buffer(0);
   std::optional<Request> request_;
   bool is_reduced_ = false;
@@ -180,8 +180,8 @@ class AnyShardedGradients
   virtual ~AnyShardedGradients() = default;
   /// This rank's parts, and frozen parameters.
   [[nodiscard]] virtual const Parameters<T, M>& parts() const = 0;
-  /// Copies the parts of gradients that are complete, because no backward pass gave them to the
-  /// reducer.
+  /// Copies this rank's parts of the gradients if these are complete because no backward pass gave
+  /// them to the reducer.
   virtual void copy_parts() = 0;
   /// The reducer that takes the gradients of micro-batches.
   [[nodiscard]] virtual GradientReducer<T, M>& reducer() = 0;
@@ -275,7 +275,7 @@ class ShardedParameters final : public GradientReducer<T, M>, public AnyShardedG
 };
 
 /// Every rank of the mesh calls it.
-/// @throws ArgumentError for no parameters
+/// @throws ArgumentError if there are no parameters
 template <RealScalar T, class M>
 std::unique_ptr<AnyShardedGradients<T, M>> make_sharded_gradients(const Parameters<T, M>& whole,
                                                                   std::size_t micro_batches)

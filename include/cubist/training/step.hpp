@@ -65,8 +65,8 @@ class Step
   /// Runs one step with these matrices. The step is captured again for matrices at another address
   /// or of another shape, and after memory was freed that existed at the capture. So pass memory
   /// that the program allocates for each call as an argument. Every rank of the mesh calls it.
-  /// @throws CaptureError for a function that cannot be captured: nothing is enqueued then, and the
-  /// function can still be run without capturing; what the function throws
+  /// @throws CaptureError if the function cannot be captured; nothing is enqueued then, and the
+  /// function can still be run without capturing. Otherwise what the function throws
   template <class... Matrix>
   void operator()(const Matrix&... matrices)
   {

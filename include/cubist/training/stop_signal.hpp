@@ -19,7 +19,7 @@
 //   });
 //   return stopped ? requeue_exit_code : 0;  // on all processes
 //
-// Elements that one rank sends: those of an all_reduce of one number over the mesh, for each call
+// Elements that one rank sends: what an all_reduce of one number over the mesh sends, for each call
 // of `requested`.
 //
 // Open MPI 4.1's mpiexec forwards SIGUSR1 to all processes, and returns the code of the first that
@@ -46,7 +46,8 @@ inline constexpr int requeue_exit_code = 75;
 namespace detail
 {
 
-/// The handlers of this process, from the first user to the last.
+/// The signal handlers of this process. The first user installs them, and the last one removes
+/// them.
 class StopHandlers
 {
  public:

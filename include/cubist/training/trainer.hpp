@@ -16,13 +16,14 @@
 //   3. clipping by the global norm
 //   4. checks of numerics (NumericsMonitor)
 //   5. learning rate of the step; update by the optimizer
-//   6. a line of the log; when due, a checkpoint and a report, whose metrics the line then has, too
+//   6. a line of the log; when due, a checkpoint and a report, whose metrics get a second line
 //
 // A run resumes from its newest checkpoint, on any scheme, mesh and backend. SIGTERM and SIGUSR1
 // end it after the step, with a checkpoint and an exit code for job scripts (stop_signal.hpp).
 //
-// Elements that one rank sends in a step, in addition to the program's: 1 for stopping, those of
-// clip_gradients.hpp if gradients are clipped or scaled, and those of the optimizer and of checks.
+// Elements that one rank sends in a step, in addition to the program's: what stop_signal.hpp sends,
+// what clip_gradients.hpp sends if gradients are clipped or scaled, and what the optimizer and the
+// checks send.
 
 #include <cstddef>
 #include <cstdint>
@@ -127,8 +128,8 @@ class Trainer
 
   /// Trains up to the last step, from the newest checkpoint if there is one.
   /// @param compute_gradients computes the gradients of a micro-batch, and returns its loss
-  /// @param evaluate returns NamedValues for the report after a step, and for the step's line of
-  /// the log; it is called on every rank
+  /// @param evaluate returns NamedValues for the report after a step, and for the step's second
+  /// line in the log; it is called on every rank
   /// @throws what these, the monitor and checkpoints throw
   template <class Gradients, class Evaluate>
   TrainingRun run(Gradients compute_gradients, Evaluate evaluate)

@@ -2,7 +2,7 @@
 #pragma once
 
 // The loop of a Trainer (trainer.hpp), which depends only on the scalar and the mesh, not on the
-// network and the optimizer. A program knows only the base class, so that the compiled library can
+// network and the optimizer. A program sees only the base class, so that the compiled library can
 // contain the rest.
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class LoopOptimizer
   virtual void step(const Parameters<T, M>& whole, double factor) = 0;
 };
 
-/// What a Trainer knows about its loop.
+/// The interface of the loop that a Trainer runs.
 template <RealScalar T, class M>
 class AnyTrainingLoop
 {
@@ -262,7 +262,7 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
 };
 
 /// Every rank of the mesh calls it.
-/// @throws ArgumentError for no parameters, and for options out of range
+/// @throws ArgumentError if there are no parameters, and for options out of range
 template <RealScalar T, class M>
 std::unique_ptr<AnyTrainingLoop<T, M>>
 make_training_loop(const Parameters<T, M>& parameters, const State<T, M>& state,
