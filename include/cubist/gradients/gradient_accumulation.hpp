@@ -23,7 +23,8 @@
 //
 // The micro-batches of a pipeline use the same reducer (nn/pipeline/pipeline_stack.hpp).
 //
-// Elements that one rank sends: in a step of n backward passes, the sums over replicas of one pass.
+// Elements that one rank sends: in a step of n backward passes, what the sums over replicas send in
+// one pass.
 
 #include <cstddef>
 #include <memory>
@@ -77,7 +78,7 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
   using typename GradientReducer<T, M>::Communicator;
 
   /// @param next  takes the means; it outlives the accumulator
-  /// @throws ArgumentError for no micro-batches
+  /// @throws ArgumentError for 0 micro-batches
   GradientAccumulator(const M& mesh, std::size_t count, GradientReducer<T, M>& next)
       : mesh_{mesh},
         count_{count},
@@ -165,7 +166,7 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
 
 /// Makes a GradientAccumulator.
 /// @param next  takes the means; it outlives the accumulator
-/// @throws ArgumentError for no micro-batches
+/// @throws ArgumentError for 0 micro-batches
 template <RealScalar T, class M>
 std::unique_ptr<AnyGradientAccumulator<T, M>> make_accumulator(const M& mesh, std::size_t count,
                                                                GradientReducer<T, M>& next)
@@ -181,8 +182,8 @@ template <RealScalar T, class M>
 class GradientAccumulation
 {
  public:
-  /// @param parameters of a network, which outlives this object
-  /// @param micro_batches of a step
+  /// @param parameters the parameters of a network that outlives this object
+  /// @param micro_batches the number of micro-batches in a step
   /// @throws ArgumentError for 0 micro-batches, and for parameters that belong to no network
   GradientAccumulation(const Parameters<T, M>& parameters, std::size_t micro_batches)
       : gradients_{of_network(parameters)},
@@ -192,7 +193,8 @@ class GradientAccumulation
   {
   }
 
-  /// Forgets the micro-batches since the last step: after an error, or at the end of the data.
+  /// Forgets the micro-batches since the last step. Call it after an error, or at the end of the
+  /// data.
   void restart() { sums_->restart(); }
 
  private:

@@ -220,17 +220,18 @@ class GradientBuckets final : public GradientReducer<T, M>
   M mesh_;
   BucketOptions options_;
   std::vector<Bucket> buckets_;
-  std::size_t used_ = 0;  // buckets of this backward pass
+  std::size_t used_ = 0;  // the number of buckets in this backward pass
   std::vector<Entry> entries_;
   std::vector<Request> alone_;  // sums of large gradients
 };
 
-/// Where the gradients of a network go: into buckets, or to another reducer that is in use.
+/// Decides where the gradients of a network go: into buckets, or to another reducer while one is in
+/// use.
 template <class T, class M>
 class Gradients
 {
  public:
-  /// Lets the gradients of a network on this mesh go into buckets.
+  /// Sends the gradients of a network on this mesh into buckets.
   explicit Gradients(const M& mesh)
       : buckets_{mesh}
   {

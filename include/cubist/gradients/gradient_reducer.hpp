@@ -11,7 +11,7 @@
 //   3. The reducer starts its work, which overlaps with the layers before this one.
 //   4. The network calls `finish`, the only wait, at the end of its `backward`.
 //
-// There are three reducers. Each passes on the work that it does not do itself:
+// Networks use three reducers. Each passes on the work that it does not do itself:
 //
 //   GradientBuckets      sums over replicas; small gradients travel together
 //                        (gradients/gradient_buckets.hpp). Every network has one.

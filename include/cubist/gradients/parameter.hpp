@@ -38,12 +38,12 @@ class LoraLayer
   virtual void add_lora(std::size_t weight, const LoraOptions& options) = 0;
   /// Removes A and B.
   virtual void remove_lora(std::size_t weight) = 0;
-  /// The options of a weight's A and B, or null without them.
+  /// Returns the options of a weight's A and B, or null if it has none.
   [[nodiscard]] virtual const LoraOptions* lora(std::size_t weight) const = 0;
   /// Adds s A B to W. From then on, A and B are not parameters.
   virtual void merge_lora(std::size_t weight, bool keeps_original) = 0;
   /// Restores W and the parameters A and B.
-  /// @throws ArgumentError without the original W
+  /// @throws ArgumentError if the original W was not kept
   virtual void unmerge_lora(std::size_t weight) = 0;
 
  protected:
