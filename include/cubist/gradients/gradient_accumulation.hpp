@@ -84,7 +84,8 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
         count_{count},
         next_{next}
   {
-    require<ArgumentError>(count > 0, "got steps of 0 micro-batches, which have no gradients; use "
+    require<ArgumentError>(count > 0, "got steps of 0 micro-batches, so they have no gradients; "
+                                      "use "
                                       "at least 1");
   }
 

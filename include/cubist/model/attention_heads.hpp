@@ -26,7 +26,7 @@ struct AttentionHeads
                         "a number of heads that is a multiple of the number of key-value heads");
     require<ShapeError>(size > 0 || (width >= heads && width % heads == 0), "got ", heads,
                         " heads for a width of ", width,
-                        ", which they do not divide; use a number that does, or give a head_size");
+                        ", but they do not divide it; use a number that does, or give a head_size");
     return {heads, shared, size == 0 ? width / heads : size};
   }
 };

@@ -492,7 +492,8 @@ inline constexpr auto refused_keys = std::to_array<RefusedKey>({
     {"compression_config", quantized},
     {"quantization", quantized},
     {"auto_map",
-     "so the model brings its own code, which cubist does not run; use a model of a family"},
+     "so the model brings its own code, which cubist does not run; use a model of a supported "
+     "family"},
 });
 
 /// Whether a configuration of this family may have the key.

@@ -49,9 +49,10 @@ struct RotaryScaling
   void check() const
   {
     require<ArgumentError>(factor > 0 && low_frequency > 0 && positions > 0,
-                           "got rotary positions that are scaled by ", factor,
-                           ", for frequencies of ", low_frequency, " waves in ", positions,
-                           " positions, so angles would not be numbers; use positive numbers");
+                           "got rotary angles scaled by ", factor, ", with a low_freq_factor of ",
+                           low_frequency, " and ", positions,
+                           " original positions, so angles would not be numbers; use positive "
+                           "numbers");
     require<ArgumentError>(type != Type::llama3 || high_frequency > low_frequency,
                            "got low rotary frequencies up to ", low_frequency,
                            " and high ones from ", high_frequency,

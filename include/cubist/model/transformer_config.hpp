@@ -126,7 +126,8 @@ struct TransformerConfig
     rotary_scaling.check();
     require<ArgumentError>(rotary_fraction > 0 && rotary_fraction <= 1, "got a share of ",
                            rotary_fraction,
-                           " of each head to rotate, which is not between 0 and 1; use 1 for all");
+                           " of each head to rotate, but it must be above 0 and at most 1; use 1 "
+                           "for all");
     return c;
   }
   /// @throws as completed()

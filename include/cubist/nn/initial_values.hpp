@@ -76,7 +76,7 @@ template <RealScalar T>
 {
   require<ArgumentError>(
       x >= 0 && is_finite(static_cast<T>(x)), "got a ", what, " of ", x,
-      " for initial values, which no distribution can have; use a finite number that is not "
+      " for initial values, but it describes no distribution; use a finite number that is not "
       "negative");
   return static_cast<T>(x);
 }

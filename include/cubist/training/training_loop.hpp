@@ -200,7 +200,7 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
   {
     require<ArgumentError>(
         !parameters.empty(),
-        "got a network without parameters, which cannot be trained; give one that has some");
+        "got a network without parameters, so there is nothing to train; give one that has some");
     return parameters;
   }
   [[nodiscard]] bool is_root() const { return mesh_.rank() == 0; }

@@ -288,7 +288,7 @@ TEST_CASE("attention refuses rows that are not whole sequences, and heads that d
     };
     found.check(mentions(refused({.heads = 3}), "got 3 heads for a width of 8"), "width");
     found.check(mentions(refused({.heads = 4, .key_value_heads = 3}), "3 key-value heads"), "kv");
-    found.check(mentions(refused({.heads = 8, .rotary_base = 10}), "are not pairs"), "pairs");
+    found.check(mentions(refused({.heads = 8, .rotary_base = 10}), "rotate in pairs"), "pairs");
     found.check(mentions(refused({.heads = 4, .rotary_base = 10, .rotary_size = 8}),
                          "8 rotated elements of a head that has"),
                 "rotated elements");

@@ -111,7 +111,7 @@ TEST_CASE("a missing model_type follows from the class, or is asked for")
   CHECK(parse(R"({"architectures": ["GPT2LMHeadModel"], )" + sizes) == gpt2);
   for (const char* other : {"", R"("architectures": ["OPTForCausalLM"], )"})
     CHECK(mentions(error<DataError>("{" + std::string{other} + sizes), "has no model_type",
-                   "which layers", "add \"model_type\": \"gpt2\""));
+                   "which layers", "add a \"model_type\", one of gpt2"));
   CHECK(mentions(error<ArgumentError>(R"({"model_type": 3, )" + sizes), "of type 3"));
 }
 

@@ -58,7 +58,8 @@ struct AttentionOptions
     o.head_size = complete.size;
     if (o.rotary_size == 0) o.rotary_size = o.head_size;
     require<ShapeError>(o.rotary_base == 0 || o.rotary_size % 2 == 0, "got ", o.rotary_size,
-                        " rotated elements in a head, but they are not pairs; use an even number");
+                        " rotated elements in a head, but elements rotate in pairs; use an even "
+                        "number");
     require<ShapeError>(
         o.rotary_base == 0 || o.rotary_size <= o.head_size, "got ", o.rotary_size,
         " rotated elements of a head that has ", o.head_size,

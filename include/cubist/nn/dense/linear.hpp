@@ -96,7 +96,8 @@ stored_weight(const AxisMesh<typename S::Axes, B>& mesh, const LinearOptions& op
 {
   if (weights == StoredWeights::scalar) return nullptr;
   require<ArgumentError>(!options.gradients, "got weights to be stored as ", to_string(weights),
-                         " in a layer with gradients, whose steps would be lost in rounding; make "
+                         " in a layer with gradients, so training steps would be lost in "
+                         "rounding; make "
                          "the model with `.inference = true`, or leave `.weights` out");
   require<ArgumentError>(RealScalar<T>, "got weights to be stored as ", to_string(weights),
                          " for complex numbers, but stored weights are real; leave `.weights` out");
@@ -374,7 +375,7 @@ class Linear : public LoraLayer
         db_{gradient_like(b_, options.gradients)}
   {
     require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
-                        " features, which has no weights; give it at least one of each");
+                        " features, so it would have no weights; give it at least one of each");
     if (options.bias)
       detail::initialize(b_, options.initial_bias, draw(Draw::bias), in);
     else

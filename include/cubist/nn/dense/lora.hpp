@@ -485,7 +485,7 @@ class LoraMatrices
   {
     for (const Thin& branch : b_)
       require<ArgumentError>(!branch.merged, "got ", call,
-                             " for LoRA's A and B while they are part of the weight, which would "
+                             " for LoRA's A and B while they are part of the weight, so it would "
                              "not follow them; call unmerge_lora first, or make the network anew");
   }
   void require_trainable() const

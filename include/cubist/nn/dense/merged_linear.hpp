@@ -107,7 +107,7 @@ class MergedLinear : public LoraLayer
         pieces_{pieces(mesh)}
   {
     require<ShapeError>(in > 0 && !outputs.empty(), "got ", outputs.size(), " merged layers of ",
-                        in, " features, which have no weights; give at least one of each");
+                        in, " features, so they would have no weights; give at least one of each");
     if (options_.in_quantum == 0) options_.in_quantum = mesh.quantum();
     for (std::size_t i = 0; i < outputs.size(); ++i) add_output(outputs[i]);
     const std::size_t n = pieces_ * group_;

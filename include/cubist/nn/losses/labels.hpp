@@ -40,7 +40,7 @@ inline void check_label_count(std::span<const int> labels, Shape y)
   require<ShapeError>(labels.size() == y.rows, "got ", labels.size(), " labels for an output of ",
                       y, ", so labels and rows do not correspond; give one label for each row");
   require<ShapeError>(y.rows == 0 || y.cols > 0, "got an output of ", y,
-                      ", which has no class; give it a column for each class");
+                      ", so there are no classes; give it a column for each class");
 }
 
 /// @throws ArgumentError for a label that is neither a column nor `ignored_label`

@@ -92,11 +92,11 @@ class RowNorm
         b_{w_},
         db_{gradient_like(w_, options.gradients)}
   {
-    require<ShapeError>(features > 0, "got a norm of rows without features, which have no mean; "
-                                      "give it at least one");
+    require<ShapeError>(features > 0, "got a norm of rows without features, so they have no "
+                                      "mean; give it at least one");
     require<ArgumentError>(options.epsilon >= 0 && is_finite(options.epsilon), "got an epsilon of ",
                            options.epsilon,
-                           ", so a row may have no norm; use a small positive number");
+                           ", so normalizing a row could give NaN; use a small positive number");
     mesh.engine().fill(w_.valid(), T{1});
   }
 

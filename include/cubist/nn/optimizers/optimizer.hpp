@@ -46,7 +46,7 @@ inline void check_option(const char* name, double value,
                          double end = std::numeric_limits<double>::infinity())
 {
   require<ArgumentError>(value >= 0 && value < end && is_finite(value), "got ", name, " of ", value,
-                         ", for which the update is not defined; use one in [0, ", end, ")");
+                         ", but no update is defined for it; use one in [0, ", end, ")");
 }
 
 /// PyTorch's option names, so that {.lr = 1e-3} gives a compile error that says what to write.

@@ -116,9 +116,9 @@ class ConfigReader
       if (type ? *type == family.type : classes && *classes == Json::array({family.architecture}))
         return family;
     require<DataError>(type != nullptr, file_,
-                       " has no model_type, so it is unknown which layers the model has; add "
-                       "\"model_type\": \"gpt2\" or another of ",
-                       family_names(), ", whichever it is");
+                       " has no model_type, so it is unknown which layers the model has; add a "
+                       "\"model_type\", one of ",
+                       family_names(), ", to the file");
     throw ArgumentError{file_ + " has a model of type " + excerpt(*type) + ", " +
                         reason_against(type->is_string() ? type->get<std::string>() : "") +
                         ", so cubist has no layers for it; use a model of type " + family_names()};

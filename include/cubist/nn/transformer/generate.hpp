@@ -432,7 +432,8 @@ template <class Model>
   require<ShapeError>(
       sequences > 0 && !prompt.empty() && prompt.size() % sequences == 0, "got ", prompt.size(),
       " tokens for ", sequences,
-      " prompts of equal length, which cannot be divided evenly; give each prompt the same number "
+      " prompts of equal length, but they cannot be divided evenly; give each prompt the same "
+      "number "
       "of tokens, at least one");
   const std::size_t given = prompt.size() / sequences;
   std::vector<std::vector<int>> prompts(sequences);
