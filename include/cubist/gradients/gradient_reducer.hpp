@@ -44,7 +44,7 @@ class GradientReducer
   /// Begins a backward pass. Waits for the sums of an earlier one that an error interrupted on
   /// every rank, and forgets them.
   virtual void begin() = 0;
-  /// Takes a gradient, which nobody accesses before `finish` returns.
+  /// Takes a gradient. Nobody may access it before `finish` returns.
   /// @param gradient  this rank's term of the sum over `replicas` or, if that is null, the complete
   /// gradient
   virtual void reduce(MatrixView<T> gradient, Communicator* replicas) = 0;

@@ -160,7 +160,7 @@ inline constexpr auto llama_like_keys = std::to_array<ConfigKey>({
     {"partial_rotary_factor", RotaryKey{}},
     {"rope_scaling", RotaryKey{}},
     {"rope_parameters", RotaryKey{}},
-    // Two names of SiLU.
+    // Both names stand for SiLU.
     {"hidden_act", OneOfKey{R"(["silu", "swish"])"}},
 });
 inline constexpr auto llama_like_without_effect = std::to_array<std::string_view>(

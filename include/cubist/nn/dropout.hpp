@@ -84,7 +84,7 @@ class Dropout
   /// The probability of setting an element to 0.
   [[nodiscard]] double probability() const { return p_; }
 
-  /// Computes X = mask(step) * X, in forward and in backward.
+  /// Computes X = mask(step) * X, in a forward or a backward pass.
   /// @param cut  the order of rows; a row gets the mask of its token
   /// @throws ArgumentError unless step < 2^40
   template <RealScalar T, class L, class M>

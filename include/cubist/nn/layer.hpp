@@ -77,8 +77,8 @@ concept LayerType = requires {
 };
 // clang-format on
 
-/// Returns a matrix of a Kept for an output or a gradient, and makes it when it is first needed and
-/// when its shape or padding changes.
+/// Returns a matrix in a Kept, for an output or a gradient. The first call makes it, and so does a
+/// call with another shape or padding.
 template <class Matrix>
 Matrix& fit(std::optional<Matrix>& kept, const typename Matrix::Mesh& mesh, Shape shape,
             Quanta quanta)
@@ -87,7 +87,7 @@ Matrix& fit(std::optional<Matrix>& kept, const typename Matrix::Mesh& mesh, Shap
     kept.emplace(mesh, shape, quanta);
   return *kept;
 }
-/// Returns a matrix of a Kept, made as by `fit`, with the shape and padding of another one.
+/// Returns a matrix in a Kept, as `fit` does, with the shape and padding of another one.
 template <class Matrix>
 Matrix& fit_like(std::optional<Matrix>& kept, const Matrix& like)
 {

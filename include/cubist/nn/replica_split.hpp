@@ -56,8 +56,8 @@ class ReplicaSplit
           ranks_ = ranks;
   }
 
-  /// Returns a matrix of a Kept, and makes it when it is first needed and when its shape or padding
-  /// changes. Collective. If replicas do not share the matrix's memory, they do not share the work.
+  /// Returns a matrix in a Kept. The first call makes it, and so does a call with another shape or
+  /// padding. Collective. If replicas do not share the matrix's memory, they do not share the work.
   Matrix& fit(std::optional<Matrix>& kept, const Matrix& like)
   {
     if (!kept || kept->shape() != like.shape() || kept->quanta() != like.quanta())

@@ -86,7 +86,7 @@ class NumericsMonitor
     if (detail::is_due(step, options_.replicas_every)) check_replicas(parameters);
   }
   /// Checks a network whose optimizer's state is sharded: `parts` are the parameters of `Sharded`,
-  /// which have no replicas, and `whole` are the network's, whose values are compared.
+  /// which have no replicas, and `whole` are those of the network, whose values are compared.
   /// @throws NumericError, ReplicaError, with the same message on every rank
   template <class T, class M>
   void check(std::uint64_t step, double loss, const Parameters<T, M>& parts,

@@ -106,7 +106,7 @@ class StopHandlers
 }  // namespace detail
 
 /// While a StopSignal exists, SIGTERM and SIGUSR1 do not end this process, but ask it to stop.
-/// Several may exist, such as one for each rank that is a thread.
+/// Several may exist, such as one per rank if ranks are threads.
 class StopSignal
 {
  public:

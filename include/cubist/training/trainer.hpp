@@ -123,7 +123,7 @@ class Trainer
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// The state that checkpoints save. A program may add its own before `run`.
+  /// The state that checkpoints save. A program may add its own state before `run`.
   [[nodiscard]] State<Value, Mesh>& state() { return loop_->state(); }
 
   /// Trains up to the last step, from the newest checkpoint if there is one.

@@ -300,7 +300,7 @@ class LocalAttention
                      columns(behind));
   }
 
-  /// Multiplies the block's rows of O by `factors`, or divides them.
+  /// Multiplies the block's rows of O by `factors`, or divides them by these.
   template <bool divides>
   void scale_rows(const AttentionShape& s, const Block& b, Out o, Out factors)
   {

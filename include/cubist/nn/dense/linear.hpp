@@ -132,7 +132,7 @@ class Linear : public LoraLayer
   /// b (1, out), cut as Y's columns.
   using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
 
-  /// Draws weights and bias, with the same bits on every scheme and mesh. By default they are
+  /// Draws weights and bias, which have the same bits on every scheme and mesh. By default they are
   /// uniform in ±1/sqrt(in).
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
@@ -143,8 +143,8 @@ class Linear : public LoraLayer
   }
   /// Stores W as `weights` says, and rounds its initial values. Only programs that call this
   /// constructor compile the product with such weights.
-  /// @throws ArgumentError also for options with gradients, and for an engine without such a
-  /// product
+  /// @throws as the constructor above, and ArgumentError for options with gradients, or an engine
+  /// without such a product
   Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options,
          StoredWeights weights)
       : Linear{mesh, in, out, detail::with_quanta(options, mesh.quantum()),

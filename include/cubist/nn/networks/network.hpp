@@ -54,7 +54,8 @@ class Network
   /// Appends the parameters, but does not connect them to gradients().
   virtual void append_parameters(Parameters<T, Mesh>& list) = 0;
 
-  /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
+  /// Returns what decides where the gradients go; `gradients().buckets().set({.bytes = …})` changes
+  /// the size of buckets.
   [[nodiscard]] Gradients<T, Mesh>& gradients() { return *gradients_; }
 
   /// Appends the parameters' values by name, and the seed and step of the next dropout masks.

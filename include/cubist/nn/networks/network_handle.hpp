@@ -29,7 +29,8 @@ class NetworkHandle
   [[nodiscard]] Parameters<Value, Mesh> parameters() { return network_->parameters(); }
   /// Appends the parameters, but does not connect them to gradients().
   void append_parameters(Parameters<Value, Mesh>& list) { network_->append_parameters(list); }
-  /// Where the gradients go: `gradients().buckets().set({.bytes = …})` changes the size of buckets.
+  /// Returns what decides where the gradients go; `gradients().buckets().set({.bytes = …})` changes
+  /// the size of buckets.
   [[nodiscard]] Gradients<Value, Mesh>& gradients() { return network_->gradients(); }
   /// Appends the parameters' values by name, and the seed and step of the next dropout masks.
   void append_state(State<Value, Mesh>& state, const std::string& prefix = "")

@@ -324,7 +324,7 @@ class RowNorm
   {
     return {kept.statistics.data() + i * kept.rows, {1, kept.rows}};
   }
-  /// The sums, first or second, that `sum_rows` computed for each row.
+  /// Returns the first or the second sum that `sum_rows` computed for each row.
   [[nodiscard]] static MatrixView<double> sums(Kept& kept, std::size_t i)
   {
     return {kept.sums.data() + i * kept.rows, {1, kept.rows}};

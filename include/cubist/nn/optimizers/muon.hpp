@@ -251,7 +251,7 @@ class Orthogonalizer
     std::string name = {};
     MuonMatrix w = {};
     std::vector<std::size_t> parameters = {};
-    double scale = 1;    // the factor that multiplies the orthogonal factor
+    double scale = 1;    // what the orthogonal factor is multiplied by
     MuonGrid grid = {};  // chosen by the constructor
   };
 

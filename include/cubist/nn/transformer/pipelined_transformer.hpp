@@ -141,7 +141,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   }
 
  private:
-  /// A batch cut into micro-batches. It embeds their tokens, and computes their logits and losses.
+  /// Cuts a batch into micro-batches, embeds their tokens, and computes their logits and losses.
   class CutBatch final : public PipelineEnds<Hidden, T>
   {
    public:
@@ -294,7 +294,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     GradientAccumulator<T, Stage> sums;
   };
 
-  /// Whether this rank has one of the two copies of a tied table that is trained.
+  /// Whether this rank holds one of the two copies of a tied table that is trained.
   [[nodiscard]] bool shares_table()
   {
     return ends_.has_two_tables() && !ends_.embedding().is_frozen() &&
