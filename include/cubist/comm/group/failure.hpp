@@ -27,7 +27,7 @@ inline constexpr const char* ended_text =
     "got a call on ranks whose launch has returned, so none of them can take part; use "
     "communicators, meshes and their matrices inside the body of launch";
 
-/// Throws the error of a failure, unless the failure is none.
+/// Throws the error of a failure, unless it is GroupFailure::none.
 /// @throws PeerFailed, CollectiveMismatch, DeadlockError or, after the launch, CommunicationError
 inline void raise_failure(GroupFailure failure, const std::string& message)
 {
@@ -46,8 +46,8 @@ inline void raise_failure(GroupFailure failure, const std::string& message)
   }
 }
 
-/// Returns the message of a deadlock, which lists up to 16 calls in which ranks wait, and up to 16
-/// ranks that have returned. It is empty if all ranks have returned.
+/// Returns the message of a deadlock, or an empty text if all ranks have returned. It lists up to
+/// 16 calls in which ranks wait, and up to 16 ranks that have returned.
 /// @param wait_of wait_of(rank) points to what the rank waits for, which has describe(); null if
 /// the rank has returned
 template <class WaitOf>

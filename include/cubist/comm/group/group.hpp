@@ -63,7 +63,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   template <class Communicator, class T>
   using Window = GroupWindow<Derived, T>;
 
-  /// @param ranks of the launch, in the order of the communicator
+  /// @param ranks the communicator's ranks in order, by their numbers in the launch
   RankGroup(std::vector<int> ranks, SpareCalls spare)
       : ranks_{std::move(ranks)},
         sizes_{spare},

@@ -205,7 +205,7 @@ class MpiCall
       throw mismatch_error(messages_.context(), signature_, mismatch.rank, mismatch.tag);
     return true;
   }
-  /// Takes this rank's part of what all ranks have passed at a barrier.
+  /// Receives this rank's part of what all ranks have passed at a barrier.
   void receive(std::span<const std::byte* const> passed)
   {
     const auto rank = static_cast<std::size_t>(messages_.context().rank);

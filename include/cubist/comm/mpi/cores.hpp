@@ -45,7 +45,7 @@ struct Cores
             std::max(1, CPU_COUNT(&mine.cores) / static_cast<int>(sharing))};
   }
 
-  /// Counts the cores of this process. Collective over a communicator of any nodes.
+  /// Counts the cores of this process. Collective over a communicator, which may span nodes.
   [[nodiscard]] static int of_process(MPI_Comm comm)
   {
     MPI_Comm node = MPI_COMM_NULL;

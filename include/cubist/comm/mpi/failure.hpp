@@ -47,7 +47,7 @@ namespace cubist::CUBIST_ABI::detail
 }
 
 /// RAII: aborts the job with `message` unless it is destroyed within `limit`. It guards blocking
-/// calls of MPI.
+/// MPI calls.
 class AbortTimer
 {
  public:

@@ -82,7 +82,7 @@ class MpiPendingCalls
     pending.call.release();
   }
 
-  /// Makes the object free for another call.
+  /// Frees the object for another call.
   /// @pre !pending.active
   void release(MpiPendingCall& pending) { unused_.push_back(&pending); }
 

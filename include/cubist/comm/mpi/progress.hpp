@@ -5,8 +5,8 @@
 //
 // MPI transfers data only while a thread calls it. A rank that waits advances all of its calls;
 // while it computes, a helper thread advances those between nodes. A rank that waits only for
-// shared-memory barriers sleeps until it is notified. One lock serialises all calls of MPI.
-// The helper needs MPI_THREAD_MULTIPLE; without it, calls advance in `wait` and `test` only.
+// shared-memory barriers sleeps until it is notified. One lock serialises all MPI calls. The helper
+// needs MPI_THREAD_MULTIPLE; without it, calls advance in `wait` and `test` only.
 
 #include <algorithm>
 #include <chrono>

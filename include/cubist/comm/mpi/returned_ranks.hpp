@@ -86,11 +86,11 @@ class MpiReturnedRanks
   }
   MpiReturnedRanks(MpiReturnedRanks&&) = delete;
 
-  /// The counts of this rank's calls on a communicator, which are kept when it is freed.
+  /// The counts of this rank's calls on a communicator. They outlive the communicator.
   [[nodiscard]] CallCounts& counts(std::uint64_t communicator) { return counts_[communicator]; }
 
   /// Asks the ranks that a call needs, unless it has asked them before.
-  /// @param number of the call; 0 if it is not counted
+  /// @param number the call's number; 0 if it is not counted
   /// @param rank the number of this rank in the launch
   /// @throws DeadlockError if one has answered that it returned without making the call
   void check(MpiCall& call, std::int64_t number, int rank)

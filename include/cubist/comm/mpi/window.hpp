@@ -87,7 +87,7 @@ template <class C, class T>
 class MpiWindow
 {
  public:
-  /// @param size of the longest block, in elements; `mine` may be shorter
+  /// @param size the size of the longest block, in elements; `mine` may be shorter
   MpiWindow(C world, std::span<T> mine, std::size_t size)
       : world_{std::move(world)},
         mine_{mine},

@@ -62,7 +62,7 @@ class NcclMemory : public DevicePool
 
   static constexpr std::size_t segment_bytes = std::size_t{32} << 20;
 
-  /// @param stream of the work that uses the memory
+  /// @param stream the stream of the work that uses the memory
   explicit NcclMemory(cudaStream_t stream = cudaStreamPerThread)
       : stream_{stream}
   {

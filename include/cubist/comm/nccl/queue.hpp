@@ -74,7 +74,7 @@ class NcclQueue
  public:
   using State = PendingNcclCall::State;
 
-  /// @param memory of the buffers that calls use; null if they are not registered
+  /// @param memory the memory of the buffers that calls use; null if it is not registered
   explicit NcclQueue(int* scratch, std::shared_ptr<NcclMemory> memory = {})
       : registrations_{std::move(memory)}
   {

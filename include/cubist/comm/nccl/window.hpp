@@ -78,7 +78,7 @@ class NcclWindow
     if (window_ != nullptr) NcclWindowRegistration::remove(comm, std::exchange(window_, nullptr));
   }
 
-  /// Whether a call uses the window, which all ranks decide alike.
+  /// Whether a call uses the window. All ranks decide this in the same way.
   [[nodiscard]] bool takes(const NcclCall& call, int ranks) const
   {
     const bool has_kernels = call.kind == CallKind::all_reduce ||

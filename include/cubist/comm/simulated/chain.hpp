@@ -26,7 +26,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// @param index in the chain
+/// @param index a rank's index in the chain
 /// @return the position in the communicator
 [[nodiscard]] inline std::size_t chain_position(const SimulatedCall& call, std::size_t index)
 {

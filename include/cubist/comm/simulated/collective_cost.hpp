@@ -68,7 +68,7 @@ struct UnitBytes
   double out = 0;
 };
 
-/// One unit of a level, and everything on which its part in a collective depends.
+/// One unit of a level, and everything that its part in a collective depends on.
 class CollectiveUnit
 {
  public:
@@ -154,7 +154,7 @@ class CollectiveUnit
     return {(leaves && first == here_.unit ? exits - 1 : exits) * call_.bytes,
             (leaves && has(call_.root) ? exits - 1 : exits) * call_.bytes};
   }
-  /// Returns the bytes of collectives that MPI and NCCL run alike.
+  /// Returns the bytes of collectives that MPI and NCCL run in the same way.
   [[nodiscard]] UnitBytes by_either() const
   {
     const double b = call_.bytes;
@@ -213,7 +213,7 @@ class CollectiveUnit
   return sum;
 }
 
-/// The time, in seconds, for which messages wait for others before a collective's bytes flow.
+/// How long messages wait for others before a collective's bytes flow, in seconds.
 [[nodiscard]] inline double latency_of(const Machine& machine, const SimulatedPlacement& placement,
                                        const SimulatedCollective& call)
 {
@@ -259,7 +259,7 @@ class CollectiveUnit
   }
 }
 
-/// The time, in seconds, for which a collective would occupy each link and core if it were alone.
+/// How long a collective would occupy each link and core if it were alone, in seconds.
 struct CollectiveLoads
 {
   struct Load

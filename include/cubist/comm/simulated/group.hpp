@@ -31,7 +31,7 @@ namespace cubist::CUBIST_ABI::detail
 class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
 {
  public:
-  /// @param ranks of the launch, in the order of the communicator
+  /// @param ranks the communicator's ranks in order, by their numbers in the launch
   SimulatedGroup(std::shared_ptr<Simulation> simulation, const std::vector<int>& ranks)
       : RankGroup{running(*simulation, ranks), {}},
         simulation_{std::move(simulation)},
@@ -233,7 +233,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
                                links().place_on_node(call.sender));
   }
 
-  /// Gives each rank that runs what it receives from all, as if replicas sent the same.
+  /// Gives each running rank what it receives from all ranks, as if all replicas sent the same.
   /// @pre all ranks that run have posted the call
   void transfer_to_running(SimulatedCall& call) const
   {

@@ -25,7 +25,7 @@ struct UnitMembers
 class SimulatedPlacement
 {
  public:
-  /// @param ranks of the launch, in the order of the communicator
+  /// @param ranks the communicator's ranks in order, by their numbers in the launch
   SimulatedPlacement(const Machine& machine, const SimulatedLinks& links,
                      const std::vector<int>& ranks)
       : ranks_{ranks}

@@ -17,7 +17,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// @param position of a rank in the communicator; in a message, 0 is the sender, 1 the receiver
+/// @param position a rank's position in the communicator; in a message, 0 is the sender, 1 the
+/// receiver
 [[nodiscard]] inline bool only_sends(CallKind kind, int root, int ranks, int position)
 {
   switch (kind)

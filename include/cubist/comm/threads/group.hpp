@@ -19,7 +19,7 @@ namespace cubist::CUBIST_ABI::detail
 class ThreadGroup : public RankGroup<ThreadGroup, ThreadCall>
 {
  public:
-  /// @param ranks of the launch, in the order of the communicator
+  /// @param ranks the communicator's ranks in order, by their numbers in the launch
   ThreadGroup(std::shared_ptr<ThreadScheduler> scheduler, std::vector<int> ranks);
 
   [[nodiscard]] bool remote() const { return false; }

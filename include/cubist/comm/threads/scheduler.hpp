@@ -161,7 +161,7 @@ class ThreadScheduler
   /// is being reported.
   bool count_as_running();
 
-  /// Ends the wait of a rank that is parked but counted as running, with an error. Returns if the
+  /// Throws in a rank that is parked but counted as running, which ends its wait. Returns if the
   /// rank has been notified meanwhile.
   void exceed_limit(int rank, const Waiter& waiter);
 

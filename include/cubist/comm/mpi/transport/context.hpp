@@ -21,7 +21,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Throws the error of a call of MPI, unless `code` is MPI_SUCCESS.
+/// Throws the error of an MPI call, unless `code` is MPI_SUCCESS.
 /// @throws CommunicationError with MPI's text; CollectiveMismatch for a message that is longer than
 /// its receive buffer
 inline void mpi_check(int code, const char* function, std::string_view during)
@@ -50,8 +50,8 @@ struct MpiContext
   MpiTags tags{};
   /// The communicator whose ranks error messages name; without it, they name the ranks of `comm`.
   MPI_Comm job = MPI_COMM_NULL;
-  /// Whether errors must name the ranks that are missing in a barrier, which MPI_Ibarrier does not
-  /// report.
+  /// Whether errors must name the ranks that have not reached a barrier, which MPI_Ibarrier does
+  /// not report.
   bool names_missing_ranks = false;
   /// The nodes of the ranks, if there are several nodes.
   std::shared_ptr<const MpiTopology> topology{};

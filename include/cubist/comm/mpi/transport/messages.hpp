@@ -29,7 +29,7 @@ class MpiMessages
   }
 
   /// Starts a new call.
-  /// @param name of the call, for errors
+  /// @param name the call's name, for errors
   void begin(const MpiContext& context, int tag, const char* name)
   {
     context_ = context;

@@ -221,8 +221,8 @@ class MpiSharedBarrier
   std::vector<std::uint64_t> unread_;  // barriers, ascending
 };
 
-/// One rank's part in a barrier, at which it may pass a block to the others. The payload holds the
-/// call's tag, which reveals a mismatched peer, and a short block.
+/// One rank's part in a barrier, at which it may pass a block to the others. The payload holds a
+/// short block and the call's tag, which reveals a mismatched peer.
 class MpiSharedBarrierCall
 {
  public:
