@@ -27,7 +27,7 @@ class ProductBatch
     c_.clear();
   }
 
-  /// @pre the operands are stored as those of the previous products are
+  /// @pre the operands are stored like the previous products' operands
   void add(Operand<const T> a, Operand<const T> b, Operand<T> c)
   {
     // C^T = B^T A^T

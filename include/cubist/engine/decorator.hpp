@@ -40,7 +40,7 @@ struct EngineCall
   bool is_product = false;    ///< whether it multiplies matrices
   bool transposes_a = false;  ///< whether a product's A is stored transposed
   bool transposes_b = false;  ///< whether a product's B is stored transposed
-  /// Bytes of the matrices that the call reads and writes; for a product, those of all three
+  /// Bytes of the matrices that the call reads and writes; a product counts all three of its
   /// matrices.
   std::size_t bytes = 0;
   /// The name of the function that a map or a fold applies to elements. The compiler may leave out
@@ -135,7 +135,7 @@ template <class... Rest>
   return {{function, s.sequences, s.heads, s.queries}, true};
 }
 
-/// Describes a call of fused_affine: a product, whose bytes include those of b and Y.
+/// Describes a call of fused_affine: a product whose bytes also count b and Y.
 template <class T>
 [[nodiscard]] EngineCall affine_call(const char* function, MatrixView<const T> x,
                                      MatrixView<const T> w, MatrixView<const T> b, MatrixView<T> z)
@@ -291,10 +291,10 @@ concept DecoratesEngine = std::derived_from<E, EngineDecorator<E, typename E::De
 /// A decorator has the memory of the engine that it decorates.
 template <detail::DecoratesEngine E>
 inline constexpr bool in_host_memory<E> = in_host_memory<typename E::Decorated>;
-/// A decorator's matrices have elements if those of the engine that it decorates have.
+/// A decorator's matrices have elements if the decorated engine's matrices do.
 template <detail::DecoratesEngine E>
 inline constexpr bool has_elements<E> = has_elements<typename E::Decorated>;
-/// A decorator aligns rows as the engine that it decorates does.
+/// A decorator aligns rows as the decorated engine does.
 template <detail::DecoratesEngine E>
 inline constexpr std::size_t row_alignment<E> = row_alignment<typename E::Decorated>;
 

@@ -339,7 +339,7 @@ concept RemembersTimes = requires(const E& e, const RepeatedWork& work, void (*f
 };
 
 /// Engines without elements. Their background saves write nothing, and take the time of a disk that
-/// all ranks share. Times are those of the engine's clock.
+/// all ranks share. Times are on the engine's clock.
 template <class E>
 concept WritesInTime = requires(const E& e, double bytes, double time) {
   { e.start_write(bytes) } -> std::same_as<double>;  // the time at which it ends
@@ -384,7 +384,7 @@ auto* enlarge(Buffer& buffer, std::size_t n)
 template <class E>
 inline constexpr bool in_host_memory = true;
 
-/// Whether matrices of engine `E` have elements; those of a simulation have none.
+/// Whether matrices of engine `E` have elements; a simulation's matrices do not.
 template <class E>
 inline constexpr bool has_elements = true;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A named part of a program, such as "forward of layer 3", from the constructor to the destructor.
-// An engine may show it (ShowsSpans in engine/engine.hpp); with other engines a span does nothing.
+// A named part of a program, such as "forward of layer 3". It lasts from the constructor to the
+// destructor. An engine may show it (ShowsSpans in engine/engine.hpp); with other engines a span
+// does nothing.
 
 #include <array>
 #include <concepts>

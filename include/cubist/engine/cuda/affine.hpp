@@ -7,8 +7,8 @@
 //   row-major Z = X W is column-major Z^T = W^T X^T, so b is added to each of its columns
 //
 // The algorithm is looked up once for each size. Where cublasLt does not support the types or
-// strides, nothing is computed, and the caller takes another path. Source: NVIDIA, cuBLAS
-// documentation, cublasLtEpilogue_t.
+// strides, nothing is computed, and the caller takes another path.
+// Source: NVIDIA, cuBLAS documentation, cublasLtEpilogue_t.
 
 #include <array>
 #include <concepts>

@@ -3,9 +3,9 @@
 
 // Records what a thread captures on its compute stream, and which memory captured work may use.
 // Memory that is requested during a capture is allocated immediately, on another stream. It belongs
-// to the captured work: when it is freed, then or later, it is kept for the replays. So is memory
-// that is freed during a capture. Captured work becomes invalid when memory that was allocated
-// before the capture is freed.
+// to the captured work: when it is freed, during the capture or later, it is kept for the replays.
+// So is any memory that is freed during a capture. Captured work becomes invalid when memory that
+// was allocated before the capture is freed.
 
 #include <algorithm>
 #include <cstddef>

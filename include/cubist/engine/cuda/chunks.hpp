@@ -5,7 +5,7 @@
 // aligned, or else element by element. A thread visits the same elements in the same order either
 // way.
 //
-// A thread that sums many chunks loads all those of a series before it uses the first one. A load
+// A thread that sums many chunks loads all chunks of a series before it uses the first one. A load
 // takes some 500 ns, and one access in flight per thread does not use all of the memory's
 // bandwidth.
 

@@ -133,7 +133,7 @@ struct FoldKernel
 
 /// Sets out(i, 0) to the fold of f(i, j, m(i, j), …) over j if `by_row`; otherwise sets out(0, 0)
 /// to the fold over i and j.
-/// @pre there are rows, and without `by_row` also elements
+/// @pre there are rows and, unless `by_row`, also elements
 template <class Kernels, class Out, class V, class Combine, class F, class... T>
 void fold_to(MatrixView<Out> out, bool by_row, Shape shape, V init, Combine combine, F f,
              MatrixView<T>... m)

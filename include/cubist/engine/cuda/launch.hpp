@@ -76,7 +76,7 @@ class KernelWorkspace
     return memory_;
   }
 
-  /// Sets the counters to 0, in a stream for which no other one waits.
+  /// Sets the counters to 0, in a stream that no other stream waits for.
   static cudaError_t clear(char* counters)
   {
     cudaStream_t stream = nullptr;

@@ -3,7 +3,7 @@
 
 // The instruction sets for which the host's loops are compiled. The best one that the processor has
 // is selected at run time. The environment variable CUBIST_INSTRUCTIONS names the best one to use:
-// avx512, avx2, or compiled, which is that of the compiler's flags.
+// avx512, avx2, or compiled, which stands for the one that the compiler's flags select.
 //
 //   CUBIST_X86_TARGETS    defined if sets beyond the compiler's default are used
 //   CUBIST_AVX2, CUBIST_AVX512    attributes of a function that is compiled for that set

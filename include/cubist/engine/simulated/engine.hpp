@@ -4,8 +4,8 @@
 // The engine of simulated ranks, which computes nothing and takes time.
 //
 //   products    operations / rate of the shape, in the machine's table, on the cores of the rank; a
-//               triangle of a symmetric product runs at the rate of the whole
-//   the others  bytes of all operands / bandwidth of memory; an operand that repeats one row counts
+//               triangle of a symmetric product runs at the rate of the whole product
+//   others      bytes of all operands / bandwidth of memory; an operand that repeats one row counts
 //               as that row
 //
 // Each call also takes the machine's `call_seconds`. Values that a program reads are zeros, and
