@@ -71,8 +71,8 @@ struct MatrixRole
                                                         : Dimension::none;
   using Along = std::conditional_t<cut == Dimension::rows, RowRest, ColRest>;
   using Replicas = std::conditional_t<sums, typename PendingAxes<L, Third>::type, Axes<>>;
-  /// The axes along which this matrix communicates: the one along which it is gathered and
-  /// scattered, those along which it is summed, or none.
+  /// The axes along which this matrix communicates: the axis along which it is gathered and
+  /// scattered, the axes along which it is summed, or none.
   using CollectiveAxes = std::conditional_t<cut == Dimension::none, Replicas, Along>;
 
   static_assert(RowRest::count + ColRest::count <= 1,

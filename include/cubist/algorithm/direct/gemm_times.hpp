@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The predicted time of a product on one core, from the figures of the machine
+// The predicted time of a product on one core, computed from the machine's figures
 // (machine/gemm_rates.hpp).
 
 #include <algorithm>

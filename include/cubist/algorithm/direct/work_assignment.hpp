@@ -38,7 +38,7 @@ namespace cubist::CUBIST_ABI::detail
 {
 
 /// The number of parts into which each dimension of a product is cut. A worker computes an (M/m,
-/// N/n) sum over K/k inner indices.
+/// N/n) block, summed over K/k inner indices.
 struct WorkCut
 {
   std::size_t m = 1;

@@ -89,8 +89,8 @@ struct AssignedPart
   return all;
 }
 
-/// Assigns the same number of parts to each worker. Returns none if the number of workers does not
-/// divide that of the parts.
+/// Assigns the same number of parts to each worker. Returns no parts unless the number of workers
+/// divides the number of parts.
 [[nodiscard]] inline std::vector<AssignedPart> parts_per_worker(const SharedWork& w)
 {
   const auto& replica_map = w.c.replica_map();
@@ -169,7 +169,7 @@ struct AssignedPart
 // By cut: parts that are cut differently from C, and computed in workspaces.
 
 /// Assigns the parts of a cut to workers, which compute them in workspaces; the holders of C read
-/// what is theirs.
+/// their elements.
 [[nodiscard]] inline WorkAssignment assign_by_cut(const SharedWork& w, const WorkCut& cut, int rank,
                                                   ProductList list = ProductList::to_compute)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The order in which a rank multiplies the pieces of C = A B if it receives the pieces of A and B
-// one by one from other ranks, and sends pieces of C to other ranks.
+// The order in which a rank multiplies the pieces of C = A B if it receives pieces of A and B one
+// by one from other ranks, and sends them pieces of C.
 //
 // A tile is a product of one piece of A and one of B, for one piece of C. First come the tiles
 // whose operands are this rank's own, because they need not wait. Next come the tiles for other
@@ -45,7 +45,7 @@ struct Tile
   bool last = true;   // the last tile that writes to its piece of C
 };
 
-/// The number of equal pieces of a matrix, which of them is this rank's own, and which dimension
+/// The equal pieces of a matrix: their number, which one is this rank's own, and the dimension that
 /// they cut.
 struct Pieces
 {
@@ -95,7 +95,8 @@ class Tiles
 {
  public:
   Tiles() = default;
-  /// @param s padded, so that all pieces of an extent are equal  @param valid without padding
+  /// @param s the padded sizes, which make all pieces of an extent equal  @param valid the sizes
+  /// without padding
   Tiles(ProductSize s, ProductSize valid, Pieces a, Pieces b, Pieces c)
   {
     constexpr auto rows = Dimension::rows;

@@ -57,7 +57,7 @@ struct GramPiece
 };
 
 /// Returns the blocks that group `i` computes besides the diagonal one.
-/// @param rows the number of rows of X that each group has
+/// @param rows the number of rows of X that each group holds
 [[nodiscard]] inline std::vector<GramPiece> gram_pieces(const std::vector<std::size_t>& rows,
                                                         std::size_t i)
 {
@@ -87,7 +87,7 @@ struct GramPiece
 }
 
 /// Returns the number of elements that all ranks together send for C = X X^T, X (N, inner).
-/// @param rows the number of rows of X that each group has; their sum is N
+/// @param rows the number of rows of X that each group holds; their sum is N
 /// @param sharing the number of ranks of a group
 [[nodiscard]] inline std::uint64_t gram_elements(const std::vector<std::size_t>& rows,
                                                  std::size_t inner, std::size_t sharing)

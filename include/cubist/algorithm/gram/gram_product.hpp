@@ -4,8 +4,8 @@
 // C = alpha X X^T + beta C0, where R groups of ranks split the rows of X, and the S ranks of each
 // group split the columns.
 //
-//   X (N, K): a group has a block of rows, and each of its ranks a part of the columns
-//   C (N, N): each rank has the complete rows that belong to its group's rows of X
+//   X (N, K): a group holds a block of rows, and each of its ranks a part of the columns
+//   C (N, N): each rank holds the complete rows that belong to its group's rows of X
 //
 //   1. each rank sends its block to the peers that need it, and multiplies its block by its
 //      own transpose, with half the operations of a gemm (engine/syrk.hpp);
@@ -48,7 +48,7 @@ struct GramPlace
   C* groups = nullptr;            ///< one rank of each group, or null for a single group
   C* sharing = nullptr;           ///< the ranks of this group, or null for a single rank
   std::vector<int> ranks;         ///< the rank in `groups` of each group
-  std::vector<std::size_t> rows;  ///< the number of rows of X that each group has
+  std::vector<std::size_t> rows;  ///< the number of rows of X that each group holds
   std::size_t index = 0;          ///< the index of this rank's group
   Range inner;                    ///< the columns of its block of X that this rank multiplies
 };
@@ -80,7 +80,7 @@ class GramProduct
 
   /// Computes C = alpha X X^T + beta C0. The elements of C0 are not read if beta is 0, and C0 may
   /// be C.
-  /// @param x this rank's block of X @param c0, c its rows of C0 and C; all include their padding
+  /// @param x this rank's block of X  @param c0, c its rows of C0 and C; all include their padding
   void multiply(T alpha, In x, T beta, In c0, Out c)
   {
     allocate();
@@ -324,8 +324,8 @@ class GramProduct
   GramPlace<C> place_;
   const E& engine_;
   Op op_;
-  std::vector<GramPiece> pieces_;      // those that this rank computes
-  std::vector<GramPiece> from_peers_;  // those that others compute; `mine` is their rows
+  std::vector<GramPiece> pieces_;      // the pieces that this rank computes
+  std::vector<GramPiece> from_peers_;  // the pieces that others compute; `mine` is their rows
   bool is_direct_ = false;             // whether groups read each other's memory
   bool is_allocated_ = false;
   Buffer sums_ = Buffer(0);      // the diagonal block, packed, and the pieces

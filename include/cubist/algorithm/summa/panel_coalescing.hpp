@@ -5,8 +5,8 @@
 //
 //   [P_t P_t+1 …] (M, depth) times [Q_t; Q_t+1; …] (depth, N)
 //
-// Each panel is copied when it arrives. For each index of K, M + N elements are copied, against 2 M
-// N operations of the product. Measured: panels of depth 16, 2 x 3 ranks, M = N = 1536 in float,
+// Each panel is copied when it arrives. Each index of K costs a copy of M + N elements, beside the
+// product's 2 M N operations. Measured: panels of depth 16, 2 x 3 ranks, M = N = 1536 in float,
 // take 0.81 of the processor time; from depth 32 on, nothing is gained
 // (docs/decisions/0016-panel-depth.md).
 
@@ -37,8 +37,8 @@ class PanelCoalescing
 
  public:
   PanelCoalescing() = default;
-  /// @param product the shape of the result @param the total depth of the panels; 0 if none are
-  /// added
+  /// @param product the shape of the result  @param depth the total depth of the panels; 0 if none
+  /// are added
   PanelCoalescing(Shape product, std::size_t depth)
       : product_{product},
         depth_{depth},

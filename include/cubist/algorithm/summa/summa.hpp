@@ -202,7 +202,7 @@ class SummaPlan final : public ProductPlan<T>
     return stationary == Stationary::output ? local.w : local.y;
   }
 
-  /// Returns how K is cut into panels if `owners` ranks have `mine` indices each.
+  /// Returns how K is cut into panels if `owners` ranks hold `mine` indices each.
   [[nodiscard]] PanelCut cut(const C& row, const C& column, int owners, std::size_t mine) const
   {
     const auto count = static_cast<std::size_t>(owners);
