@@ -8,7 +8,7 @@
 // The batch is cut over groups of ranks. A weight that all products share has a replica in each
 // group, and its gradient is summed over the groups.
 //
-// Elements that one rank sends: those of the scheme, for each product of the rank's group. The
+// Elements that one rank sends: what the scheme sends, for each product of the rank's group. The
 // gradient of a shared weight adds 2(g-1)/g of a rank's block, for g groups. A shared weight is
 // sent again for every product. If it is large, use one product with B M rows (DistMatMul), which
 // sends it once.

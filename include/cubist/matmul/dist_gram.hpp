@@ -7,9 +7,9 @@
 //   X (N, K) any layout              or X (K, N), if op is Op::transpose
 //   A (N, N) rows [R] cols []        A = alpha op(X) op(X)^T + beta A0
 //
-// R are the axes that cut the rows of op(X). So each rank has the complete rows of A that belong to
-// its rows of op(X), and ranks along all other axes hold replicas. A is symmetric bit for bit. It
-// is laid out as the X of another product: for A^2, the replicas split its columns among
+// R are the axes that cut the rows of op(X). So each rank holds the complete rows of A that belong
+// to its rows of op(X), and ranks along all other axes hold replicas. A is symmetric bit for bit.
+// It is laid out as the X of another product: for A^2, the replicas split its columns among
 // themselves.
 //
 // The steps are those of GramProduct (algorithm/gram/gram_product.hpp): R groups of ranks send each

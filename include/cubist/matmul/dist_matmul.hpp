@@ -262,7 +262,7 @@ class DistMatMul
     sum(dw, backward_parts(x, dy, dw, beta));
   }
 
-  /// Computes only this rank's term of dW, without dX. Returns the ranks that have the other terms,
+  /// Computes only this rank's term of dW, without dX. Returns the ranks that hold the other terms,
   /// or null if dW is complete.
   template <class LX, class LY, class LDW>
   [[nodiscard]] Communicator* backward_parts(const DistMatrix<T, LX, Mesh>& x,
@@ -278,7 +278,7 @@ class DistMatMul
   }
 
  private:
-  // Replicas of W see different rows of X and dY, so each has only one term of the sum over M.
+  // Replicas of W see different rows of X and dY, so each holds only one term of the sum over M.
   using Pending = typename PendingAxes<typename S::Weight, typename S::Output::RowAxes>::type;
 
   [[nodiscard]] Shape x_shape() const { return op_shape(op_x, {size_.m, size_.k}); }
@@ -340,7 +340,7 @@ class DistMatMul
     check<typename S::Output>(what, y, y_shape(), y_quanta());
   }
 
-  /// Returns the ranks that have the terms of dW, or null if dW is complete, as after the direct
+  /// Returns the ranks that hold the terms of dW, or null if dW is complete, as after the direct
   /// product.
   [[nodiscard]] Communicator* parts_of_weight() const
   {

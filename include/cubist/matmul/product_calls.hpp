@@ -83,7 +83,7 @@ struct ProductCall
   Span<E> span;
 };
 
-/// The calls of one plan, of which it is a member.
+/// Guards the calls of the plan that has it as a member.
 class ProductCalls
 {
  public:
