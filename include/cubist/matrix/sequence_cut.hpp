@@ -57,7 +57,7 @@ template <class L, class A>
   }(typename L::RowAxes{});
 }
 
-/// The order of rows in a batch of sequences. By default, every rank has whole sequences.
+/// The order of rows in a batch of sequences. By default, every rank holds whole sequences.
 struct SequenceCut
 {
   std::size_t sequences = 0;  ///< the number of sequences of all ranks
@@ -86,7 +86,7 @@ struct SequenceCut
   {
     return i == 0 ? member : 2 * parts - 1 - member;
   }
-  /// Returns the sequence of a row. That of padding may not exist.
+  /// Returns the sequence of a row. For padding, that may be a sequence that does not exist.
   [[nodiscard]] CUBIST_HOST_DEVICE std::size_t sequence(std::size_t row) const
   {
     const std::size_t part = row / rows_of_part();
@@ -173,8 +173,8 @@ struct SequenceCut
 }
 
 /// Returns the cut for a number of ranks that share a sequence.
-/// @param requested that number: 1 for whole sequences on every rank; 0 for the number that leaves
-/// the fewest rows on a rank if there are fewer sequences than parts of rows, else 1
+/// @param requested that number: 1 keeps whole sequences on every rank; 0 takes the number that
+/// leaves the fewest rows on a rank, or 1 if there are at least as many sequences as parts of rows
 /// @throws ArgumentError for a number that does not divide the parts of rows
 [[nodiscard]] inline SequenceCut choose_cut(std::size_t sequences, std::size_t length,
                                             const RowParts& rows, std::size_t requested)
