@@ -135,7 +135,7 @@ class ForeignMatrix
   }
 
   /// Refers to a matrix with one local array per rank, and checks the length of the array. All
-  /// ranks of `world` call it, and all throw what one of them finds.
+  /// ranks of `world` call it, and all throw if one of them finds a mistake.
   /// @throws what the first constructor throws, and ShapeError for an array that is too short
   template <Communicator C>
   [[nodiscard]] static ForeignMatrix checked(C& world, Distribution distribution,

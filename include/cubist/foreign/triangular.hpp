@@ -269,7 +269,7 @@ class TemporaryMatrix
                                .col_source = -1,
                                .order = StorageOrder::row_major}};
   }
-  /// Makes a matrix in which each rank has a block of columns, or of rows.
+  /// Makes a matrix of which each rank holds a block of columns, or of rows.
   template <Communicator C>
   [[nodiscard]] static TemporaryMatrix cut(const C& world, Shape shape, bool by_columns)
   {
@@ -357,7 +357,7 @@ void make_diagonal_real(const ForeignMatrix<T>& m)
   }
 }
 
-/// Sets `to` to the whole matrix, of which `a` has one triangle. `to` may have replicas.
+/// Sets `to` to the whole matrix, of which `a` holds one triangle. `to` may have replicas.
 template <Communicator C, Scalar T>
 void complete(C& world, const SymmetricOperand& how, const ForeignMatrix<const T>& a,
               const ForeignMatrix<T>& to)
