@@ -5,10 +5,10 @@
 // with.
 //
 // With -ffinite-math-only, which is part of -ffast-math and -Ofast, a compiler assumes that
-// std::isnan(x) and x != x are false and std::isfinite(x) is true, and may replace x < y by !(x >=
-// y), which is true for a NaN. It assumes nothing about the bits of a number, so the functions here
-// test the bits. They have neither branches nor calls, so loops over them vectorise, and they run
-// on a device.
+// std::isnan(x) and x != x are false and std::isfinite(x) is true. It may also replace x < y by !(x
+// >= y), which is true for a NaN. It assumes nothing about the bits of a number, so the functions
+// here test the bits. They have neither branches nor calls, so loops over them vectorise, and they
+// run on a device.
 
 #include <bit>
 #include <concepts>

@@ -2,7 +2,7 @@
 #pragma once
 
 // A product that a device rounds before anything is added to it. Otherwise nvcc fuses one of the
-// products of a b + c d with the sum, and not the same one in every kernel, so the same update of a
+// products in a b + c d with the sum, but not the same one in every kernel, so the same update of a
 // parameter would have different bits.
 
 #include "cubist/core/host_device.hpp"
