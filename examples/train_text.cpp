@@ -3,10 +3,9 @@
 // few words of it. Ranks are MPI processes under mpiexec or srun, otherwise threads. With
 // --checkpoints a run that was stopped continues from its newest checkpoint, on any scheme, mesh
 // and number of ranks. With --save the model is saved in Hugging Face's format, for
-// examples/generate. With
-// --model and --lora such a model is tuned. SIGTERM and SIGUSR1 stop the run after a step, with a
-// checkpoint and status 75. With --compare it trains once more on one rank: the two loss curves
-// must agree.
+// examples/generate. With --model and --lora such a model is tuned. SIGTERM and SIGUSR1 stop the
+// run after a step, with a checkpoint and status 75. With --compare it trains once more on one
+// rank: the two loss curves must agree.
 
 #include <algorithm>
 #include <cmath>

@@ -26,7 +26,7 @@ using Backend = cubist::Counting<cubist::Traced<cubist::Threads>>;
 using World = Backend::Communicator;
 
 /// r x c ranks. `mesh.along<cubist::Col>()` is the communicator of this rank's row, in which only
-/// the column differs, and `mesh.along<cubist::Row>()` that of its column.
+/// the column differs, and `mesh.along<cubist::Row>()` is that of its column.
 using Mesh2D = cubist::AxisMesh<cubist::Axes<cubist::Row, cubist::Col>, Backend>;
 
 /// d layers of q x q ranks. `mesh.along<cubist::Depth>()` connects the ranks at this rank's place
