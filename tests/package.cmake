@@ -1,4 +1,4 @@
-# A consumer's project, by both of the ways in.
+# Tests a consumer's project, which gets cubist in either of two ways.
 set(nccl OFF)
 if(TARGET cubist_nccl)
   set(nccl ON)

@@ -1,4 +1,4 @@
-# Compares libcubist_pblas with ScaLAPACK: on all grids of so many processes both get the same calls.
+# Compares libcubist_pblas with ScaLAPACK: on all grids of a number of processes, both get the same calls.
 if(NOT TARGET cubist_pblas OR NOT CUBIST_SCALAPACK_LIBRARY MATCHES "\\.so")
   return()
 endif()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check.sh KERNELS on|off TIMES COMMAND...: checks that a program whose OpenBLAS must run these kernels prints the warning
-# so many times on standard error, and nothing else. Skips (77) if OpenBLAS cannot run them, or is not the BLAS.
+# TIMES times on standard error, and nothing else. Skips (77) if OpenBLAS cannot run them, or is not the BLAS.
 set -euo pipefail
 kernels="$1" requested="$2" times="$3"
 shift 3

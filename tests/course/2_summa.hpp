@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Answers to exercises 2 and 4: the loop of SUMMA on a mesh with or without layers, and some that
-// are wrong.
+// Answers to exercises 2 and 4: the loop of SUMMA on a mesh with or without layers, and some wrong
+// loops.
 
 #include <algorithm>
 #include <cstddef>

@@ -28,7 +28,7 @@ class Comparison
     std::printf("FAILED: %s\n", what.c_str());
   }
 
-  /// @param units  in the last place of the largest expected element
+  /// @param units the tolerance, in units in the last place of the largest expected element
   template <class A>
   void near(const A& got, const A& expected, double units, const std::string& what)
   {

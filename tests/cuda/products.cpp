@@ -56,7 +56,7 @@ class Twin
     CudaEngine{}.upload(MatrixView<const T>{zeros.data(), shape_}, device());
   }
 
-  /// @param length  of the sums that make up the elements
+  /// @param length the length of the sums that make up the elements
   void compare(Comparison& found, std::size_t length, const std::string& what)
   {
     std::vector<T> got(host_.size());

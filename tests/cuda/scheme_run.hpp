@@ -108,7 +108,7 @@ struct SchemeResults
   NamedGlobals again;
 };
 
-/// @param id  of the checkpoints' folder; the same on all ranks
+/// @param id the id of the checkpoints' folder; the same on all ranks
 template <class S, class B>
 [[nodiscard]] SchemeResults results_of(const LaunchOptions& options,
                                        const typename S::Extents& requested = {},

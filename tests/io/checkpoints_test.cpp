@@ -45,7 +45,8 @@ struct Trained
 };
 
 /// Trains from the newest checkpoint up to step `last`, and saves every third step.
-/// @param copies  for saves in the background; without it, saves are at once
+/// @param copies CheckpointOptions::copies for saves in the background; without it, saves are at
+/// once
 template <class T = double, class Optimizer, class S>
 Trained train(const Place<S>& place, const std::filesystem::path& folder, std::uint64_t last,
               std::uint64_t seed = 3, std::size_t keep = 0, std::optional<std::size_t> copies = {})

@@ -211,7 +211,7 @@ TEST_CASE("pgemm by a scheme is right where it takes indices in the order of the
 
 TEST_CASE("pgemm of ranks that share no memory, as on several nodes, computes the same in messages")
 {
-  Mpi::options.share_memory = false;  // of the communicators that are made now
+  Mpi::options.share_memory = false;  // for the communicators that are made now
   const boost::mpi::communicator world{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
   check_products<double>(world, Method::automatic);
   Mpi::options.share_memory = true;
@@ -333,7 +333,7 @@ TEST_CASE("workspace that pgemm keeps between calls is bounded, counted and free
   const boost::mpi::communicator all;
   const auto ranks = static_cast<std::size_t>(all.size());
   const std::size_t slack = ranks * 100'000;  // pages that are partly used, and flags of ranks
-  Mpi::options.share_memory = false;          // of the communicators that are made now
+  Mpi::options.share_memory = false;          // for the communicators that are made now
   const boost::mpi::communicator world{all, boost::mpi::comm_duplicate};
   const std::size_t before = arena_bytes();
   PgemmReport report;

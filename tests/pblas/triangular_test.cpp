@@ -156,7 +156,7 @@ TEST_CASE("products with a triangle by a scheme, with conversions, are the same"
 
 TEST_CASE("products with a triangle of ranks that share no memory are the same")
 {
-  Mpi::options.share_memory = false;  // of the communicators that are made now
+  Mpi::options.share_memory = false;  // for the communicators that are made now
   {
     const boost::mpi::communicator world{MPI_COMM_WORLD, boost::mpi::comm_duplicate};
     check_all<double>(world, 300, 5, {});

@@ -76,7 +76,7 @@ template <class Gradients>
 
 /// Checks that padding changes no bit, whatever it is, and that tokens with the label -100 do not
 /// count in the loss.
-/// @param tolerance  for the gradient of one token
+/// @param tolerance the tolerance for the gradient of one token
 template <class Model>
 void check_labels(Model& model, const std::vector<int>& ids, std::size_t length, double tolerance,
                   Findings& found)

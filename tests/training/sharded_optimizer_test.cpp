@@ -271,7 +271,7 @@ void check_state_on(const Place<S>& place, std::size_t matrices_of_parameter)
 }
 
 /// Checks the state of an optimizer on several meshes.
-/// @param moments  of the optimizer; 16-bit weights have masters as well
+/// @param moments the optimizer's moments; 16-bit weights have masters as well
 template <template <class, class> class O>
 void check_state(std::size_t moments)
 {

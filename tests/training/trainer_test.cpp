@@ -99,7 +99,7 @@ TrainerOptions checked(TrainerOptions options)
 constexpr auto even = [](std::uint64_t) { return 1.0; };
 
 /// Trains on a mesh.
-/// @param slope  of a step, by its number, which counts from 0
+/// @param slope the slope of a step, by its number, which counts from 0
 template <class S, class Slope>
 Found train(const Place<S>& place, const TrainerOptions& options, Slope slope)
 {

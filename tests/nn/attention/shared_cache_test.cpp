@@ -94,7 +94,7 @@ struct Outputs
 /// Reads a prompt, and computes the tokens after it.
 /// @param parts  how many ranks share each sequence of the prompt; 1: none do. If there are several
 /// numbers, a prompt is read with each, and the tokens follow the last prompt.
-/// @param tokens  of each sequence, in each call after the prompt
+/// @param tokens the tokens of each sequence, in each call after the prompt
 template <class S, class B>
 Outputs outputs(const Mesh<S, B>& mesh, const Case& c, const std::vector<std::size_t>& parts,
                 const std::vector<std::size_t>& tokens = {1, 1, 1, 1, 1})

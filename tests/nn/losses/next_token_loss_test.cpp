@@ -24,7 +24,7 @@ constexpr std::size_t sequences = 3, length = 5, vocabulary = 7;
 std::vector<int> tokens() { return classes(sequences * length, vocabulary); }
 
 /// Checks the loss and its gradient on a mesh against serial ones.
-/// @param labels  beside the tokens
+/// @param labels the labels beside the tokens
 template <class S>
 void equals_serial(const Place<S>& place, const std::vector<int>& labels)
 {

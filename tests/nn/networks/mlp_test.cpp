@@ -152,7 +152,7 @@ namespace
 {
 
 /// A network of integers, computed serially: all sums are exact.
-/// @param slope  of the activation for negative numbers; ReLU's is 0
+/// @param slope the slope of the activation for negative numbers; ReLU's is 0
 struct Exact
 {
   std::vector<Global<double>> w, b, dw, db;
