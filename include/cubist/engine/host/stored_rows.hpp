@@ -41,6 +41,17 @@ struct StoredRows
 
 #ifdef CUBIST_X86_TARGETS
 
+/// Returns how many bytes after column `at` of a row to prefetch, where `count` rows are read at
+/// once. Past the end of a row these are in the next rows to read, not in one that is read already.
+template <class W>
+[[nodiscard, gnu::always_inline]] inline std::size_t bytes_ahead(MatrixView<const W> m,
+                                                                 std::size_t at, std::size_t count)
+{
+  constexpr std::size_t ahead = 2048;
+  const std::size_t row = m.ld() * sizeof(W);
+  return at * sizeof(W) + ahead < row ? ahead : ahead + (count - 1) * row;
+}
+
 /// Registers of AVX-512.
 struct WideRegisters
 {
@@ -138,12 +149,20 @@ struct NarrowRegisters
       const std::size_t end = std::min(first + some, blocks);                                      \
       if constexpr (StoredRows<W>::has_scales)                                                     \
         for (std::size_t c = 0; c < count; ++c)                                                    \
-          widen_row(Set{}, b.scales.row(j + c) + first, end - first, scale[c]);                    \
+        {                                                                                          \
+          const half* const from = b.scales.row(j + c) + first;                                    \
+          std::size_t l = 0;                                                                       \
+          for (; l + Set::lanes <= end - first; l += Set::lanes)                                   \
+            Set::store(scale[c] + l, Set::load(from + l));                                         \
+          for (; l < end - first; ++l) scale[c][l] = from[l];                                      \
+        }                                                                                          \
       for (std::size_t block = first; block < end; ++block)                                        \
+      {                                                                                            \
+        const std::size_t ahead = bytes_ahead(b.elements, block * q8_block, count);                \
         for (std::size_t c = 0; c < count; ++c)                                                    \
         {                                                                                          \
           const W* const from = b.elements.row(j + c) + block * q8_block;                          \
-          __builtin_prefetch(reinterpret_cast<const char*>(from) + 2048);                          \
+          __builtin_prefetch(reinterpret_cast<const char*>(from) + ahead);                         \
           for (std::size_t l = 0; l < q8_block; l += Set::lanes)                                   \
           {                                                                                        \
             Vector w = Set::load(from + l);                                                        \
@@ -154,6 +173,7 @@ struct NarrowRegisters
                   Set::add_product(w, Set::load(x.row(i + r) + block * q8_block + l), sum[r][c]);  \
           }                                                                                        \
         }                                                                                          \
+      }                                                                                            \
     }                                                                                              \
     for (std::size_t r = 0; r < rows; ++r)                                                         \
       for (std::size_t c = 0; c < count; ++c)                                                      \
