@@ -33,7 +33,7 @@ struct Setting
   std::string scalar;
   std::vector<int> mesh = {};  // empty: it follows from the ranks
   int ranks = 1;
-  int threads_per_rank = 0;  // threads of BLAS; 0: the rank's share of the cores
+  int threads_per_rank = 0;  // BLAS threads; 0: the rank's share of the cores
   int repeats = 5;
   int warm_up = 1;
   bool overlap = true;  // messages between nodes overlap with computation

@@ -46,7 +46,7 @@ class Alone
 {
  public:
   /// @param slots  how many calls run at a time
-  /// @param threads  the threads of BLAS for each call
+  /// @param threads  the number of BLAS threads for each call
   explicit Alone(int slots, int threads = 1)
       : slots_{slots},
         threads_{threads},

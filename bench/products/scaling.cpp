@@ -233,7 +233,7 @@ void add_scaling(CLI::App& app, Action& action)
   command
       ->add_option(
           "--threads-per-rank", options->threads_per_rank,
-          "the threads of BLAS for each rank; by default as many as the largest number of ranks "
+          "the number of BLAS threads of each rank; by default as many as the largest number of ranks "
           "allows")
       ->check(CLI::PositiveNumber);
   command

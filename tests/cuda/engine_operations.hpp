@@ -159,7 +159,7 @@ struct DistinctNumber
   }
 };
 
-/// Computes x y, for a fold, and for a sum over a row.
+/// Returns x y, both in folds and in sums over a row.
 struct ProductOf
 {
   template <class T>

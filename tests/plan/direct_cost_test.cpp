@@ -82,7 +82,7 @@ TEST_CASE("The predicted time is that by which a direct product is planned")
   const double unit = 2 * 56 / machine.rates_of(sizeof(float)).largest();
   const auto cost = direct_cost<Grid3D>(e, size, {4, 4}, machine, sizeof(float));
   CHECK(cost.forward.inside == Approx(unit * (product.time - product.products_time)));
-  CHECK(cost.forward.products == Approx(unit * product.products_time / 4));  // threads of BLAS
+  CHECK(cost.forward.products == Approx(unit * product.products_time / 4));  // BLAS threads
 }
 
 }  // namespace plan_direct_cost_test

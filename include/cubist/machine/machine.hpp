@@ -129,7 +129,7 @@ struct Machine
     return std::max(1, static_cast<int>(std::min(cores, 1e9)) / on_the_cores(ranks));
   }
   /// The cores on which BLAS runs for one of the ranks that multiply. `launch` gives each rank an
-  /// equal share of the cores as threads of BLAS, whether the rank is active or not.
+  /// equal share of the cores as BLAS threads, whether the rank is active or not.
   [[nodiscard]] double cores_to_multiply(Ranks ranks) const
   {
     return std::min<double>(threads(ranks.started), cores / on_the_cores(ranks.active));

@@ -116,7 +116,7 @@ inline void require_valid(const RateTable& table)
   require<ArgumentError>(table.rates.size() == shapes &&
                              std::all_of(table.rates.begin(), table.rates.end(), positive),
                          "got ", table.rates.size(), " rates for ", shapes,
-                         " shapes, or one that is not positive, so the time of some products is "
+                         " shapes, or a rate that is not positive, so the time of some products is "
                          "unknown; give one positive rate for each shape");
 }
 

@@ -62,11 +62,11 @@ void for_each_candidate(const Network& network, int ranks, const PlanOptions& op
     for (int d = 1; d <= n; ++d)
       if (n % d == 0) f(d);
   };
-  // One mesh, of all ranks or fewer.
+  // One mesh of at most `ranks` ranks.
   const auto whole = [&]<class S>() {
     cubist::for_each_mesh<S>(ranks, [&](const auto& e) { use.template operator()<S>(e); });
   };
-  // d meshes of ranks / d or fewer.
+  // d meshes, each of at most ranks / d ranks.
   const auto replicas = [&]<class D>() {
     for_each_divisor(ranks, [&](int d) {
       if (d == 1) return;

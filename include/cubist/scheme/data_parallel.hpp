@@ -91,7 +91,7 @@ struct DataParallel : detail::FrontAxis<detail::data_parallel_name, Data, S>,
   /// number for which the scheme has a mesh on each part of the ranks.
   struct Extents
   {
-    int data = 0;  ///< meshes side by side; 0: as many as the scheme's extents leave
+    int data = 0;                     ///< meshes side by side; 0: derived from the number of ranks
     typename S::Extents scheme = {};  ///< the extents of each mesh
   };
 

@@ -301,7 +301,7 @@ class GramProduct
     finish(sent);
   }
 
-  /// Reads the pieces that peers computed from their rows of C.
+  /// Copies the pieces that peers computed out of their rows of C, and mirrors them.
   void read_mirrored(Out c) requires(ExposesMemory<C>)
   {
     PeerMatrix<T, C> cs{*place_.groups, In{c}, true};

@@ -500,7 +500,7 @@ class LoraMatrices
   }
   /// The number of P's columns.
   [[nodiscard]] std::size_t columns() const { return a_.size() * options_.rank; }
-  /// The columns of a thin matrix that belong to A number i.
+  /// The columns of a thin matrix that belong to A_i.
   template <class V>
   [[nodiscard]] MatrixView<V> of_root(MatrixView<V> thin, std::size_t i) const
   {
@@ -516,7 +516,7 @@ class LoraMatrices
     return static_cast<T>(static_cast<Real<Accumulator<T>>>(options_.scale()));
   }
 
-  /// The mask of X for A number i.
+  /// The dropout mask that A_i applies to X.
   [[nodiscard]] auto mask(const DistView<const T, M>& x, const Pass& pass, std::size_t i) const
   {
     return Dropout{options_.dropout, seed_, a_[i].index, Draw::lora_dropout}.mask(
@@ -550,7 +550,7 @@ class LoraMatrices
     for (std::size_t j = 0; j < run.count; ++j)
       engine.copy(MatrixView<const T>{of_root(all.view(), j)}, a_[j].matrix.gradient.padded());
   }
-  /// Returns this rank's block of D X for A number i, which without dropout is X.
+  /// Returns this rank's block of D X, the input of A_i. Without dropout, that is X.
   [[nodiscard]] MatrixView<const T> dropped(const DistView<const T, M>& x, const Pass& pass,
                                             Kept& kept, std::size_t i) const
   {

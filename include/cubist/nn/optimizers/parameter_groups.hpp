@@ -34,8 +34,8 @@ struct ParameterGroup
 {
   /// The names of the group's parameters, with * for any characters.
   std::vector<std::string> names = {};
-  /// Their learning rate; by default the optimizer's. As in PyTorch, it is a base, which a schedule
-  /// multiplies by the same factor as its own rate.
+  /// Their learning rate; by default the optimizer's. As in PyTorch, a schedule multiplies it by
+  /// the same factor as the optimizer's rate.
   std::optional<double> learning_rate = {};
   /// Their weight decay; by default the optimizer's, or 0 for the biases and norms of a
   /// transformer.
