@@ -233,8 +233,8 @@ void add_scaling(CLI::App& app, Action& action)
   command
       ->add_option(
           "--threads-per-rank", options->threads_per_rank,
-          "the number of BLAS threads of each rank; by default as many as the largest number of ranks "
-          "allows")
+          "the number of BLAS threads of each rank; by default as many as the largest number of "
+          "ranks allows")
       ->check(CLI::PositiveNumber);
   command
       ->add_option("--scalapack", options->scalapack,

@@ -18,7 +18,7 @@
 // write to an element that another one reads.
 //
 // Until `wait` returns, a rank must not write to its exposed block in any other way. A window that
-// is destroyed before it has been waited for, for example by an exception, is revoked: its rank
+// is destroyed before it has been waited for, for example by an exception, is revoked. Its rank
 // waits until no rank reads its block, and the next wait of a peer throws PeerFailed, unless it has
 // a copy.
 

@@ -103,9 +103,9 @@ class ForeignMatrix
   /// Refers to a matrix with one local array per rank. Sends nothing.
   /// @param data the local array; may be null if this rank has no elements
   /// @param ld its leading dimension: LLD
-  /// @throws MeshError if the distribution has more ranks than `world`; ShapeError, on this rank
-  /// alone, for a leading dimension below the length of a column (column-major) or of a row, for a
-  /// null array if the rank has elements, and for a rank with several arrays
+  /// @throws MeshError if the distribution has more ranks than `world`. On this rank alone,
+  /// ShapeError for a leading dimension below the length of a column (column-major) or of a row,
+  /// for a null array if the rank has elements, and for a rank with several arrays
   template <Communicator C>
   ForeignMatrix(const C& world, Distribution distribution, T* data, std::size_t ld)
       : ForeignMatrix{world, std::move(distribution)}

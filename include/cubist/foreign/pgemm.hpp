@@ -92,7 +92,7 @@ pgemm(const boost::mpi::communicator& comm, Op op_a, Op op_b, ProductSize size, 
 /// elements of C do not change, and those of op(A) are ignored.
 /// @param shape the shape of C
 /// @pre C shares no memory with A, or both are sub-matrices of one array in which no element is
-/// both read and written; an element that depends only on itself may be both, but in a trapezoid
+/// both read and written. An element that depends only on itself may be both, but in a trapezoid
 /// only if beta is 1
 /// @throws ArgumentError, MeshError, ShapeError for wrong arguments; PeerFailed on the other ranks
 /// if one has thrown

@@ -34,7 +34,7 @@
 // product of the matrices. For the blocks, each rank also sends, on average, M^2 / 2^(L+1) of A and
 // 2 M N / P of B. symm: as many as a product of full matrices. If that product would find A in
 // place, symm also sends the missing triangle, N^2 / 2 (1 - 1 / q) elements on a grid of q x q
-// ranks. syrk: each rank receives N K / p + N K / q elements, less those that it holds, as in a
+// ranks. For syrk, each rank receives N K / p + N K / q elements, less those that it holds, as in a
 // product that leaves C in place.
 //
 // symm cannot send less without sending C: a rank that computes N / q rows of C = A B has to

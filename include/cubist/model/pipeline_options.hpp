@@ -22,7 +22,7 @@ struct PipelineOptions
   /// bubble is (p - 1) / (m + p - 1) of a step for m micro-batches and p stages of equal cost.
   std::size_t micro_batches = 0;
   /// The number of pieces of consecutive layers on each stage. With v pieces, stage s has the
-  /// pieces s, s + p, s + 2p, …, and the bubble shrinks to one v-th; but v times as many
+  /// pieces s, s + p, s + 2p, …, and the bubble shrinks to one v-th. But v times as many
   /// activations are sent, and the number of micro-batches must be a multiple of the number of
   /// stages. A single stage has one piece.
   std::size_t pieces = 1;

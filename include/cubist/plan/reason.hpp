@@ -152,9 +152,8 @@ template <SchemeType S>
 
 }  // namespace detail
 
-/// Returns, for example, "the fastest of 28 meshes of 64 ranks; 3 % faster than Summa2D 8,8, less
-/// than the model's error of 5 %: products -0.1 ms; moves 0.42 M·h a rank, the least of 28 meshes
-/// of 64 ranks; products take 81 % of the time".
+/// Returns the reason for a plan. Example: "the fastest of 28 meshes of 64 ranks; 3 % faster than
+/// Summa2D 8,8, less than the model's error of 5 %: products -0.1 ms; moves 0.42 M·h a rank; …".
 [[nodiscard]] inline std::string reason_for(const Plan& plan, const Rivals& rivals,
                                             const Machine& machine)
 {

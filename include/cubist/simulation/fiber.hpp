@@ -3,7 +3,7 @@
 
 // A fiber: a function with its own stack, which runs on the thread that switches to it until it
 // switches to another one. On x86-64, a switch saves the registers that a call preserves, by the
-// System V ABI; elsewhere, under sanitizers and where the processor checks return addresses,
+// System V ABI. Elsewhere, under sanitizers and where the processor checks return addresses,
 // contexts come from the C library (getcontext, makecontext, swapcontext), whose switch takes two
 // system calls. Each switch is announced to sanitizers, and exceptions that are being handled stay
 // with their fiber.

@@ -17,9 +17,9 @@
 // A frozen parameter stays whole, and none of it is sent. It is in the list of parts, so that
 // groups of an optimizer may name it.
 //
-// Elements that one rank sends: for each parameter, (P-1) p in step 1 and (P-1) p in step 3, where
-// p is the number of elements in ceil(n / P) of the n rows of its block, or columns of a bias; only
-// those of step 3 if the gradient is already complete.
+// Elements that one rank sends: for each parameter, (P-1) p in step 1 and (P-1) p in step 3. Here p
+// is the number of elements in ceil(n / P) of the n rows of its block, or columns of a bias. If the
+// gradient is already complete, only those of step 3.
 // Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
 // Models", arXiv 1910.02054, section 5.1 (ZeRO-1).
 

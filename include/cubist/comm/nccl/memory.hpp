@@ -5,8 +5,8 @@
 // the communicators that use it, so that NCCL may send and reduce it without an internal copy
 // (zero-copy).
 //
-// ncclMemAlloc is slow and rounds up to 2 MiB, so memory is kept until the pool ends: buffers of up
-// to 1 MiB share segments of 32 MiB, each larger buffer has its own segment, and freed memory is
+// ncclMemAlloc is slow and rounds up to 2 MiB, so memory is kept until the pool ends. Buffers of up
+// to 1 MiB share segments of 32 MiB, and each larger buffer has its own segment. Freed memory is
 // reused for buffers of the same size. Before a communicator issues a call, it registers the
 // segments that are new to it; this is not a collective. It deregisters them before it is
 // finalized.

@@ -15,9 +15,9 @@
 //   3. m = max m_i;  O = sum of exp(m_i - m) O_i;  l likewise;  O / l
 //
 // Elements that one rank sends for a token: what an all-gather of r (h + 2 G) dh elements, an
-// all-reduce of B' h, and one of B' h (dh + 1) send. r is the number of rows in each of the p parts
-// of rows, h the number of heads on a rank, and B' >= B counts the sequences that pad the last
-// rank's share, too.
+// all-reduce of B' h, and one of B' h (dh + 1) send. Here r is the number of rows in each of the p
+// parts of rows, h the number of heads on a rank, and B' >= B counts the sequences that pad the
+// last rank's share, too.
 // Source, for merging the parts: Milakov, Gimelshein, "Online normalizer calculation for softmax",
 // arXiv 1805.02867.
 

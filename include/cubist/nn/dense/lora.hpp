@@ -22,11 +22,13 @@
 //              dB = s P^T dY and dA = (D X)^T dP, which a reducer sums over replicas. Then
 //              dX += D dP A^T.
 //
-// Elements that one rank sends, for m rows of X on a rank, n = r times the number of matrices A,
-// g ranks along the axis that cuts only X's rows, f along the axis that cuts only Y's, and c along
-// the other axes that cut X's columns:
+// Elements that one rank sends:
 //
 //   forward   (g-1) m n + (f-1)/f (g m) n + 2 (c-1)/c (g m / f) n
+//
+// Here m is the number of X's rows on a rank, and n is r times the number of matrices A. There are
+// g ranks along the axis that cuts only X's rows, f along the axis that cuts only Y's, and c along
+// the other axes that cut X's columns.
 //
 // Backward sends the same with X and Y exchanged, and in addition the sums of dA and dB over
 // replicas. plan/lora_cost.hpp has the formulas.

@@ -162,7 +162,7 @@ LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int
 /// @param labels one for each id, not shifted: usually the id or -100; the first of each sequence
 /// is not used
 /// @throws ShapeError unless there are one id and one label per row, in whole sequences of at least
-/// two tokens, ArgumentError for a used label without a column, and on every rank for ids, or used
+/// two tokens. ArgumentError for a used label without a column, and on every rank for ids, or used
 /// labels, that differ between ranks
 template <RealScalar T, class L, class M>
 LossValue next_token_loss(const DistMatrix<T, L, M>& logits, std::span<const int> ids,

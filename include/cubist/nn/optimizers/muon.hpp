@@ -9,8 +9,8 @@
 //   w = (1 - rate decay) w - rate scale u
 //
 // The scale depends on the shape: it is sqrt(max(1, out / in)), or 0.2 sqrt(max(out, in)), which
-// makes updates as large as AdamW's. w is (in, out), the transpose of PyTorch's (out, in); the
-// orthogonal factor of a transpose is the transpose of the factor.
+// makes updates as large as AdamW's. A weight w is (in, out), the transpose of PyTorch's (out, in).
+// The orthogonal factor of a transpose is the transpose of the factor.
 //
 // Muon is for the matrices of layers, including LoRA's A and B. It gives embeddings, positions,
 // logits, norms and biases to an AdamW, and other parameters if `.groups` says so:

@@ -399,9 +399,9 @@ continue_prompts(Model& model, std::span<const std::vector<int>> prompts,
 /// there are fewer, the last one ends the text. Returns the new tokens of each prompt, the same on
 /// every rank. Every rank of the mesh calls this. There is no dropout.
 /// @param prompts the tokens of each prompt, the same on every rank
-/// @throws ShapeError if there is no prompt or an empty one; ArgumentError for options out of
+/// @throws ShapeError if there is no prompt or an empty one. ArgumentError for options out of
 /// range, for more tokens than the model has positions, and on every rank for prompts or options
-/// that differ between ranks; NumericError on every rank for logits with a NaN, or with infinities
+/// that differ between ranks. NumericError on every rank for logits with a NaN, or with infinities
 /// that leave tokens without probabilities; the message names the sequence and the step
 template <class Model>
 [[nodiscard]] std::vector<std::vector<int>> generate(Model& model,

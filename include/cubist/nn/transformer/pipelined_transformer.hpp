@@ -21,8 +21,8 @@
 // parts, and both update their table with the sum.
 //
 // Elements that one rank sends: for each micro-batch, what the layers of its stage and the links to
-// other stages (nn/pipeline/stage_links.hpp) send; on the first and the last stage, its block of a
-// tied table; and one number for the loss.
+// other stages (nn/pipeline/stage_links.hpp) send; and one number for the loss. On the first and
+// the last stage also its block of a tied table.
 // Source: Narayanan et al., arXiv 2104.04473; the tied table: Megatron-LM.
 #include <array>
 #include <cstddef>
