@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Counts how often this process has called the kernel to wait or to wake. The program replaces two
-// functions of the C library by ones that count (kernel_calls.cpp). That library's locks call the
-// kernel directly, and are not counted.
+// Counts how many times this process has called the kernel to wait or to wake. The program replaces
+// two functions of the C library by ones that count (kernel_calls.cpp). That library's locks call
+// the kernel directly, and are not counted.
 
 namespace bench
 {

@@ -26,7 +26,7 @@ namespace bench
   return 2e-9 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
 }
 
-/// Where and how often something runs.
+/// Where and how many times something runs.
 struct Setting
 {
   std::string scheme;

@@ -24,7 +24,8 @@ struct MlpTask
 {
   Setting on;
   std::size_t tokens = 0;
-  std::vector<std::size_t> layers;  // features of the input, between the layers, and of the output
+  std::vector<std::size_t>
+      layers;  // features of the input, of each hidden layer, and of the output
   std::string activation;
   std::string optimizer;
   std::size_t recompute = 0;    // layers of a segment whose activations are recomputed

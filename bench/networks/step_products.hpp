@@ -21,7 +21,7 @@ struct StepProduct
 {
   cubist::ProductSize size;
   bool input_gradient = true;
-  std::size_t count = 1;  // how often, on the same operands
+  std::size_t count = 1;  // how many times, on the same operands
   bool backward = true;   // if false, only Y
 };
 

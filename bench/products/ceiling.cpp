@@ -93,7 +93,7 @@ void run_ceiling(const Job& job, const CeilingOptions& options)
   const bool table = job.first && options.json != "-";
   auto result = describe(job, "ceiling");
   const auto method = parse_method(options.method);
-  // The best ratio of each line: scheme, ranks, scalar and shape.
+  // The best ratios for each combination of scheme, ranks, scalar and shape.
   struct Ratios
   {
     double ours = 0;

@@ -67,7 +67,7 @@ TEST_CASE("two ranks multiply a matrix of 2 x 3 by its transpose")
 namespace
 {
 
-/// Checks all four forms of the product, and the product of its result, against the oracle.
+/// Checks all four forms of the product, and the product A A^T of its result A, against the oracle.
 template <class L, Op op, class M>
 void check_gram(const M& mesh, std::size_t n, std::size_t k, Findings& found,
                 Method method = Method::automatic)

@@ -202,7 +202,7 @@ TEST_CASE("Every operand of another size is refused, on every rank, by every cal
        {'W', {6, 7}, "dW is (6, 7)", {"grad_weight", "backward", "without dX"}}});
 }
 
-TEST_CASE("A matrix of another mesh is refused by every call that takes it")
+TEST_CASE("A matrix on another mesh is refused by every call that takes it")
 {
   check_refused<MeshError>(
       true, "make it on the product's mesh",

@@ -12,7 +12,7 @@ if(WAY STREQUAL find_package)
     set(pblas ON)
     execute_process(COMMAND ${install} --component pblas OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
   endif()
-  # A machine that lies nowhere else: the folders around these programs have cubist's machines, too.
+  # A machine with a name of no other file, because the folders around these programs have cubist's machines, too.
   set(machine "${prefix}/share/cubist/machines/of_this_prefix.json")
   file(WRITE "${machine}" "{}")
   if(EXISTS "${CUBIST_BINARY_DIR}/tools/cubist_plan")

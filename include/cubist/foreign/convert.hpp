@@ -73,7 +73,7 @@ class MessageBuffer
   T* data_;
 };
 
-/// Stands for the engine if messages are sent from host memory.
+/// Takes the place of the engine if messages are sent from host memory.
 struct HostMemory
 {
   template <class T>

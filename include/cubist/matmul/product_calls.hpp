@@ -18,7 +18,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// @throws ShapeError for a matrix of the wrong size or padding, MeshError for one of another mesh
+/// @throws ShapeError for a matrix of the wrong size or padding, MeshError for one on another mesh
 [[gnu::noinline]] inline void require_operand(const char* what, Shape got, Shape expected,
                                               Quanta padded, Quanta expected_quanta, bool same_mesh,
                                               ProductSize size)

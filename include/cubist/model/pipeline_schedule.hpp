@@ -96,7 +96,7 @@ forward_schedule(std::size_t stages, std::size_t micro_batches, std::size_t piec
   return std::min(i + (is_pair ? 2 : 1), steps.size());
 }
 
-/// Returns the largest number of micro-batches that have activations in a piece at a time.
+/// Returns the largest number of micro-batches whose activations a piece keeps at any time.
 [[nodiscard]] inline std::size_t most_in_flight(const std::vector<PipelineStep>& steps,
                                                 std::size_t piece)
 {

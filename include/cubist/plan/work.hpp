@@ -132,7 +132,7 @@ struct LocalGemm
   std::size_t m = 0;      ///< rows of the result
   std::size_t n = 0;      ///< columns of the result
   std::size_t k = 0;      ///< the dimension over which it sums
-  std::size_t times = 1;  ///< how often it is computed
+  std::size_t times = 1;  ///< how many times it is computed
 
   /// The number of multiplications and additions.
   [[nodiscard]] constexpr double flops() const

@@ -369,7 +369,7 @@ TEST_CASE("a layer without features is refused")
   CHECK(make(5, 1) == "");
 }
 
-TEST_CASE("matrices of other sizes, or of another mesh, are refused")
+TEST_CASE("matrices of other sizes, or on another mesh, are refused")
 {
   if (!fits(single_layer)) return;
   using Layer = Linear<Summa25D, Threads, double>;
