@@ -2,7 +2,7 @@
 
 // Tests vector functions, activations, tests for NaN, and readers in a program compiled with flags
 // like -ffast-math. The references are constants, and functions of long double in references.cpp,
-// which is compiled without these flags. Here only bits can tell a NaN.
+// which is compiled without these flags. Here only its bits show that a number is NaN.
 
 #include <cmath>
 #include <cstdint>

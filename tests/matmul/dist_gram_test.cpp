@@ -279,7 +279,7 @@ TEST_CASE("A product of a matrix with itself refuses matrices that do not fit")
   if (errors.empty()) return;
   CHECK(mentions(errors[0][0], "X is (5, 3)", "needs (3, 5)"));
   CHECK(mentions(errors[0][1], "A0 is (3, 5)", "needs (3, 3)"));
-  CHECK(mentions(errors[0][2], "got the same matrix as A and as another operand"));
+  CHECK(mentions(errors[0][2], "got the same matrix for A and for another operand"));
   CHECK(mentions(errors[0][3], "quantum of 2"));
 }
 

@@ -487,8 +487,8 @@ TEST_CASE("A result that is also an operand is refused by every call, and no ope
     Findings found;
     const auto refused = [&](const char* result, auto call) {
       const auto text = message_of<ArgumentError>(call);
-      found.check(mentions(text, std::string{"got the same matrix as "} + result, "another operand",
-                           "pass a separate matrix"),
+      found.check(mentions(text, std::string{"got the same matrix for "} + result,
+                           "another operand", "pass a separate matrix"),
                   result, ": ", text);
     };
     refused("Y", [&] { plan.forward(a, b, a); });

@@ -92,8 +92,8 @@ TEST_CASE("a result that is an operand, too, is refused")
     CHECK(mentions(message_of<ArgumentError>([&] {
                      cubist::detail::require_distinct("Y", other, {&a, &b, &c});
                    }),
-                   "got the same matrix as Y and as another operand",
-                   "pass a separate matrix as Y"));
+                   "got the same matrix for Y and for another operand",
+                   "pass a separate matrix for Y"));
 }
 
 }  // namespace matmul_product_calls_test

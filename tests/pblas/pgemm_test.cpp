@@ -499,7 +499,7 @@ TEST_CASE("a rank that has no elements of the sub-matrices needs no arrays")
 {
   const boost::mpi::communicator all;
   const ProcessGrid grid{all.size(), 1};
-  // The sub-matrices are one block, which the last process has.
+  // Each sub-matrix is a single block, which lies on the last process.
   const std::size_t first = 8 * (static_cast<std::size_t>(all.size()) - 1);
   const SubMatrixPlace place{{.shape = {first + 8, 8}, .block = {8, 8}, .grid = grid}, first, 0};
   LocalMatrix<double> a{place, 1}, c{place, 3};

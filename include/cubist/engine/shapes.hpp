@@ -36,7 +36,7 @@ namespace cubist::CUBIST_ABI
 }
 
 /// Checks a factor A of which only one triangle is read; `b` is the shape of the other factor.
-/// @throws ShapeError unless A is square and as large as that side of the other matrix
+/// @throws ShapeError unless A is square and as large as the side of `b` that it multiplies
 inline void require_square_factor(Side side, Shape a, Shape b)
 {
   const std::size_t n = side == Side::left ? b.rows : b.cols;

@@ -59,10 +59,10 @@ namespace cubist::CUBIST_ABI::detail
                                                std::initializer_list<const void*> others)
 {
   require<ArgumentError>(
-      std::find(others.begin(), others.end(), result) == others.end(), "got the same matrix as ",
+      std::find(others.begin(), others.end(), result) == others.end(), "got the same matrix for ",
       what,
-      " and as another operand, so it would be overwritten while it is read; pass a "
-      "separate matrix as ",
+      " and for another operand, so it would be overwritten while it is read; pass a "
+      "separate matrix for ",
       what);
 }
 

@@ -96,11 +96,11 @@ void require_extents(const typename A::Array& extents, int parent, IdleRanks idl
                        ", but an axis needs at least one rank; use positive extents");
   const int ranks = A::ranks(extents);
   require<MeshError>(ranks == parent || idle == IdleRanks::allowed, "got the extents ",
-                     A::to_string(extents), ", which make ", ranks, " ranks, but the world has ",
+                     A::to_string(extents), ", which need ", ranks, " ranks, but the world has ",
                      parent,
                      ", so ranks would be left out or missing; use extents whose "
                      "product is the number of ranks");
-  require<MeshError>(ranks <= parent, "got the extents ", A::to_string(extents), ", which make ",
+  require<MeshError>(ranks <= parent, "got the extents ", A::to_string(extents), ", which need ",
                      ranks, " ranks, but the world has ", parent,
                      ", so ranks would be missing; use extents with a smaller product");
 }

@@ -336,7 +336,8 @@ TEST_CASE("layers that share a product have one rank and one scale, and a pair i
     list();
     return found;
   });
-  CHECK(mentions(messages[0], "got LoRA of rank 3 and scale", "beside one of rank 2"));
+  CHECK(mentions(messages[0], "got LoRA of rank 3 and scale",
+                 "another output of this layer has rank 2"));
   CHECK(mentions(messages[1], "got a rank of 0 for LoRA"));
   CHECK(messages[2] == "gate.weight up.weight gate.lora_a gate.lora_b ");
   CHECK(messages[3] == "gate.weight up.weight gate_up.lora_a gate.lora_b up.lora_b ");

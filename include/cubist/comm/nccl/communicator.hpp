@@ -178,7 +178,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   {
   }
 
-  /// Sets `remote`: whether the largest and the smallest node of the ranks differ.
+  /// Sets `remote` to whether the ranks lie on more than one node.
   void find_remote()
   {
     const auto nodes = largest({group_->node, -group_->node});

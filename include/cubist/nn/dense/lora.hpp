@@ -246,8 +246,9 @@ class LoraMatrices
     require<ArgumentError>(
         b_.empty() || (options.rank == options_.rank && options.scale() == options_.scale()),
         "got LoRA of rank ", options.rank, " and scale ", options.scale(),
-        " for a layer beside one of rank ", options_.rank, " and scale ", options_.scale(),
-        ", but both are computed from one product; remove the other first, or give both the same");
+        ", but another output of this layer has rank ", options_.rank, " and scale ",
+        options_.scale(),
+        ", and one product computes both; remove the other first, or give both the same");
     options_ = options;
     seed_ = seed;
     const std::size_t first = options.shared_input ? 0 : i;
@@ -487,8 +488,9 @@ class LoraMatrices
   {
     for (const Thin& branch : b_)
       require<ArgumentError>(!branch.merged, "got ", call,
-                             " for LoRA's A and B while they are part of the weight, so it would "
-                             "not follow them; call unmerge_lora first, or make the network anew");
+                             " for LoRA's A and B while they are part of the weight, so the "
+                             "weight would not follow them; call unmerge_lora first, or make the "
+                             "network anew");
   }
   void require_trainable() const
   {

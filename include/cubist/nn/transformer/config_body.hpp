@@ -221,7 +221,7 @@ class ConfigReader
       const auto found = value.find(std::string{key});
       return found != value.end() && !found->is_null();
     };
-    const char* typed = nullptr;  // the key that gave it
+    const char* typed = nullptr;  // the key that it was read from
     for (const char* key : {"rope_type", "type"})
     {
       if (!gives(key)) continue;
@@ -278,7 +278,7 @@ class ConfigReader
 
     Member number;
     const char* what;
-    std::string name = {};  // the key that gave it
+    std::string name = {};  // the key that it was read from
   };
   void set_once(SaidNumber& said, const std::string& name, double value)
   {
