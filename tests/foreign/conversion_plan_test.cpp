@@ -38,7 +38,7 @@ TEST_CASE("a conversion plan names what is sent, received and copied")
 
 TEST_CASE("replicas take turns sending, and read their own copies")
 {
-  // Both process rows have everything; then rank r has row r.
+  // Both process rows hold the whole matrix; after the conversion, rank r holds row r.
   const Distribution replicated{
       BlockCyclic{.shape = {4, 6}, .block = {1, 6}, .grid = {2, 1}, .row_source = -1}};
   const Distribution rows{one_block_a_rank({4, 6}, {4, 1})};

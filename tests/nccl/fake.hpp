@@ -25,11 +25,12 @@ void fail(const std::string& function, int code, int after = 0);
 void see_gpus(int first, int count);
 /// Makes this thread's next call have this asynchronous result, without being executed.
 void fail_later(ncclResult_t code);
-/// Sets whether ranks get ncclRemoteError when another one aborts its communicator; by default no.
+/// Sets whether ranks get ncclRemoteError when another one aborts its communicator. They do not by
+/// default.
 void report_aborts(bool report);
 
-/// Sets whether the ranks have NVLink, without which NCCL opens no symmetric window; by default
-/// yes.
+/// Sets whether the ranks have NVLink, without which NCCL opens no symmetric window. They have it
+/// by default.
 void connect_by_nvlink(bool connected);
 
 /// Enqueues work on a stream.

@@ -165,7 +165,7 @@ void check_merging(const ReferenceModel& model, Model& transformer, std::span<co
   found.check(transformer.evaluate(ids, length) == before, "the loss after unmerging");
 }
 
-/// Continues the prompt of a reference, and others.
+/// Checks continuations of the reference's prompt, and of other prompts.
 template <class Model>
 void check_continuations(const ReferenceModel& model, Model& transformer,
                          const std::vector<int>& ids, Compared compared, Findings& found)

@@ -288,8 +288,8 @@ class RowReader
     const auto value = static_cast<Real<T>>(x);
     require<DataError>(is_finite(value), "got ", file_.path(), ", whose line ", file_.line_of(row),
                        " has a feature or target of ", x,
-                       ", which is infinite in the scalar of the matrix; scale it, or use a scalar "
-                       "of more bits");
+                       ", which is infinite in the scalar of the matrix; scale it, or use a wider "
+                       "scalar");
     return T{value};
   }
 

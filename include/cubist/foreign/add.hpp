@@ -23,8 +23,8 @@ namespace cubist::CUBIST_ABI
 /// triangle, only that part of C is written, and only the elements of A that go there are read. All
 /// ranks of `world` call it.
 /// @pre A and C share no memory
-/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
-/// ranks
+/// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another
+/// communicator
 template <Communicator C, class In, Scalar T>
 requires std::is_same_v<std::remove_const_t<In>, T>
 void add(C& world, const ForeignMatrix<In>& a, const ForeignMatrix<T>& c,

@@ -342,7 +342,7 @@ void scale_own(const ForeignMatrix<T>& to, MatrixPart part, const Combine<T>& be
   }
 }
 
-/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator
+/// @throws ShapeError unless the shapes fit, MeshError for a matrix on another communicator
 template <class C, class T>
 void require_convertible(const C& world, const ForeignMatrix<const T>& from,
                          const ForeignMatrix<T>& to, Op op)

@@ -34,8 +34,8 @@ namespace cubist::CUBIST_ABI
 /// An element with replicas is read from one of them, from this rank's own if there is one, and all
 /// replicas are written.
 /// @pre `from` and `to` share no memory
-/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
-/// ranks
+/// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another
+/// communicator
 template <Communicator C, class In, Scalar T>
 requires std::is_same_v<std::remove_const_t<In>, T>
 void redistribute(C& world, const ForeignMatrix<In>& from, const ForeignMatrix<T>& to,
@@ -47,8 +47,8 @@ void redistribute(C& world, const ForeignMatrix<In>& from, const ForeignMatrix<T
 /// Copies a foreign matrix, or op of it, to a DistMatrix (M, N), whose padding does not change. All
 /// ranks of the mesh's parent, which is the communicator of `from`, call it, idle ones included.
 /// @pre `from` and `to` share no memory
-/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
-/// ranks
+/// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another
+/// communicator
 template <class In, Scalar T, class L, class M>
 requires std::is_same_v<std::remove_const_t<In>, T>
 void redistribute(const ForeignMatrix<In>& from, DistMatrix<T, L, M>& to,
@@ -73,8 +73,8 @@ void redistribute(const ForeignMatrix<In>& from, DistMatrix<T, L, M>& to,
 /// Copies a DistMatrix, or op of it, to a foreign matrix (M, N). All ranks of the mesh's parent,
 /// which is the communicator of `to`, call it, idle ones included.
 /// @pre `from` and `to` share no memory
-/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
-/// ranks
+/// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another
+/// communicator
 template <Scalar T, class L, class M>
 void redistribute(const DistMatrix<T, L, M>& from, const ForeignMatrix<T>& to,
                   const ConversionOptions<T>& how = {})

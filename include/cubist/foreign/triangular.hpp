@@ -527,8 +527,8 @@ void scale(T alpha, const ForeignMatrix<T>& b, MatrixPart part = MatrixPart::all
 /// of the mesh's parent, which must all call it. The other triangle of A is not read. C is not read
 /// if beta is 0, and A and B are not read if alpha is 0.
 /// @pre C shares no memory with A or B
-/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
-/// ranks
+/// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another
+/// communicator
 template <SchemeType S, class B, Scalar T>
 void symm(const Mesh<S, B>& mesh, const SymmetricOperand& how, std::type_identity_t<T> alpha,
           const ForeignMatrix<const std::type_identity_t<T>>& a,
@@ -546,8 +546,8 @@ void symm(const Mesh<S, B>& mesh, const SymmetricOperand& how, std::type_identit
 /// scheme on the mesh. All ranks of the mesh's parent call it. The other triangle of A is not read,
 /// and nothing of A and B is read if alpha is 0.
 /// @pre B shares no memory with A
-/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
-/// ranks
+/// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another
+/// communicator
 template <SchemeType S, class B, Scalar T>
 void trmm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identity_t<T> alpha,
           const ForeignMatrix<const std::type_identity_t<T>>& a, const ForeignMatrix<T>& b)
@@ -563,8 +563,8 @@ void trmm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identi
 /// scheme on the mesh; B becomes X. All ranks of the mesh's parent call it. The other triangle of A
 /// is not read, and nothing of A and B is read if alpha is 0.
 /// @pre B shares no memory with A
-/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
-/// ranks
+/// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another
+/// communicator
 template <SchemeType S, class B, Scalar T>
 void trsm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identity_t<T> alpha,
           const ForeignMatrix<const std::type_identity_t<T>>& a, const ForeignMatrix<T>& b)
@@ -581,8 +581,8 @@ void trsm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identi
 /// and the diagonal of C becomes real. The other triangle of C is neither read nor written. All
 /// ranks of the mesh's parent call it.
 /// @pre C shares no memory with A; for a Hermitian C, alpha and beta are real
-/// @throws ShapeError unless the shapes fit, MeshError for a matrix of another communicator; on all
-/// ranks
+/// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another
+/// communicator
 template <SchemeType S, class B, Scalar T>
 void syrk(const Mesh<S, B>& mesh, Triangle triangle, Op op, Symmetry symmetry,
           std::type_identity_t<T> alpha, const ForeignMatrix<const std::type_identity_t<T>>& a,

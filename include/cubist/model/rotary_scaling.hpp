@@ -39,8 +39,8 @@ struct RotaryScaling
 
   Type type = Type::none;     ///< the formula
   double factor = 1;          ///< linear and llama3: the factor
-  double low_frequency = 1;   ///< llama3: longer waves than positions / low_frequency are low
-  double high_frequency = 4;  ///< llama3: shorter waves than positions / high_frequency are high
+  double low_frequency = 1;   ///< llama3: waves longer than positions / low_frequency are low
+  double high_frequency = 4;  ///< llama3: waves shorter than positions / high_frequency are high
   double positions = 8192;    ///< llama3: the longest sequence of the original training
 
   friend bool operator==(const RotaryScaling&, const RotaryScaling&) = default;

@@ -33,7 +33,7 @@ inline constexpr double model_error = 0.05;
 /// The plans with which a plan is compared.
 struct Rivals
 {
-  std::size_t of_same = 0;  // the number of meshes with as many ranks
+  std::size_t of_same = 0;  // the number of meshes with the plan's number of ranks
   double least_words = 0;   // the fewest elements sent on these meshes
   double unit = 1;          // elements in M·h: the tokens times the width of the first layer
   bool first = false;       // whether the plan is the fastest

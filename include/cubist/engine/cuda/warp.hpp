@@ -191,7 +191,7 @@ class DeviceWarp
 
   [[nodiscard]] __device__ static unsigned lane() { return threadIdx.x % 32; }
 
-  /// Combines the threads that hold parts of the same rows.
+  /// Combines the values of threads that hold parts of the same rows.
   template <class F>
   __device__ static void combine(Rows& rows, F f)
   {

@@ -110,7 +110,7 @@ struct Silu final
     constexpr T far = detail::VectorMath<T>::least_exponent * T{-2};
     const T e = detail::exp_of_negative(-size);
     const T inverse = detail::quotient(T{1}, T{1} + e);
-    // s (1 + x (1 - s)) with s = Sigmoid{}(x), and 1 - s without a difference.
+    // s (1 + x (1 - s)) with s = Sigmoid{}(x), where 1 - s needs no subtraction.
     const T s = detail::pick(x < T{}, e, T{1}) * inverse;
     const T bend = detail::pick(x < T{}, T{-1}, e) * inverse;
     return s * (detail::pick(detail::is_less(far, size), far, size) * bend + T{1});

@@ -121,7 +121,7 @@ inline void require_tokens(std::span<const int> next, std::size_t step)
     require<NumericError>(next[b] != infinite_logits, "got infinite logits of sequence ", b,
                           " in step ", step,
                           " of generate (both from 0), so tokens have no probabilities; use "
-                          "a scalar of larger range, such as float, and check the weights");
+                          "a scalar with a larger range, such as float, and check the weights");
   }
 }
 
