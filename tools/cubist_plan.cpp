@@ -8,6 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <set>
@@ -149,19 +150,52 @@ template <class PlanInStages>
                           "divisor of the ranks that is at least 2, or a mesh without that axis"};
 }
 
-/// Selects the plans to print from those on the requested scheme and mesh.
-std::vector<cubist::Plan> select_plans(const std::vector<cubist::Plan>& all, const Options& options)
+/// Chooses the plans to print from sorted ones: those on the requested scheme and mesh, so many or
+/// the first of each scheme.
+class Selection
 {
-  std::vector<cubist::Plan> plans;
-  std::set<std::string> seen;
-  const bool each = options.top == 0 && options.scheme.empty();
-  const std::size_t most = options.top != 0 ? options.top : each ? all.size() : 10;
-  for (const auto& plan : all)
+ public:
+  explicit Selection(const Options& options)
+      : options_{options},
+        each_{options.top == 0 && options.scheme.empty()},
+        most_{options.top == 0 ? 10 : options.top}
   {
-    if (each && !seen.insert(without_data(plan.scheme)).second) continue;
-    if (plans.size() < most) plans.push_back(plan);
   }
-  return plans;
+
+  /// Whether it takes the next plan.
+  [[nodiscard]] bool takes(const cubist::Plan& plan)
+  {
+    if (!is_candidate(plan)) return false;
+    if (each_) return seen_.insert(without_data(plan.scheme)).second;
+    return taken_++ < most_;
+  }
+  [[nodiscard]] bool is_candidate(const cubist::Plan& plan) const
+  {
+    return (options_.scheme.empty() || is_requested(plan, options_)) &&
+           (options_.mesh.empty() || plan.extents == options_.mesh);
+  }
+
+ private:
+  const Options& options_;
+  bool each_;
+  std::size_t most_;
+  std::size_t taken_ = 0;
+  std::set<std::string> seen_;
+};
+
+/// Erases plans that are not printed, except for the first two, which are the rivals of all others,
+/// and the first in stages, for check_stages().
+void keep_selected(std::vector<cubist::Plan>& plans, const Options& options)
+{
+  Selection selection{options};
+  std::size_t number = 0;
+  bool has_stages = false;
+  std::erase_if(plans, [&](const cubist::Plan& plan) {
+    const bool is_first_in_stages = !has_stages && plan.stages > 1 && selection.is_candidate(plan);
+    has_stages = has_stages || is_first_in_stages;
+    const bool is_rival = number++ < 2;
+    return !selection.takes(plan) && !is_first_in_stages && !is_rival;
+  });
 }
 
 /// Whether the memory of the plans compares with that of a simulated step, which runs AdamW.
@@ -247,11 +281,19 @@ class Network
   {
     return static_cast<double>(layers_.front().m) * static_cast<double>(layers_.front().k);
   }
-  [[nodiscard]] std::vector<cubist::Plan> plans(int ranks, const cubist::Machine& machine,
-                                                const cubist::PlanOptions& options) const
+  /// Returns the plans that may be printed, and their rivals, sorted.
+  /// @param all  whether to return all plans
+  [[nodiscard]] std::vector<cubist::Plan> plans(const Options& options,
+                                                const cubist::Machine& machine,
+                                                const cubist::PlanOptions& requested,
+                                                bool all) const
   {
-    return step_ ? cubist::plan(*step_, ranks, machine, options)
-                 : cubist::plan(layers_, ranks, machine, options);
+    std::function<void(std::vector<cubist::Plan>&)> keep;
+    if (!all) keep = [&](std::vector<cubist::Plan>& plans) { keep_selected(plans, options); };
+    const auto of = [&](const auto& network) {
+      return cubist::detail::sorted_plans(network, options.ranks, machine, requested, keep);
+    };
+    return step_ ? of(*step_) : of(layers_);
   }
   /// Plans stages of these extents, to find what is wrong with them.
   /// @throws what is wrong
@@ -408,22 +450,23 @@ void run(const CLI::App& app, const Options& options)
       .weights = cubist::stored_weights_of(options.weights)};
   if (!options.scheme.empty() && !is_in_stages(options))
     cubist::with_scheme<cubist::WholeCatalogue>(options.scheme, []<class S>() {});
-  auto all = network.plans(options.ranks, machine, requested);
-  if (!options.data_parallel && options.pipeline && !options.model.empty())
+  const bool without_replicas =
+      !options.data_parallel && options.pipeline && !options.model.empty();
+  auto all = network.plans(options, machine, requested, without_replicas);
+  if (without_replicas)
   {
     std::erase_if(all, has_replicas);
     cubist::detail::add_reasons(all, network.unit(), machine);
   }
-  std::erase_if(all, [&](const cubist::Plan& plan) {
-    return (!options.scheme.empty() && !is_requested(plan, options)) ||
-           (!options.mesh.empty() && plan.extents != options.mesh);
-  });
+  Selection selection{options};
+  std::erase_if(all, [&](const cubist::Plan& plan) { return !selection.is_candidate(plan); });
   if (all.empty())
     throw_invalid_mesh(options, [&]<class P>(const typename P::Axes::Array& extents) {
       network.plan_in_stages<P>(extents, options.ranks, machine, requested);
     });
   check_stages(app, all);
-  auto plans = select_plans(all, options);
+  auto plans = std::move(all);
+  std::erase_if(plans, [&](const cubist::Plan& plan) { return !selection.takes(plan); });
   const auto simulated = simulate(network, plans, options, machine);
   std::vector<std::size_t> batches;
   if (options.memory || options.json)

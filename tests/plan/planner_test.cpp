@@ -92,6 +92,28 @@ TEST_CASE("There is a plan for every scheme and mesh, the fastest first, with a 
                  std::string{"the fastest of "} + std::to_string(of_same) + " meshes of "));
   CHECK(mentions(plans.front().reason, " than " + plans[1].scheme + " " + mesh_text(plans[1])));
   CHECK_FALSE(mentions(plans.back().reason, "fastest"));
+  SECTION("the fastest few are the first of all, with the same reasons")
+  {
+    for (const std::size_t top : {std::size_t{1}, std::size_t{3}})
+    {
+      const auto few = plan(mlp_layers(4096, {1024, 4096, 1024}), 12, {}, {.top = top});
+      REQUIRE(few.size() == top);
+      for (std::size_t i = 0; i < top; ++i)
+      {
+        CHECK((few[i].scheme == plans[i].scheme && few[i].extents == plans[i].extents));
+        CHECK(few[i].reason == plans[i].reason);
+      }
+    }
+    // So many that slower ones are erased several times.
+    const PlanOptions options{.data_parallel = true, .method = Method::collectives};
+    auto of_two = options;
+    of_two.top = 2;
+    const auto all = plan({.m = 512, .n = 512, .k = 512}, 100, {}, options);
+    const auto two = plan({.m = 512, .n = 512, .k = 512}, 100, {}, of_two);
+    REQUIRE((all.size() > 4096 && two.size() == 2));
+    for (std::size_t i = 0; i < 2; ++i)
+      CHECK((two[i].extents == all[i].extents && two[i].reason == all[i].reason));
+  }
 }
 
 TEST_CASE(

@@ -14,8 +14,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
-#include <map>
+#include <functional>
+#include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -34,23 +35,71 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& machine)
+/// What reasons tell of all plans, also of those that are not kept.
+class AllPlans
 {
-  std::map<int, Rivals> by_ranks;
-  for (const auto& plan : plans)
+ public:
+  void add(const Plan& plan)
   {
-    auto& rivals = by_ranks[plan.ranks];
+    const auto ranks = static_cast<std::size_t>(plan.ranks);
+    if (by_ranks_.size() <= ranks) by_ranks_.resize(ranks + 1);
+    auto& rivals = by_ranks_[ranks];
     rivals.least_words =
         rivals.of_same == 0 ? plan.words : std::min(rivals.least_words, plan.words);
     ++rivals.of_same;
   }
-  for (auto& plan : plans)
+  /// Writes the reasons of sorted plans, of which the first two are the fastest of all.
+  void add_reasons(std::vector<Plan>& plans, double unit, const Machine& machine) const
   {
-    auto rivals = by_ranks[plan.ranks];
-    rivals.unit = unit;
-    rivals.first = &plan == plans.data();
-    rivals.other = !rivals.first ? plans.data() : plans.size() > 1 ? &plans[1] : nullptr;
-    plan.reason = reason_for(plan, rivals, machine);
+    std::string reason;
+    for (auto& plan : plans)
+    {
+      auto rivals = by_ranks_[static_cast<std::size_t>(plan.ranks)];
+      rivals.unit = unit;
+      rivals.first = &plan == plans.data();
+      rivals.other = !rivals.first ? plans.data() : plans.size() > 1 ? &plans[1] : nullptr;
+      reason.clear();
+      add_reason(reason, plan, rivals, machine);
+      plan.reason = reason;  // without the spare room of a string that has grown
+    }
+  }
+
+ private:
+  std::vector<Rivals> by_ranks_;
+};
+
+inline void add_reasons(std::vector<Plan>& plans, double unit, const Machine& machine)
+{
+  AllPlans all;
+  for (const auto& plan : plans) all.add(plan);
+  all.add_reasons(plans, unit, machine);
+}
+
+/// Sorts plans by order_of(); equal ones keep their order. There may be 10^6 of half a kilobyte, so
+/// each moves once, and only keys are sorted.
+inline void sort_plans(std::vector<Plan>& plans)
+{
+  using Key = decltype(std::tuple_cat(order_of(plans.front()), std::tuple{std::size_t{}}));
+  std::vector<Key> keys;
+  keys.reserve(plans.size());
+  for (const Plan& plan : plans)
+    keys.push_back(std::tuple_cat(order_of(plan), std::tuple{keys.size()}));
+  std::sort(keys.begin(), keys.end());
+  const auto source = [&](std::size_t i) -> std::size_t& { return std::get<std::size_t>(keys[i]); };
+  // Follows each cycle of the permutation; source(i) becomes i when plan i is in its place.
+  for (std::size_t first = 0; first < plans.size(); ++first)
+  {
+    if (source(first) == first) continue;
+    Plan displaced = std::move(plans[first]);
+    std::size_t to = first;
+    while (source(to) != first)
+    {
+      const std::size_t from = std::exchange(source(to), to);
+      plans[to] = std::move(plans[from]);
+      to = from;
+    }
+    source(to) = to;
+    plans[to] = std::move(displaced);
   }
 }
 
@@ -123,10 +172,14 @@ void for_each_candidate(const Network& network, int ranks, const PlanOptions& op
   return double(step.batch.tokens()) * double(step.model.width);
 }
 
-/// Implements `plan` for every network that `plan_on` takes.
+/// Makes all plans, and returns those that are wanted, sorted.
+/// @param network  layers, or anything else that `plan_on` takes
+/// @param keep  keep(plans) erases unwanted plans from sorted ones, but not the first two. It is
+/// called for some hundred new plans at a time, and at the end. If it is empty, all are kept
 template <class Network>
 [[nodiscard]] std::vector<Plan> sorted_plans(const Network& network, int ranks,
-                                             const Machine& machine, const PlanOptions& options)
+                                             const Machine& machine, const PlanOptions& options,
+                                             const std::function<void(std::vector<Plan>&)>& keep)
 {
   require_valid(network);
   require_valid(machine);
@@ -138,18 +191,43 @@ template <class Network>
   require<ArgumentError>(
       options.scalar_bytes > 0,
       "got elements of 0 bytes, which cannot hold a number; use the size of the scalar");
-  std::deque<Plan> found;  // there may be 10^6, each of which moves once
-  for_each_candidate(network, ranks, options, [&]<class S>(const typename S::Axes::Array& extents) {
-    found.push_back(plan_on<S>(extents, network, ranks, machine, options));
-  });
-  std::vector<Plan*> order;
-  order.reserve(found.size());
-  for (Plan& plan : found) order.push_back(&plan);
-  std::ranges::stable_sort(order, [](const Plan* a, const Plan* b) { return better(*a, *b); });
+  constexpr std::size_t together = 1024;  // so few stay in a cache
+  std::size_t room = 0;                   // for plans, before unwanted ones are erased
+  if (keep)
+    room = together;
+  else
+    for_each_candidate(network, ranks, options,
+                       [&]<class S>(const typename S::Axes::Array&) { ++room; });
   std::vector<Plan> plans;
-  plans.reserve(found.size());
-  for (Plan* plan : order) plans.push_back(std::move(*plan));
-  add_reasons(plans, unit_of(network), machine);
+  plans.reserve(room);
+  AllPlans all;
+  for_each_candidate(network, ranks, options, [&]<class S>(const typename S::Axes::Array& extents) {
+    plans.push_back(plan_on<S>(extents, network, ranks, machine, options));
+    all.add(plans.back());
+    if (!keep || plans.size() < room) return;
+    sort_plans(plans);
+    keep(plans);
+    room = 2 * plans.size() + together;
+  });
+  sort_plans(plans);
+  if (keep) keep(plans);
+  all.add_reasons(plans, unit_of(network), machine);
+  return plans;
+}
+
+/// Implements `plan`.
+template <class Network>
+[[nodiscard]] std::vector<Plan> fastest_plans(const Network& network, int ranks,
+                                              const Machine& machine, const PlanOptions& options)
+{
+  if (options.top == 0) return sorted_plans(network, ranks, machine, options, {});
+  const auto keep = [](std::vector<Plan>& plans, std::size_t count) {
+    if (plans.size() > count) plans.erase(plans.begin() + std::ptrdiff_t(count), plans.end());
+  };
+  auto plans = sorted_plans(network, ranks, machine, options, [&](std::vector<Plan>& found) {
+    keep(found, std::max<std::size_t>(options.top, 2));
+  });
+  keep(plans, options.top);
   return plans;
 }
 
@@ -202,7 +280,8 @@ template <class Fits>
 
 }  // namespace detail
 
-/// Returns all plans, the fastest first; those that do not fit in memory come last.
+/// Returns all plans, or `options.top` of them, the fastest first; those that do not fit in memory
+/// come last.
 /// @throws ArgumentError if there are no layers, for an unknown scheme, or for an invalid machine;
 /// ShapeError for layers that `require_valid` refuses; MeshError for fewer than one rank or more
 /// than 65,536
@@ -210,7 +289,7 @@ template <class Fits>
                                             const Machine& machine = {},
                                             const PlanOptions& options = {})
 {
-  return detail::sorted_plans(layers, ranks, machine, options);
+  return detail::fastest_plans(layers, ranks, machine, options);
 }
 
 /// Plans a step of a transformer, like plan() for an MLP.
@@ -219,7 +298,7 @@ template <class Fits>
                                             const Machine& machine = {},
                                             const PlanOptions& options = {})
 {
-  return detail::sorted_plans(step, ranks, machine, options);
+  return detail::fastest_plans(step, ranks, machine, options);
 }
 
 /// Plans one product.
@@ -269,6 +348,7 @@ template <SchemeType S, class Network>
 auto_mesh(const Network& network, int ranks, const Machine& machine = {}, PlanOptions options = {})
 {
   options.scheme = S::name;
+  options.top = 1;
   return extents_of<S>(plan(network, ranks, machine, options).front());
 }
 

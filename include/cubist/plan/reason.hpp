@@ -3,12 +3,11 @@
 
 // Explains from a plan's numbers why it stands where it does in the list.
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
-#include <ostream>
-#include <sstream>
 #include <string>
 
 #include "cubist/machine/machine.hpp"
@@ -44,42 +43,50 @@ struct Rivals
 namespace detail
 {
 
-[[nodiscard]] inline std::string format(const char* how, double value)
+/// Returns a number as printf writes it in the C locale: with chars_format::general like "%.3g",
+/// with chars_format::fixed like "%.0f". Much faster than printf, for the reasons of 10^6 plans.
+[[nodiscard]] inline std::string format(double value, std::chars_format how, int precision)
 {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), how, value);
-  return text.data();
+  std::array<char, 320> text;  // the largest number has 309 digits
+  return {text.data(), std::to_chars(text.begin(), text.end(), value, how, precision).ptr};
 }
-[[nodiscard]] inline std::string three_digits(double value) { return format("%.3g", value); }
-[[nodiscard]] inline std::string percent(double part) { return format("%.0f %%", 100 * part); }
+[[nodiscard]] inline std::string digits(double value, int count)
+{
+  return format(value, std::chars_format::general, count);
+}
+[[nodiscard]] inline std::string three_digits(double value) { return digits(value, 3); }
+[[nodiscard]] inline std::string percent(double part)
+{
+  return format(100 * part, std::chars_format::fixed, 0) + " %";
+}
 [[nodiscard]] inline std::string gibibytes(double bytes)
 {
   return three_digits(bytes / (1 << 30)) + " GiB";
 }
 
-inline void add_words(std::ostream& out, const Plan& plan, const Rivals& rivals)
+template <class... Part>
+void append(std::string& out, const Part&... parts)
+{
+  ((out += parts), ...);
+}
+
+inline void add_words(std::string& out, const Plan& plan, const Rivals& rivals)
 {
   if (plan.ranks > 1 && plan.method == Method::direct)
-  {
-    out << "ranks read each other's blocks in place";
-    return;
-  }
-  if (plan.words == 0)
-  {
-    out << "moves nothing";
-    return;
-  }
-  out << "moves " << three_digits(plan.words / rivals.unit) << " M·h a rank";
+    return append(out, "ranks read each other's blocks in place");
+  if (plan.words == 0) return append(out, "moves nothing");
+  append(out, "moves ", three_digits(plan.words / rivals.unit), " M·h a rank");
   const double factor = rivals.least_words > 0 ? plan.words / rivals.least_words : 0;
   const bool least = plan.words <= rivals.least_words;
   if (rivals.of_same < 2 || (!least && factor < 1.005)) return;
-  out << ", ";
-  if (!least) out << three_digits(factor) << " times ";
-  out << "the least of " << rivals.of_same << " meshes of " << plan.ranks << " ranks";
+  out += ", ";
+  if (!least) append(out, three_digits(factor), " times ");
+  append(out, "the least of ", std::to_string(rivals.of_same), " meshes of ",
+         std::to_string(plan.ranks), " ranks");
 }
 
 /// Writes, for example, "3 % faster than Summa2D 4,8: products -0.1 ms, between nodes -0.2 ms".
-inline void add_comparison(std::ostream& out, const Plan& plan, const Rivals& rivals)
+inline void add_comparison(std::string& out, const Plan& plan, const Rivals& rivals)
 {
   if (rivals.other == nullptr || !plan.fits_memory || !rivals.other->fits_memory) return;
   const Plan& other = *rivals.other;
@@ -88,45 +95,47 @@ inline void add_comparison(std::ostream& out, const Plan& plan, const Rivals& ri
   const double times = plan.seconds() / other.seconds();
   const bool is_far = times > 2;
   if (part < 5e-4)
-    out << "as fast as ";
+    out += "as fast as ";
   else if (is_far)
-    out << format("%.2g times as slow as ", times);
+    append(out, digits(times, 2), " times as slow as ");
   else
-    out << format("%.2g %% ", 100 * std::abs(times - 1))
-        << (difference < 0 ? "faster than " : "slower than ");
-  out << other.scheme << ' ' << mesh_text(other);
-  if (is_far) return void(out << "; ");
+    append(out, digits(100 * std::abs(times - 1), 2),
+           difference < 0 ? " % faster than " : " % slower than ");
+  append(out, other.scheme, ' ', mesh_text(other));
+  if (is_far) return append(out, "; ");
   if (part >= 5e-4 && part < model_error)
-    out << ", less than the model's error of " << percent(model_error);
+    append(out, ", less than the model's error of ", percent(model_error));
   const char* before = ": ";
   const auto add = [&](const char* what, double mine, double its) {
-    if (std::abs(mine - its) < 5e-3 * other.seconds()) return;
-    out << before << what << format(" %+.3g ms", 1e3 * (mine - its));
+    const double more = mine - its;
+    if (std::abs(more) < 5e-3 * other.seconds()) return;
+    append(out, before, what, std::signbit(more) ? " " : " +", three_digits(1e3 * more), " ms");
     before = ", ";
   };
   add("products", plan.time.products, other.time.products);
   add("inside nodes", plan.time.inside, other.time.inside);
   add("between nodes", plan.time.across, other.time.across);
   add("passes", plan.time.passes, other.time.passes);
-  out << "; ";
+  out += "; ";
 }
 
-inline void add_matrices(std::ostream& out, const Plan& plan)
+inline void add_matrices(std::string& out, const Plan& plan)
 {
   const bool sends = plan.ranks > 1 && plan.method == Method::collectives;
-  if (sends && !plan.moves_weights) out << "; W never moves";
-  if (sends && !plan.moves_activations) out << "; X and Y never move";
-  if (plan.weight_copies > 1) out << "; " << plan.weight_copies << " replicas of W";
+  if (sends && !plan.moves_weights) out += "; W never moves";
+  if (sends && !plan.moves_activations) out += "; X and Y never move";
+  if (plan.weight_copies > 1)
+    append(out, "; ", std::to_string(plan.weight_copies), " replicas of W");
 }
 
 /// Writes, for example, "32 micro-batches, 2 pieces a stage; stages wait 12 % of the time".
-inline void add_pipeline(std::ostream& out, const Plan& plan)
+inline void add_pipeline(std::string& out, const Plan& plan)
 {
   if (plan.stages == 1) return;
-  out << "; " << plan.micro_batches
-      << (plan.micro_batches == 1 ? " micro-batch" : " micro-batches");
-  if (plan.pieces > 1) out << ", " << plan.pieces << " pieces a stage";
-  out << "; stages wait " << percent(plan.bubble / plan.seconds()) << " of the time";
+  append(out, "; ", std::to_string(plan.micro_batches),
+         plan.micro_batches == 1 ? " micro-batch" : " micro-batches");
+  if (plan.pieces > 1) append(out, ", ", std::to_string(plan.pieces), " pieces a stage");
+  append(out, "; stages wait ", percent(plan.bubble / plan.seconds()), " of the time");
 }
 
 /// Returns, for example, "attention idle on 10 ranks: key-value heads 3 in 4 parts, sequences 2 in
@@ -150,6 +159,27 @@ template <SchemeType S>
   return "attention idle on " + std::to_string(idle) + (idle == 1 ? " rank" : " ranks") + why;
 }
 
+/// Appends what reason_for() returns.
+inline void add_reason(std::string& out, const Plan& plan, const Rivals& rivals,
+                       const Machine& machine)
+{
+  if (!plan.fits_memory)
+    append(out, "does not fit: needs ", gibibytes(plan.memory), " a rank, but a rank has ",
+           gibibytes(machine.memory_per_rank(plan.ranks)), "; ");
+  else if (rivals.first)
+    append(out, "the fastest of ", std::to_string(rivals.of_same), " meshes of ",
+           std::to_string(plan.ranks), " ranks; ");
+  add_comparison(out, plan, rivals);
+  add_words(out, plan, rivals);
+  add_matrices(out, plan);
+  append(out, "; products take ", percent(plan.time.products / plan.seconds()), " of the time");
+  if (plan.padding > 0.005) append(out, ", ", percent(plan.padding), " more for padding");
+  add_pipeline(out, plan);
+  if (plan.idle > 0)
+    append(out, "; ", std::to_string(plan.idle), plan.idle == 1 ? " rank idle" : " ranks idle");
+  if (!plan.note.empty()) append(out, "; ", plan.note);
+}
+
 }  // namespace detail
 
 /// Returns the reason for a plan. Example: "the fastest of 28 meshes of 64 ranks; 3 % faster than
@@ -157,23 +187,9 @@ template <SchemeType S>
 [[nodiscard]] inline std::string reason_for(const Plan& plan, const Rivals& rivals,
                                             const Machine& machine)
 {
-  std::ostringstream out;
-  out.imbue(std::locale::classic());
-  if (!plan.fits_memory)
-    out << "does not fit: needs " << detail::gibibytes(plan.memory) << " a rank, but a rank has "
-        << detail::gibibytes(machine.memory_per_rank(plan.ranks)) << "; ";
-  else if (rivals.first)
-    out << "the fastest of " << rivals.of_same << " meshes of " << plan.ranks << " ranks; ";
-  detail::add_comparison(out, plan, rivals);
-  detail::add_words(out, plan, rivals);
-  detail::add_matrices(out, plan);
-  out << "; products take " << detail::percent(plan.time.products / plan.seconds())
-      << " of the time";
-  if (plan.padding > 0.005) out << ", " << detail::percent(plan.padding) << " more for padding";
-  detail::add_pipeline(out, plan);
-  if (plan.idle > 0) out << "; " << plan.idle << (plan.idle == 1 ? " rank idle" : " ranks idle");
-  if (!plan.note.empty()) out << "; " << plan.note;
-  return out.str();
+  std::string out;
+  detail::add_reason(out, plan, rivals, machine);
+  return out;
 }
 
 }  // namespace cubist::CUBIST_ABI
