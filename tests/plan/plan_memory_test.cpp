@@ -152,7 +152,7 @@ void compare(const typename S::Axes::Array& e, const Network&... network)
 const std::vector<std::size_t> sizes{256, 1024, 256, 1024, 256};
 const TransformerConfig gpt{
     .vocabulary = 1001, .positions = 128, .width = 128, .layers = 4, .heads = 8};
-const TransformerConfig llama = llama_like({.vocabulary = 1000,
+const TransformerConfig llama = llama_like({.vocabulary = 400,
                                             .positions = 128,
                                             .width = 128,
                                             .layers = 4,

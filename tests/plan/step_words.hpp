@@ -186,8 +186,12 @@ class TransformerParameters
     const auto& model = parts_.model();
     const auto e = parts_.cut(parts_.logits()).w.block;
     const Shape table{e.cols, e.rows};
-    // A tied table's gradient is complete when the embedding adds its part.
-    words_.template add_gradient<Table, typename S::Output::RowAxes>(table, !model.tied);
+    // A tied table's gradient is complete when the embedding adds its part, unless it adds terms.
+    const bool has_terms = parts_.table_gradient().words > 0;
+    words_.template add_gradient<Table, typename S::Output::RowAxes>(table,
+                                                                     !model.tied || has_terms);
+    if (has_terms && !model.tied)
+      words_.template add_gradient<Table, typename S::Input::RowAxes>(table);
     for (int i = 0; i < (model.tied ? 1 : 2); ++i) words_.template add_value<Table>(table);
     if (!model.learned_positions) return;
     const std::size_t columns = parts_.stream().block.cols;
@@ -271,8 +275,8 @@ template <SchemeType S>
   return parameters.step(forward, backward, options.clipped);
 }
 
-/// Elements sent in a step of a transformer, except for looking up tokens and adding up their
-/// gradients, which depend on the tokens (nn/embedding/embedding.hpp).
+/// Elements sent in a step of a transformer, except for rows of the table and of its gradient,
+/// which depend on the tokens (nn/embedding/embedding.hpp).
 /// @pre S::fits(extents), the model is valid
 template <SchemeType S>
 [[nodiscard]] StepWords step_words(const typename S::Axes::Array& extents, TokenBatch batch,

@@ -19,7 +19,7 @@
 // rows with a label, it equals the gradient of one large batch whose loss is the mean over these
 // rows. The gradients are unspecified until the n-th backward pass is complete. Each parameter
 // needs a second buffer of its gradient's size. A table that embedding and logits share is summed
-// in every micro-batch.
+// in every micro-batch whose tokens are few (gradients/table_gradient.hpp).
 //
 // The micro-batches of a pipeline use the same reducer (nn/pipeline/pipeline_stack.hpp).
 //
@@ -102,6 +102,7 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
     Sum& sum = sums_[number_++];
     const auto& engine = mesh_.engine();
     gradient = sum.extend(engine, gradient, backwards_ == 0);
+    replicas = sum.join(engine, gradient, replicas, backwards_ == 0);
     if (backwards_ + 1 < count_) return sum.add(engine, gradient, backwards_ == 0);
     const auto scale = static_cast<Accumulator<T>>(1.0 / static_cast<double>(count_));
     engine.for_each(AddAndScale<Accumulator<T>>{scale}, gradient, MatrixView<const T>{sum.view()});
@@ -142,6 +143,22 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
       shape_ = gradient.shape();
       return gradient;
     }
+    /// Returns the replicas that have terms of the sum. If only some micro-batches' gradients are
+    /// terms, as those of an embedding with many tokens are, the first replica's of the complete
+    /// ones are terms, too, and other replicas' are 0.
+    [[nodiscard]] Communicator* join(const Engine& engine, MatrixView<T> gradient,
+                                     Communicator* replicas, bool is_first)
+    {
+      if (is_first || replicas == replicas_) return replicas_ = replicas;
+      if (replicas_ == nullptr)
+      {
+        replicas_ = replicas;
+        if (replicas_->rank() != 0) engine.fill(view(), T{});
+      }
+      else if (replicas_->rank() != 0)
+        engine.fill(gradient, T{});
+      return replicas_;
+    }
     [[nodiscard]] MatrixView<T> view() { return {buffer_.data(), shape_}; }
     void add(const Engine& engine, MatrixView<const T> gradient, bool is_first)
     {
@@ -153,6 +170,7 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
 
    private:
     const T* data_ = nullptr;
+    Communicator* replicas_ = nullptr;  // null if every replica has the complete sum
     Shape shape_;
     Buffer buffer_ = Buffer(0);
   };

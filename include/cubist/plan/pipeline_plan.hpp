@@ -249,6 +249,7 @@ class PipelinePlanner
     StagePart all = {};  // all parts, for a micro-batch
     MemoryParts memory = {};
     std::vector<double> pieces = {};  // the seconds of each piece
+    double last = 0;                  // the seconds of the sums that begin when backward ends
   };
 
   [[nodiscard]] Parts parts_of(std::size_t sequences) const
@@ -299,7 +300,8 @@ class PipelinePlanner
                                  std::size_t pieces) const
   {
     Stage stage;
-    auto& [all, memory, of_pieces] = stage;
+    auto& [all, memory, of_pieces, last] = stage;
+    last = block_.sums.time.sums;
     const bool training = options_.training;
     // Later rounds of micro-batches have no more in flight than the first four.
     const auto steps =
@@ -316,7 +318,11 @@ class PipelinePlanner
       const double before = all.cost.time.total;
       all.add(block_, double(n));
       all.cost += static_cast<double>(recomputed_blocks(n, options_)) * again_;
-      if (is_first) all.add(input_, 1);
+      if (is_first)
+      {
+        all.add(input_, 1);
+        if (input_.sums.time.sums > 0) last = input_.sums.time.sums;
+      }
       if (is_last) all.add(output_, 1);
       of_pieces.push_back(all.cost.time.total - before);
 
@@ -349,8 +355,7 @@ class PipelinePlanner
   {
     Time time = stage.all.sums.time;
     time.room = stage.all.cost.time.room;
-    time = with_exchange(time, block_.sums.time.sums, of_stage_.hidden(parts_.ranks()),
-                         options_.sharded);
+    time = with_exchange(time, stage.last, of_stage_.hidden(parts_.ranks()), options_.sharded);
     if (options_.training) add_passes(time, optimizer_passes(options_) * stage.all.elements);
     return time;
   }

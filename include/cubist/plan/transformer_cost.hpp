@@ -25,8 +25,10 @@
 //               (ring_words in matrix/sequence_cut.hpp)
 //
 // After the blocks come a norm, the logits (a product of S), and the loss, which all-reduces 2
-// numbers per row along the axes that cut the logits' columns, and 3 over all ranks. For the
-// embedding, there is only an upper bound. Backward of a product computes dX and dW together.
+// numbers per row along the axes that cut the logits' columns, and 3 over all ranks. With many
+// tokens, the gradient of a table that is not tied is all-reduced over replicas, as a tied one is
+// as the logits' weight. For the other elements that the embedding sends, there is only an upper
+// bound. Backward of a product computes dX and dW together.
 //
 // With LoRA beside all linear layers (plan/lora_cost.hpp), backward computes no dW, and sums only
 // the gradients of A and B. It ends with the gradients of the first block's Q, K and V.
@@ -48,8 +50,8 @@ struct TransformerWords
 {
   std::uint64_t forward = 0;
   std::uint64_t backward = 0;
-  /// An upper bound for the elements that the embedding and the gradients of positions add, in both
-  /// directions.
+  /// An upper bound for the elements of rows that the embedding sends, in both directions, and of
+  /// the gradients of positions.
   std::uint64_t embedding = 0;
 
   friend constexpr bool operator==(const TransformerWords&, const TransformerWords&) = default;
@@ -140,8 +142,10 @@ transformer_words(const typename S::Axes::Array& extents, TokenBatch batch,
   }
   return {.forward = forward,
           .backward = model.layers * block.backward + statistics + parts.norm_gradients().words +
-                      logits.backward.words_of_all(parts.ranks()),
-          .embedding = 2 * parts.embedding_words() + parts.position_gradients().words};
+                      logits.backward.words_of_all(parts.ranks()) +
+                      (model.tied ? 0 : parts.table_gradient().words),
+          .embedding = parts.embedding_words() + parts.embedding_gradient_words() +
+                       parts.position_gradients().words};
 }
 
 }  // namespace cubist::CUBIST_ABI

@@ -21,6 +21,8 @@
 #include <numeric>
 #include <type_traits>
 
+#include "cubist/gradients/table_gradient.hpp"
+#include "cubist/matrix/layout.hpp"
 #include "cubist/matrix/sequence_cut.hpp"
 #include "cubist/plan/cost.hpp"
 #include "cubist/plan/cutting.hpp"
@@ -187,24 +189,42 @@ class TransformerParts
     all.add({0, ranks_, 1});
     return line_sum(3, all);
   }
-  /// An upper bound for a look-up, or for its gradients: an all_reduce of a rank's block.
+  /// The sum of the terms of the embedding's gradient over replicas of its table; of nothing, if
+  /// the ranks exchange sums of rows instead (gradients/table_gradient.hpp).
+  [[nodiscard]] LineSum table_gradient() const
+  {
+    if (!all_reduces_table()) return line_sum(0, {});
+    return line_sum(cut(logits()).w.block.size(), table_replicas());
+  }
+  /// An upper bound for the elements that all ranks send to look up rows.
   [[nodiscard]] std::uint64_t embedding_words() const
   {
-    return ranks_ == 1 ? 0 : 2 * stream().block.size() * static_cast<std::uint64_t>(ranks_);
+    return ranks_ == 1 ? 0
+                       : embedding_rows() * stream().block.cols * static_cast<std::size_t>(ranks_);
+  }
+  /// An upper bound for the elements of the sums of rows that all ranks send in backward.
+  [[nodiscard]] std::uint64_t embedding_gradient_words() const
+  {
+    const auto table = cut(logits()).w;  // (d, V)
+    const std::size_t copies = static_cast<std::size_t>(ranks_) / table.cols.parts();
+    return ranks_ == 1 ? 0 : embedding_rows() * table.block.rows * copies * embedding_blocks();
   }
   /// The number of elements that a rank reserves for messages with rows of the table and with sums
-  /// of gradients: those that it sends, also to itself, and those that it receives.
+  /// of gradients: those that it sends, in backward also to itself, and those that it receives.
   [[nodiscard]] std::size_t embedding_workspace() const
   {
     const auto h = stream();
-    const auto table = cut(logits()).w;  // (d, V)
+    const auto table = cut(logits()).w;
     const std::size_t rows = std::min(h.block.rows, table.block.cols);
-    const std::size_t d = model_.width;
+    const std::size_t h_cols = std::min(h.block.cols, model_.width);
+    const std::size_t table_cols = std::min(table.block.rows, model_.width);
     // Some rank's columns of H differ from its columns of the table.
     const std::size_t own =
-        h.cols.parts() > 1 && table.rows.parts() > 1 ? 0 : std::min(h.block.cols, table.block.rows);
-    const std::size_t all = h.rows.parts() * std::min(table.block.rows, d);
-    return rows * (all == own ? 0 : 2 * all - own);
+        h.cols.parts() > 1 && table.rows.parts() > 1 ? 0 : std::min(h_cols, table_cols);
+    const std::size_t forward = rows * (table.cols.parts() * h_cols - own);
+    const std::size_t backward = rows * (embedding_blocks() * table_cols - own);
+    return std::max(forward, backward + (backward == 0 ? 0 : rows * own)) +
+           std::max(std::min(h.block.rows * h_cols, forward), backward);
   }
   /// The sum of the gradients of positions.
   [[nodiscard]] LineSum position_gradients() const
@@ -247,6 +267,28 @@ class TransformerParts
   [[nodiscard]] std::size_t head_pieces() const { return head_pieces_; }
 
  private:
+  /// Whether an all_reduce completes the embedding's gradient.
+  [[nodiscard]] bool all_reduces_table() const
+  {
+    const auto h = stream();
+    return detail::all_reduces_table(model_.vocabulary, tokens(), h.rows.parts(), h.block.rows);
+  }
+  /// The axes along which replicas of the embedding's table look up different rows.
+  [[nodiscard]] detail::AxisTuple table_replicas() const
+  {
+    using Pending = typename PendingAxes<typename S::Weight, typename S::Input::RowAxes>::type;
+    return detail::tuple_of<A>(Pending{}, extents_);
+  }
+  /// The number of blocks of dH whose sums a replica of the table adds up.
+  [[nodiscard]] std::size_t embedding_blocks() const
+  {
+    return stream().rows.parts() / (all_reduces_table() ? table_replicas().parts() : 1);
+  }
+  /// The most distinct ids of a block of H.
+  [[nodiscard]] std::size_t embedding_rows() const
+  {
+    return std::min(stream().block.rows, model_.vocabulary);
+  }
   /// The number of pieces in which the columns of merged outputs are interleaved
   /// (nn/dense/merged_linear).
   [[nodiscard]] static std::size_t head_pieces(const Extents& extents)

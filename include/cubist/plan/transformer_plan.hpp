@@ -111,6 +111,9 @@ class TransformerPlanner
   {
     const double stream = size(parts_.stream());
     if (has_table) add_table(parts_.cut(parts_.logits()).w);
+    // The all_reduce of a tied table is that of the logits' weight, unless their product is direct.
+    if (trains_weights() && sums_gradients_ && (has_table || is_direct()))
+      add_gradient_sum(parts_.table_gradient(), 1);
     if (parts_.model().learned_positions)
       add_parameters({parts_.model().positions, parts_.stream().block.cols},
                      parts_.stream().cols.parts());
@@ -521,7 +524,7 @@ template <SchemeType S>
 }  // namespace detail
 
 /// Plans a step of a transformer on scheme `S` with these extents, in a world of `ranks`. The
-/// reason is empty, and `words` leaves out the embedding.
+/// reason is empty, and `words` leaves out the rows that the embedding sends.
 /// @throws what plan_on() for layers throws
 template <SchemeType S>
 [[nodiscard]] Plan plan_on(const typename S::Axes::Array& extents, const TransformerStep& step,
@@ -536,8 +539,10 @@ template <SchemeType S>
   planner.repeat(blocks);
   if (const std::size_t again = detail::recomputed_blocks(blocks, options); again > 0)
     plan += detail::recomputation_cost(plan, parts, again, machine, options);
+  double before = plan.time.sums;
   planner.add_input(!step.model.tied);
-  const double before = plan.time.sums;
+  if (plan.time.sums > before) last = plan.time.sums - before;
+  before = plan.time.sums;
   planner.add_output();
   // The gradient of a tied table is complete only at the end, after the embedding's part.
   if (step.model.tied) last = plan.time.sums - before;

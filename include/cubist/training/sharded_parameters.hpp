@@ -10,9 +10,10 @@
 //   2. the optimizer updates its part.
 //   3. an all_gather completes the values on every replica.
 //
-// A gradient that is already complete on every replica, such as one of a direct product or an
-// embedding, is not sent: each replica copies its part. If a gradient is summed along axes that are
-// not its replicas', the whole sum is formed first, and then copied in the same way.
+// A gradient that is already complete on every replica, such as one of a direct product, or of an
+// embedding with few tokens, is not sent: each replica copies its part. If a gradient is summed
+// along axes that are not its replicas', the whole sum is formed first, and then copied in the same
+// way.
 //
 // A frozen parameter stays whole, and none of it is sent. It is in the list of parts, so that
 // groups of an optimizer may name it.

@@ -72,7 +72,8 @@ struct Case
   std::size_t sequences, length, vocabulary, features;
 };
 
-const std::vector<Case> cases{{5, 3, 11, 7}, {4, 6, 40, 12}, {1, 1, 2, 1}};
+// With the last one, replicas that look up different rows add terms of the gradient.
+const std::vector<Case> cases{{5, 3, 11, 7}, {4, 6, 40, 12}, {1, 1, 2, 1}, {4, 6, 5, 12}};
 
 std::vector<int> ids_of(const Case& c, std::uint64_t seed)
 {
@@ -261,7 +262,9 @@ std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Pl
     const std::uint64_t forward = traffic.total().elements;
     layer.backward(ids, h, {pass, passes.sums}, passes.kept);
     const std::uint64_t backward = traffic.total().elements - forward;
-    // This rank receives from each block that it does not hold, once.
+    const auto* replicas = layer.replicas(passes.kept);
+    // This rank receives from each block that it does not hold, once. If replicas along the first
+    // axis have terms of the gradient, they exchange none of its rows.
     const auto received = [&](const auto& mine, const auto& theirs, bool mine_is_h) {
       std::uint64_t all = 0;
       std::set<std::pair<std::size_t, std::size_t>> seen;
@@ -269,6 +272,7 @@ std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Pl
       const Block own = theirs.block(mesh.rank());
       for (int r = 0; r < mesh.size(); ++r)
       {
+        if (replicas && !mine_is_h && mesh.coordinates(r)[0] != mesh.coordinates()[0]) continue;
         const Block t = theirs.block(r);
         if (t == own || t.valid().size() == 0 || m.valid().size() == 0) continue;
         if (!seen.insert({t.rows.offset, t.cols.offset}).second) continue;
@@ -288,14 +292,23 @@ std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Pl
     };
     const auto e = layer.table().view();
     const auto view = h.view();
-    return Both{forward, backward, received(view, e, true), received(e, view, false)};
+    const std::size_t n = replicas ? static_cast<std::size_t>(replicas->size()) : 1;
+    return Both{forward,
+                backward,
+                received(view, e, true),
+                received(e, view, false),
+                2 * (n - 1) * e.padded.size(),
+                n};
   });
   Both sent(2), wanted(2);
+  std::uint64_t all_reduced = 0;  // by n ranks each
   for (const auto& r : ranks)
   {
     sent[0] += r[0], sent[1] += r[1];
     wanted[0] += r[2], wanted[1] += r[3];
+    all_reduced += r[4];
   }
+  wanted[1] += all_reduced / ranks[0][5];
   return {sent, wanted};
 }
 
@@ -304,14 +317,16 @@ std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Pl
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("an embedding sends each distinct token of a block once")
 {
-  const auto check = [](const auto& place) {
-    const auto [sent, wanted] = words(place, cases[1]);
-    CAPTURE(place.name());
+  const auto check = [](const auto& place, const Case& c = cases[1]) {
+    const auto [sent, wanted] = words(place, c);
+    CAPTURE(place.name(), c.vocabulary);
     CHECK(sent == wanted);
     return sent;
   };
   CHECK(check(Place<Summa2D>{6, {.rows = 2, .cols = 3}})[0] > 0);
   check(two_two_two);
+  // An all_reduce of blocks of 3 x 6 elements, and sums of rows inside each layer of ranks.
+  CHECK(check(two_two_two, cases[3])[1] > 2 * 4 * 3 * 6);
   check(cube);
   // Every rank has all of dH, so nothing is sent.
   CHECK(check(Place<Megatron1D>{3, {.p = 3}})[1] == 0);

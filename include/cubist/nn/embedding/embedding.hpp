@@ -11,13 +11,16 @@
 //   forward    a rank receives the rows of E for the distinct ids of its rows of H, unless it holds
 //              them itself, and copies them to its rows
 //   backward   each block of dH sums its rows by distinct id; each rank that holds a block of E,
-//              replicas included, receives these sums, and adds them in the order of the blocks
+//              replicas included, receives these sums, and adds them in the order of the blocks.
+//              With many tokens, replicas that look up different rows add only the sums of theirs,
+//              and an all_reduce adds up these terms
 //
 // Elements sent in forward: each block of H receives, from each block of E on another rank, a row
 // for each of its distinct ids in that block, over the columns that both have. That is at most
 // min(V, M') d' for a rank with M' rows and d' columns. In backward, each block of dH sends as many
-// elements to each rank that holds the block of E. Nothing is sent for ids that do not occur, and
-// replicas of E need no all_reduce.
+// elements to each rank that holds the block of E, and nothing for ids that do not occur. If that
+// may be more than an all_reduce of E's gradient over n replicas (gradients/table_gradient.hpp), it
+// sends them only to one replica, and a rank sends 2 (n-1)/n of its block of E besides.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,6 +35,7 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/span.hpp"
 #include "cubist/gradients/parameter.hpp"
+#include "cubist/gradients/table_gradient.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/matrix/layout.hpp"
 #include "cubist/nn/embedding/row_lookup.hpp"
@@ -90,6 +94,7 @@ class Embedding
   {
     std::optional<Output> h;
     std::optional<detail::RowLookup<T, Mesh>> exchange;
+    bool has_terms = false;  ///< whether `backward` has one term of a sum over replicas
   };
 
   /// Returns H, which is in `kept`. Each rank's rows are padded to whole sequences, unless ranks
@@ -105,17 +110,33 @@ class Embedding
     {
       const auto& h = fit(kept.h, mesh_, shape, quanta);
       if (!kept.exchange) kept.exchange.emplace(mesh_);
-      kept.exchange->plan(e_.view(), h.view());
+      kept.has_terms = all_reduces(h);
+      [&]<class... A>(Axes<A...>) {
+        if (kept.has_terms)
+          kept.exchange->plan(e_.view(), h.view(), {Mesh::Axes::template index<A>()...});
+        else
+          kept.exchange->plan(e_.view(), h.view());
+      }(Pending{});
     }
     kept.exchange->look_up(ids, e_.valid(), kept.h->valid());
     return *kept.h;
   }
 
+  /// Returns the ranks that have the other terms of the gradient that `backward` computes, or null
+  /// if it computes the complete gradient. The first call is collective.
+  [[nodiscard]] typename Mesh::Communicator* replicas(const Kept& kept) const
+  {
+    return kept.has_terms ? detail::replicas_along(mesh_, Pending{}) : nullptr;
+  }
+
   /// Computes the gradient of the table from the gradient of H. Overwrites the old gradient or,
-  /// with `accumulate`, adds to it. The result is complete on every replica.
+  /// with `accumulate`, adds to it.
+  /// @param old_replicas  the ranks that have the other terms of the old gradient: null, if it is
+  /// complete on every replica, or replicas(kept)
   /// @pre the ids are those of the `forward` that filled `kept`
   void backward(std::span<const int> ids, const Output& dh, const BackwardPass<T, Mesh>& pass,
-                Kept& kept, bool accumulate = false)
+                Kept& kept, bool accumulate = false,
+                const typename Mesh::Communicator* old_replicas = nullptr)
   {
     check(ids);
     const Span span{mesh_.engine(), {"embedding", "backward"}};
@@ -126,9 +147,12 @@ class Embedding
                         "ids; make it like that output");
     if (is_frozen_) return;
     detail::require_gradient(de_);
-    if (!accumulate) mesh_.engine().fill(de_.valid(), T{});
+    auto* const all = replicas(kept);
+    // Only the first replica's complete gradient is a term.
+    const bool is_term = !all || old_replicas == all || all->rank() == 0;
+    if (!accumulate || !is_term) mesh_.engine().fill(de_.valid(), T{});
     kept.exchange->add_sums(ids, dh.valid(), de_.valid());
-    pass.gradients.sum(mesh_, Axes<>{}, de_.padded());
+    pass.gradients.reduce(de_.padded(), all);
   }
 
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
@@ -137,6 +161,17 @@ class Embedding
   }
 
  private:
+  /// The axes along which replicas of the table look up different rows.
+  using Pending = typename PendingAxes<typename Table::Layout, typename S::Input::RowAxes>::type;
+
+  /// Whether an all_reduce completes the gradient.
+  [[nodiscard]] bool all_reduces(const Output& h) const
+  {
+    const auto blocks = [&]<class... R>(Rows<R...>) {
+      return detail::cut<typename S::Axes, R...>(mesh_.extents(), {}).parts;
+    }(typename S::Input::RowAxes{});
+    return detail::all_reduces_table(e_.rows(), h.rows(), blocks, h.padded().rows());
+  }
   /// Rows of the table are columns of logits.
   [[nodiscard]] static Quanta quanta(const Mesh& mesh)
   {

@@ -21,6 +21,9 @@
 // once, without a message. Each of these is one call of the engine's sum_rows, with lists that say
 // which rows are summed.
 //
+// Replicas of E may divide the sums: each adds those of its rows only, and the gradient is the sum
+// of these terms over the replicas.
+//
 // The replicas of a block of E stay equal bit by bit, because each adds the same sums in the order
 // of the blocks of H. To this end, the rows of an id in a block of H are summed and rounded first,
 // even on a rank that holds them itself. The replicas also take the same time: a rank packs its own
@@ -28,6 +31,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -274,13 +278,23 @@ class RowLookup
   {
   }
 
-  void plan(const DistView<const T, M>& e, const DistView<const T, M>& h)
+  /// @param apart  numbers of axes along which `add_sums` adds only the rows of ranks with the same
+  /// coordinate
+  void plan(const DistView<const T, M>& e, const DistView<const T, M>& h,
+            std::initializer_list<std::size_t> apart = {})
   {
     const int rank = mesh_.rank();
     const auto table = [&](int r) { return e.block(r); };
     const auto matrix = [&](int r) { return h.block(r); };
+    const auto is_near = [&](int r) {
+      return std::ranges::all_of(apart, [&](std::size_t axis) {
+        return mesh_.coordinates(r)[axis] == mesh_.coordinates()[axis];
+      });
+    };
+    const auto near_table = [&](int r) { return is_near(r) ? e.block(r) : Block{}; };
+    const auto near_matrix = [&](int r) { return is_near(r) ? h.block(r) : Block{}; };
     to_h_ = lookup_routes(mesh_.size(), rank, table, matrix, true);
-    to_e_ = lookup_routes(mesh_.size(), rank, matrix, table, false);
+    to_e_ = lookup_routes(mesh_.size(), rank, near_matrix, near_table, false);
     const auto own = std::ranges::find_if(to_e_.receives, &LookupRoute::is_local);
     if (own != to_e_.receives.end() && to_e_.receives.size() > 1) to_e_.sends.push_back(*own);
     distinct_.reserve(e.shape.rows, h.shape.rows);

@@ -98,11 +98,12 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     kept.blocks.require_forward();
     auto& reducer = this->begin_gradients();
     const BackwardPass<T, Mesh> pass{kept.pass, reducer};
-    // If the embedding uses the same table, it adds its part of the gradient to the logits' part,
-    // which must be complete by then.
+    // If the embedding uses the same table, it adds its part of the gradient to the logits' part.
+    // The sum of that over replicas is complete by then, or the embedding sums both parts.
     const bool tied = this->config_.tied;
     table_sums_.begin();
-    auto& of_table = tied ? table_sums_ : reducer;
+    LogitsTerms terms{table_sums_, ends_.embedding().replicas(kept.input.embedding)};
+    auto& of_table = tied ? static_cast<GradientReducer<T, Mesh>&>(terms) : reducer;
     const bool passes_blocks = first_trained_ < blocks_.layers().size();
     const Hidden* d = ends_.backward_logits(d_logits, pass, of_table, kept.output, passes_blocks);
     const bool wants_dx = ends_.trains_input();
@@ -110,7 +111,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     if (wants_dx)
     {
       if (tied) table_sums_.finish();
-      ends_.backward_input(*d, pass, reducer, kept.input);
+      ends_.backward_input(*d, pass, reducer, kept.input, terms.left());
     }
     reducer.finish();
   }
@@ -175,6 +176,36 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     typename Ends::InputKept input;
     typename Stack::Kept blocks;
     typename Ends::OutputKept output;
+  };
+  /// Sums the logits' part of a tied table's gradient, unless the embedding sums it later over the
+  /// same replicas.
+  class LogitsTerms final : public GradientReducer<T, Mesh>
+  {
+   public:
+    using typename GradientReducer<T, Mesh>::Communicator;
+
+    LogitsTerms(GradientReducer<T, Mesh>& sums, const Communicator* of_embedding)
+        : sums_{sums},
+          of_embedding_{of_embedding}
+    {
+    }
+
+    void begin() override {}
+    void reduce(MatrixView<T> gradient, Communicator* replicas) override
+    {
+      if (replicas && replicas == of_embedding_)
+        left_ = replicas;
+      else
+        sums_.reduce(gradient, replicas);
+    }
+    void finish() override {}
+    /// The replicas over which the embedding sums both parts, or null.
+    [[nodiscard]] const Communicator* left() const { return left_; }
+
+   private:
+    GradientReducer<T, Mesh>& sums_;
+    const Communicator* of_embedding_;
+    const Communicator* left_ = nullptr;
   };
   Kept& of(NetworkKept* kept) { return kept ? static_cast<Kept&>(*kept) : kept_.of_forward(); }
 

@@ -56,6 +56,7 @@ class TransformerEnds
   using Hidden = typename Logits::Input;
   using Output = typename Logits::Output;
   using Mesh = typename Hidden::Mesh;
+  using Communicator = typename Mesh::Communicator;
 
   /// @param first, last  the meshes of the first and the last block
   /// @param are_one  whether both are the same mesh, so that one tied table is enough
@@ -160,10 +161,13 @@ class TransformerEnds
   }
 
   /// Computes the gradients of the embedding and the positions from that of H. If the logits use
-  /// the embedding's table, the embedding adds its part to theirs, which must be complete by then.
+  /// the embedding's table, the embedding adds its part to theirs.
   /// @param of_table  takes the gradient of the embedding
+  /// @param terms  the ranks that have the other terms of the logits' part, as for
+  /// Embedding::backward
   void backward_input(const Hidden& dh, const BackwardPass<T, Mesh>& pass,
-                      GradientReducer<T, Mesh>& of_table, InputKept& kept)
+                      GradientReducer<T, Mesh>& of_table, InputKept& kept,
+                      const Communicator* terms = nullptr)
   {
     const Hidden* d = &dh;
     if (pass.training_step && dropout_.probability() > 0)
@@ -173,7 +177,7 @@ class TransformerEnds
     }
     if (positions_) positions_->backward(*d, pass);
     embedding_.backward(kept.ids, *d, BackwardPass<T, Mesh>{pass, of_table}, kept.embedding,
-                        tied_ && !table_);
+                        tied_ && !table_, terms);
   }
 
  private:
