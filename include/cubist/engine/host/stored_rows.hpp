@@ -22,10 +22,6 @@
 #include "cubist/core/stored_weights.hpp"
 #include "cubist/engine/host/targets.hpp"
 
-#ifdef CUBIST_X86_TARGETS
-#include <immintrin.h>
-#endif
-
 namespace cubist::CUBIST_ABI::detail
 {
 
@@ -52,77 +48,66 @@ template <class W>
   return at * sizeof(W) + ahead < row ? ahead : ahead + (count - 1) * row;
 }
 
-/// Registers of AVX-512.
-struct WideRegisters
+// They are written as instructions, because <immintrin.h> takes a second to compile.
+
+/// The memory of as many elements as a register has lanes.
+template <std::size_t lanes, class W>
+[[gnu::always_inline]] inline const W (&lanes_at(const W* p))[lanes]
 {
-  using Vector = __m512;
-  static constexpr std::size_t lanes = 16;
-  static constexpr std::size_t together[] = {4, 4};  // rows of B, for one row of X and for four
-  // g++ 12 warns about its own intrinsics without masks, whose results begin as `__m512 __Y = __Y`.
-  static constexpr __mmask16 all_lanes = 0xFFFF;
+  return *reinterpret_cast<const W(*)[lanes]>(p);
+}
 
-#define CUBIST_ON_REGISTERS gnu::always_inline, CUBIST_AVX512
-  [[CUBIST_ON_REGISTERS]] static Vector zero() { return _mm512_setzero_ps(); }
-  [[CUBIST_ON_REGISTERS]] static Vector load(const float* p) { return _mm512_loadu_ps(p); }
-  [[CUBIST_ON_REGISTERS]] static Vector load(const bfloat16* p)
-  {
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    return _mm512_castsi512_ps(
-        _mm512_maskz_slli_epi32(all_lanes, _mm512_maskz_cvtepu16_epi32(all_lanes, bits), 16));
-  }
-  [[CUBIST_ON_REGISTERS]] static Vector load(const half* p)
-  {
-    return _mm512_maskz_cvtph_ps(all_lanes,
-                                 _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  }
-  [[CUBIST_ON_REGISTERS]] static Vector load(const std::int8_t* p)
-  {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    return _mm512_maskz_cvtepi32_ps(all_lanes, _mm512_maskz_cvtepi8_epi32(all_lanes, bytes));
-  }
-  [[CUBIST_ON_REGISTERS]] static void store(float* p, Vector v) { _mm512_storeu_ps(p, v); }
-  [[CUBIST_ON_REGISTERS]] static Vector all(float x) { return _mm512_set1_ps(x); }
-  [[CUBIST_ON_REGISTERS]] static Vector product(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
-  [[CUBIST_ON_REGISTERS]] static Vector add_product(Vector a, Vector b, Vector sum)
-  {
-    return _mm512_fmadd_ps(a, b, sum);
-  }
-#undef CUBIST_ON_REGISTERS
-};
-
-/// Registers of AVX2.
-struct NarrowRegisters
-{
-  using Vector = __m256;
-  static constexpr std::size_t lanes = 8;
-  static constexpr std::size_t together[] = {4, 2};
-
-#define CUBIST_ON_REGISTERS gnu::always_inline, CUBIST_AVX2
-  [[CUBIST_ON_REGISTERS]] static Vector zero() { return _mm256_setzero_ps(); }
-  [[CUBIST_ON_REGISTERS]] static Vector load(const float* p) { return _mm256_loadu_ps(p); }
-  [[CUBIST_ON_REGISTERS]] static Vector load(const bfloat16* p)
-  {
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-  }
-  [[CUBIST_ON_REGISTERS]] static Vector load(const half* p)
-  {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  }
-  [[CUBIST_ON_REGISTERS]] static Vector load(const std::int8_t* p)
-  {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-  }
-  [[CUBIST_ON_REGISTERS]] static void store(float* p, Vector v) { _mm256_storeu_ps(p, v); }
-  [[CUBIST_ON_REGISTERS]] static Vector all(float x) { return _mm256_set1_ps(x); }
-  [[CUBIST_ON_REGISTERS]] static Vector product(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
-  [[CUBIST_ON_REGISTERS]] static Vector add_product(Vector a, Vector b, Vector sum)
-  {
-    return _mm256_fmadd_ps(a, b, sum);
-  }
-#undef CUBIST_ON_REGISTERS
-};
+/// Defines the registers of an instruction set.
+/// @param for_one, for_four  rows of B at a time, for one row of X and for four
+#define CUBIST_REGISTERS(name, target, bytes, for_one, for_four)                                   \
+  struct name                                                                                      \
+  {                                                                                                \
+    using Vector [[gnu::vector_size(bytes)]] = float;                                              \
+    using Bits [[gnu::vector_size(bytes)]] = std::uint32_t;                                        \
+    static constexpr std::size_t lanes = bytes / sizeof(float);                                    \
+    static constexpr std::size_t together[] = {for_one, for_four};                                 \
+                                                                                                   \
+    [[gnu::always_inline, target]] static Vector zero() { return Vector{}; }                       \
+    [[gnu::always_inline, target]] static Vector load(const float* p)                              \
+    {                                                                                              \
+      Vector v;                                                                                    \
+      __builtin_memcpy(&v, p, sizeof v);                                                           \
+      return v;                                                                                    \
+    }                                                                                              \
+    [[gnu::always_inline, target]] static Vector load(const bfloat16* p)                           \
+    {                                                                                              \
+      Bits bits;                                                                                   \
+      asm("vpmovzxwd {%1, %0|%0, %1}" : "=v"(bits) : "m"(lanes_at<lanes>(p)));                     \
+      return reinterpret_cast<Vector>(bits << 16);                                                 \
+    }                                                                                              \
+    [[gnu::always_inline, target]] static Vector load(const half* p)                               \
+    {                                                                                              \
+      Vector v;                                                                                    \
+      asm("vcvtph2ps {%1, %0|%0, %1}" : "=v"(v) : "m"(lanes_at<lanes>(p)));                        \
+      return v;                                                                                    \
+    }                                                                                              \
+    [[gnu::always_inline, target]] static Vector load(const std::int8_t* p)                        \
+    {                                                                                              \
+      Bits integers;                                                                               \
+      Vector v;                                                                                    \
+      asm("vpmovsxbd {%1, %0|%0, %1}" : "=v"(integers) : "m"(lanes_at<lanes>(p)));                 \
+      asm("vcvtdq2ps {%1, %0|%0, %1}" : "=v"(v) : "v"(integers));                                  \
+      return v;                                                                                    \
+    }                                                                                              \
+    [[gnu::always_inline, target]] static void store(float* p, Vector v)                           \
+    {                                                                                              \
+      __builtin_memcpy(p, &v, sizeof v);                                                           \
+    }                                                                                              \
+    [[gnu::always_inline, target]] static Vector all(float x) { return x - Vector{}; }             \
+    [[gnu::always_inline, target]] static Vector product(Vector a, Vector b) { return a * b; }     \
+    [[gnu::always_inline, target]] static Vector add_product(Vector a, Vector b, Vector sum)       \
+    {                                                                                              \
+      return a * b + sum; /* one instruction */                                                    \
+    }                                                                                              \
+  };
+CUBIST_REGISTERS(WideRegisters, CUBIST_AVX512, 64, 4, 4)
+CUBIST_REGISTERS(NarrowRegisters, CUBIST_AVX2, 32, 4, 2)
+#undef CUBIST_REGISTERS
 
 // Functions that are compiled for one instruction set. A macro defines them, since the attribute
 // cannot be a template's argument.
