@@ -111,8 +111,8 @@ Run train(const Split& data, const Settings& s, int ranks,
                  .attention_dropout = s.dropout,
                  .seed = s.seed,
                  .recompute = s.recompute,
-                 .lora = lora,
-                 .pipeline = s.pipeline}};
+                 .pipeline = s.pipeline},
+                lora};
     const auto parameters = model.parameters();
     if (!s.model.empty()) cubist::load_weights(s.model, parameters, config);
     if (first && verbose)

@@ -81,10 +81,10 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
         {.gathered = plan.gathered,
          .method = method,
          .recompute = what.recompute,
-         .lora = lora,
          .inference = !what.training,
          .context_parallel = what.context_parallel,
-         .pipeline = {.micro_batches = plan.micro_batches, .pieces = plan.pieces}}};
+         .pipeline = {.micro_batches = plan.micro_batches, .pieces = plan.pieces}},
+        lora};
     const auto run = [&](const auto& compute) {
       mesh.world().barrier();
       pause.reset();

@@ -89,7 +89,7 @@ LoraValues measure(const LoraBenchOptions& options, int ranks)
     for (std::size_t i = 0; i < options.sequences * options.length; ++i)
       ids.push_back(static_cast<int>((i * i + 7 * i) % options.vocabulary));
     Model full{mesh, config, {.seed = 42}};
-    Model lora{mesh, config, {.seed = 42, .lora = cubist::LoraOptions{.rank = options.rank}}};
+    Model lora{mesh, config, {.seed = 42}, cubist::LoraOptions{.rank = options.rank}};
     using Optimizer = O<T, typename Model::Mesh>;
     Optimizer of_full{full.parameters()};
     Optimizer of_lora{lora.parameters()};

@@ -33,7 +33,7 @@ TEST_CASE("merging adds s A B to a weight, and unmerging restores its bits")
 {
   const auto [merged, restored, before, names, message] =
       on_root<Threads>(two_by_two, [](const auto& mesh) {
-        Net net{mesh, {2, 2}, {.bias = false, .lora = LoraOptions{.rank = 1, .alpha = 3}}};
+        Net net{mesh, {2, 2}, {.bias = false}, LoraOptions{.rank = 1, .alpha = 3}};
         const auto parameters = net.parameters();
         scatter(Global<double>{{0.1, 2}, {3, 4}}, parameters[0].value);
         scatter(Global<double>{{1}, {10}}, parameters[1].value);
@@ -59,7 +59,7 @@ TEST_CASE("a network without LoRA has nothing to merge, and a merged one no grad
 {
   const auto messages = on_root<Threads>(one_rank, [](const auto& mesh) {
     Net plain{mesh, {2, 2}};
-    Net net{mesh, {2, 2}, {.lora = LoraOptions{}}};
+    Net net{mesh, {2, 2}, {}, LoraOptions{}};
     merge_lora(net);
     const auto x = scatter<Summa2D::Input>(mesh, Global<double>{{1, 2}});
     return std::vector{

@@ -29,6 +29,7 @@ struct Training
 {
   std::vector<std::size_t> sizes;
   MlpOptions options = {};
+  std::optional<LoraOptions> lora = {};
   Rule rule = Rule::sgd;
   double rate = 0.5;
   double momentum = 0;
@@ -46,7 +47,7 @@ template <class T, class S, class B, class F>
 std::vector<double> losses(const Mesh<S, B>& mesh, const Training& t, F update)
 {
   using Network = MLP<S, B, T>;
-  Network mlp{mesh, t.sizes, t.options};
+  Network mlp{mesh, t.sizes, t.options, t.lora};
   const auto parameters = mlp.parameters();
   const typename Network::Activations x{
       scatter<typename S::Input>(mesh, uniform<T>(rows, t.in(), 1, 2))};

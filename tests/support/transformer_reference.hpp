@@ -204,9 +204,9 @@ Findings check_reference(const Mesh<S, B>& mesh, const ReferenceModel& model,
     found.check(std::abs(got - wanted) <= tolerance * std::abs(wanted), what, " is ", got,
                 " where ", wanted, " is wanted");
   };
-  auto with_lora = options;
-  if (!model.adapter.empty()) with_lora.lora = read_lora_options(model.adapter, model.config);
-  Transformer<S, B, T> transformer{mesh, model.config, with_lora};
+  std::optional<LoraOptions> lora;
+  if (!model.adapter.empty()) lora = read_lora_options(model.adapter, model.config);
+  Transformer<S, B, T> transformer{mesh, model.config, options, lora};
   const auto parameters = transformer.parameters();
   load_weights(model.folder, parameters, model.config);
   if (!model.adapter.empty()) load_adapter(model.adapter, transformer);

@@ -26,16 +26,12 @@ namespace cubist::CUBIST_ABI
 
 struct LoraOptions;  // model/lora_options.hpp
 
-/// A layer whose weights may have thin matrices A and B beside them (nn/dense/lora.hpp). A layer of
-/// several weights numbers them from 0.
+/// A layer whose weights may have thin matrices A and B beside them, which add_lora() makes
+/// (nn/dense/lora.hpp). A layer of several weights numbers them from 0.
 class LoraLayer
 {
  public:
   virtual ~LoraLayer() = default;
-  /// Adds A and B to a weight, with their initial values. If the weight has them already, they
-  /// stay.
-  /// @throws ArgumentError for options out of range
-  virtual void add_lora(std::size_t weight, const LoraOptions& options) = 0;
   /// Removes A and B.
   virtual void remove_lora(std::size_t weight) = 0;
   /// Returns the options of a weight's A and B, or null if it has none.

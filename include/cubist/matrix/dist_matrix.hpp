@@ -103,46 +103,76 @@ template <class L, class M>
   return L::template block<typename M::Axes>(shape, mesh.extents(), mesh.coordinates(rank), quanta);
 }
 
-/// The blocks of layout `L`, or the parts into which their replicas split them.
-template <class L, class M>
+/// A layout on the axes of a mesh, as data. One class serves all layouts, which compiles faster.
+struct LayoutAxes
+{
+  AxisNumbers rows, cols, replicas;
+  unsigned replica_bits;
+};
+template <class A, class... R, class... C, class... Replica>
+[[nodiscard]] constexpr LayoutAxes axes_of(Rows<R...>, Cols<C...>, Axes<Replica...>)
+{
+  return {numbers_of<A, R...>, numbers_of<A, C...>, numbers_of<A, Replica...>,
+          A::template bits<Replica...>};
+}
+
+/// The blocks of a layout that is not partial, or the parts into which their replicas split them.
+template <class M>
 class LayoutBlocks final : public BlockMap<M>
 {
-  using Replicas = typename PendingAxes<L, typename M::Axes>::type;
-
  public:
-  explicit LayoutBlocks(bool of_parts)
-      : of_parts_{of_parts}
+  /// @param parts  the parts of these blocks; null for the blocks of parts
+  LayoutBlocks(const LayoutAxes& axes, const LayoutBlocks* parts)
+      : axes_{axes},
+        parts_{parts}
   {
   }
 
-  [[nodiscard]] static std::shared_ptr<const BlockMap<M>> get(bool of_parts)
+  /// Returns the blocks of layout `L`.
+  template <class L>
+  [[nodiscard]] static std::shared_ptr<const BlockMap<M>> get()
   {
-    static const LayoutBlocks both[]{LayoutBlocks{false}, LayoutBlocks{true}};
-    return {std::shared_ptr<void>{}, &both[of_parts ? 1 : 0]};
+    using A = typename M::Axes;
+    static constexpr LayoutAxes axes = axes_of<A>(typename L::RowAxes{}, typename L::ColAxes{},
+                                                  typename PendingAxes<L, A>::type{});
+    static const LayoutBlocks of_parts{axes, nullptr}, whole{axes, &of_parts};
+    return share(whole);
   }
 
   [[nodiscard]] Block block(const M& mesh, Shape shape, Quanta quanta, int rank) const override
   {
-    const Block whole = block_of<L>(mesh, shape, quanta, rank);
-    if (!of_parts_ || rank >= mesh.size()) return whole;
-    const auto by = [&]<class... A>(Axes<A...>) {
-      return cut<typename M::Axes, A...>(mesh.extents(), mesh.coordinates(rank));
-    }(Replicas{});
+    if (rank >= mesh.size()) return {};
+    const auto at = mesh.coordinates(rank);
+    const int* const extents = mesh.extents().data();
+    const Block whole = block_by(shape, axes_.rows, axes_.cols, extents, at.data(), quanta);
+    if (parts_) return whole;
+    const Cut by = cut_by(axes_.replicas, extents, at.data());
     return part_of_block(whole, by.parts, by.index);
   }
   [[nodiscard]] bool is_primary(const M& mesh, int rank) const override
   {
-    return rank < mesh.size() &&
-           (of_parts_ || L::template is_primary<typename M::Axes>(mesh.coordinates(rank)));
+    if (rank >= mesh.size()) return false;
+    return !parts_ ||
+           cut_by(axes_.replicas, mesh.extents().data(), mesh.coordinates(rank).data()).index == 0;
   }
   [[nodiscard]] typename M::Communicator* replicas(const M& mesh) const override
   {
-    return of_parts_ ? nullptr : replicas_along(mesh, Replicas{});
+    return parts_ ? replicas_along(mesh, axes_.replica_bits) : nullptr;
   }
-  [[nodiscard]] std::shared_ptr<const BlockMap<M>> parts() const override { return get(true); }
+  [[nodiscard]] std::shared_ptr<const BlockMap<M>> parts() const override
+  {
+    return share(parts_ ? *parts_ : *this);
+  }
 
  private:
-  bool of_parts_;
+  /// Returns a pointer that does not own the object.
+  [[nodiscard]] static std::shared_ptr<const BlockMap<M>> share(const LayoutBlocks& blocks)
+  {
+    return {std::shared_ptr<void>{}, &blocks};
+  }
+
+  LayoutAxes axes_;
+  const LayoutBlocks* parts_;
 };
 
 /// Turns f(i, j) of global indices into a function of indices in a block.
@@ -310,12 +340,12 @@ class DistMatrix
   [[nodiscard]] DistView<T, M> view()
   {
     detail::require_not_partial<L>();
-    return {mesh_, shape_, quanta_, padded(), detail::LayoutBlocks<L, M>::get(false)};
+    return {mesh_, shape_, quanta_, padded(), detail::LayoutBlocks<M>::template get<L>()};
   }
   [[nodiscard]] DistView<const T, M> view() const
   {
     detail::require_not_partial<L>();
-    return {mesh_, shape_, quanta_, padded(), detail::LayoutBlocks<L, M>::get(false)};
+    return {mesh_, shape_, quanta_, padded(), detail::LayoutBlocks<M>::template get<L>()};
   }
 
  private:

@@ -11,7 +11,6 @@
 // one term of the same block, and the matrix is the sum of the terms (matrix/sum_partial.hpp).
 
 #include <cstddef>
-#include <initializer_list>
 #include <numeric>
 #include <string>
 #include <type_traits>
@@ -60,19 +59,59 @@ struct Cut
   }
 };
 
+/// A tuple of axes by their numbers in a mesh, so that one function serves all layouts.
+struct AxisNumbers
+{
+  const std::size_t* first;
+  std::size_t count;
+  std::size_t data;  // the number of Data, or `none` if the tuple does not have it
+
+  static constexpr auto none = static_cast<std::size_t>(-1);
+};
+
+template <class A, class... Axis>
+inline constexpr std::size_t axis_numbers[] = {A::template index<Axis>()..., AxisNumbers::none};
+
+template <class A, class... Axis>
+[[nodiscard]] constexpr AxisNumbers find_numbers()
+{
+  if constexpr (is_one_of<Data, Axis...>)
+    return {axis_numbers<A, Axis...>, sizeof...(Axis), A::template index<Data>()};
+  else
+    return {axis_numbers<A, Axis...>, sizeof...(Axis), AxisNumbers::none};
+}
+template <class A, class... Axis>
+inline constexpr AxisNumbers numbers_of = find_numbers<A, Axis...>();
+
+/// @param extents, coordinates  a number for each axis of the mesh
+[[nodiscard]] inline Cut cut_by(const AxisNumbers& axes, const int* extents, const int* coordinates)
+{
+  Cut c;
+  for (std::size_t i = 0; i < axes.count; ++i)
+  {
+    const auto extent = static_cast<std::size_t>(extents[axes.first[i]]);
+    c.index = c.index * extent + static_cast<std::size_t>(coordinates[axes.first[i]]);
+    c.parts *= extent;
+  }
+  if (axes.data != AxisNumbers::none) c.batches = static_cast<std::size_t>(extents[axes.data]);
+  return c;
+}
+
 template <class A, class... Axis>
 Cut cut(const typename A::Array& extents, const typename A::Array& coordinates)
 {
-  Cut c;
-  for (const std::size_t axis : std::initializer_list<std::size_t>{A::template index<Axis>()...})
-  {
-    const auto extent = static_cast<std::size_t>(extents[axis]);
-    c.index = c.index * extent + static_cast<std::size_t>(coordinates[axis]);
-    c.parts *= extent;
-  }
-  if constexpr (is_one_of<Data, Axis...>)
-    c.batches = static_cast<std::size_t>(extents[A::template index<Data>()]);
-  return c;
+  return cut_by(numbers_of<A, Axis...>, extents.data(), coordinates.data());
+}
+
+/// Returns the block of a matrix whose rows and columns are cut by these axes.
+[[nodiscard]] inline Block block_by(Shape shape, const AxisNumbers& rows, const AxisNumbers& cols,
+                                    const int* extents, const int* coordinates, Quanta quanta)
+{
+  const auto range = [&](std::size_t n, const AxisNumbers& axes, std::size_t quantum) {
+    const Cut c = cut_by(axes, extents, coordinates);
+    return block_range(n, axes.count > 0 ? c.padded(n, quantum) : n, c.parts, c.index);
+  };
+  return {range(shape.rows, rows, quanta.rows), range(shape.cols, cols, quanta.cols)};
 }
 
 /// Returns the ranks along the axes of a tuple: Rows<A...>, Cols<A...>, Partial<A...> or
@@ -83,12 +122,27 @@ template <class M, template <class...> class Tuple, class... A>
   return mesh.template along<A...>();
 }
 
-/// Returns the ranks along these axes, or null if this rank is alone. The first call is collective.
-template <class M, class... A>
-[[nodiscard]] typename M::Communicator* replicas_along(const M& mesh, Axes<A...> axes)
+/// The axes of a tuple as bits (Axes::bits).
+template <class A, template <class...> class Tuple, class... Axis>
+[[nodiscard]] constexpr unsigned bits_of(Tuple<Axis...>)
 {
-  const bool any = mesh.active() && (1 * ... * mesh.template extent<A>()) > 1;
-  return any ? &along_axes(mesh, axes) : nullptr;
+  return A::template bits<Axis...>;
+}
+
+/// Returns the ranks along these axes, or null if this rank is alone. The first call is collective.
+/// @param axes  as bits
+template <class M>
+[[nodiscard]] typename M::Communicator* replicas_along(const M& mesh, unsigned axes)
+{
+  bool any = false;
+  for (std::size_t i = 0; i < M::Axes::count; ++i)
+    any = any || ((axes & (1U << i)) != 0 && mesh.extents()[i] > 1);
+  return any && mesh.active() ? &mesh.along(axes) : nullptr;
+}
+template <class M, class... A>
+[[nodiscard]] typename M::Communicator* replicas_along(const M& mesh, Axes<A...>)
+{
+  return replicas_along(mesh, M::Axes::template bits<A...>);
 }
 
 template <class... Axis>
@@ -168,25 +222,17 @@ struct Layout<Rows<R...>, Cols<C...>, Partial<P...>>
   [[nodiscard]] static Block block(Shape shape, const typename A::Array& extents,
                                    const typename A::Array& coordinates, Quanta quanta)
   {
-    const auto rows = detail::cut<A, R...>(extents, coordinates);
-    const auto cols = detail::cut<A, C...>(extents, coordinates);
-    const auto range = [](std::size_t n, const detail::Cut& c, std::size_t quantum, bool is_cut) {
-      return block_range(n, is_cut ? c.padded(n, quantum) : n, c.parts, c.index);
-    };
-    return {range(shape.rows, rows, quanta.rows, sizeof...(R) > 0),
-            range(shape.cols, cols, quanta.cols, sizeof...(C) > 0)};
+    return detail::block_by(shape, detail::numbers_of<A, R...>, detail::numbers_of<A, C...>,
+                            extents.data(), coordinates.data(), quanta);
   }
 
   /// Whether the rank at these coordinates holds the first replica of its block or term.
   template <class A>
   [[nodiscard]] static bool is_primary(const typename A::Array& coordinates)
   {
-    auto rest = coordinates;
-    ((rest[A::template index<R>()] = 0), ...);
-    ((rest[A::template index<C>()] = 0), ...);
-    ((rest[A::template index<P>()] = 0), ...);
-    for (const int c : rest)
-      if (c != 0) return false;
+    for (std::size_t i = 0; i < A::count; ++i)
+      if ((A::template bits<R..., C..., P...> & (1U << i)) == 0 && coordinates[i] != 0)
+        return false;
     return true;
   }
 

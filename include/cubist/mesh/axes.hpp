@@ -91,6 +91,10 @@ struct Axes
     return i;
   }
 
+  /// A set of these axes: bit i is axis i.
+  template <class... Axis>
+  static constexpr unsigned bits = (0U | ... | (1U << index<Axis>()));
+
   /// The product of the extents, at most the largest int.
   [[nodiscard]] static constexpr int ranks(const Array& extents)
   {

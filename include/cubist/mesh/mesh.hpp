@@ -212,7 +212,12 @@ class AxisMesh
   template <class... Axis>
   [[nodiscard]] Communicator& along() const
   {
-    return group((0U | ... | (1U << A::template index<Axis>())));
+    return along(A::template bits<Axis...>);
+  }
+  /// The same for a set of axes that is known at run time only: bit i of `axes` is axis i.
+  [[nodiscard]] Communicator& along(unsigned axes) const
+  {
+    return detail::group_of_axes<A, B>(*state_, axes);
   }
 
   /// Buffers of V that calls on this rank borrow and give back, so that no step after the first one
@@ -227,11 +232,6 @@ class AxisMesh
   friend bool operator==(const AxisMesh& a, const AxisMesh& b) { return a.state_ == b.state_; }
 
  private:
-  [[nodiscard]] Communicator& group(unsigned axes) const
-  {
-    return detail::group_of_axes<A, B>(*state_, axes);
-  }
-
   AxisMesh() = default;
 
   std::shared_ptr<detail::MeshState<A, B>> state_;

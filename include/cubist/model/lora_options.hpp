@@ -50,8 +50,9 @@ struct LoraOptions
   void check() const
   {
     require<ArgumentError>(
-        rank > 0, "got a rank of 0 for LoRA, so A and B would have no elements and nothing "
-                  "would be trained; use a rank of at least 1, or leave out `lora`");
+        rank > 0,
+        "got a rank of 0 for LoRA, so A and B would have no elements and nothing "
+        "would be trained; use a rank of at least 1, or make the network without LoraOptions");
     require<ArgumentError>(is_finite(alpha), "got an alpha of ", alpha,
                            " for LoRA, so every output would be NaN or infinite; use a finite "
                            "number");

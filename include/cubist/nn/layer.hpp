@@ -119,6 +119,13 @@ parameters_of(L& layer,
 namespace detail
 {
 
+/// What a `forward` leaves for `backward`, if its type is known only at run time.
+class AnyKept
+{
+ public:
+  virtual ~AnyKept() = default;
+};
+
 /// @throws ArgumentError unless `forward` has left what `backward` needs
 inline void require_forward(bool has_output)
 {

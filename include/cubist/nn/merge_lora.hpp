@@ -39,7 +39,7 @@ void for_each_lora(Net& net, F f)
       f(*p.lora, p.lora_weight);
     }
   require<ArgumentError>(any, "got a network without LoRA matrices, so there is nothing to merge "
-                              "or unmerge; make it with the option `lora`, or call load_adapter");
+                              "or unmerge; make it with LoraOptions, or call load_adapter");
 }
 
 }  // namespace detail

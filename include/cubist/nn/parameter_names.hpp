@@ -4,9 +4,8 @@
 // Matches names of parameters with patterns in options. A * stands for any characters, so
 // "layers.0.*" matches all names that begin with "layers.0.".
 
-#include <algorithm>
 #include <cstddef>
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,54 +50,54 @@ namespace detail
   return prefix + std::to_string(i) + ".";
 }
 
-/// Whether a pattern selects a weight for LoRA: it matches the weight's name without ".weight", or
-/// what follows one of the dots in it.
-[[nodiscard]] inline bool matches_layer(std::string_view pattern, std::string_view weight)
+/// Gives layers LoRA's matrices while a network is made. Only constructors that take LoraOptions
+/// have one (nn/dense/lora.hpp).
+template <class T, class M>
+class LoraRequest
 {
-  const std::string_view layer = weight.substr(0, weight.rfind('.'));
-  return matches_name(pattern, layer) || matches_name("*." + std::string{pattern}, layer);
-}
+ public:
+  virtual ~LoraRequest() = default;
+  /// Gives the matrices to the weights of a layer whose names match.
+  /// @param list  the parameters of the layer, which changes
+  virtual void add_to(const Parameters<T, M>& list) = 0;
+  /// @throws ArgumentError for a name that no layer has
+  virtual void require_all_used() const = 0;
+};
 
-/// Freezes parameters by their names while a network is made. With LoRA, gives layers LoRA's
-/// matrices, and freezes everything else.
+/// Freezes parameters by their names while a network is made. With LoRA, freezes everything but
+/// LoRA's matrices.
 class Freezing
 {
  public:
   /// @param names the names of the parameters to freeze, with * for any characters
-  explicit Freezing(const std::vector<std::string>& names,
-                    const std::optional<LoraOptions>& lora = {})
+  explicit Freezing(const std::vector<std::string>& names)
       : names_{names},
-        is_used_(names.size(), false),
-        lora_{lora}
+        is_used_(names.size(), false)
   {
-    if (!lora_) return;
-    lora_->check();
-    has_layer_.resize(lora_->layers.size(), false);
   }
 
-  /// Freezes the parameters of a layer that have one of the names. Returns whether the layer has
-  /// parameters and all of them are frozen.
+  /// Gives a layer LoRA's matrices unless `lora` is null, and freezes its parameters that have one
+  /// of the names. Returns whether the layer has parameters and all of them are frozen.
   /// @throws ArgumentError for a layer that cannot do without a gradient
   template <class Layer>
-  bool freeze(Layer& layer, const std::string& prefix)
+  bool freeze(Layer& layer, const std::string& prefix,
+              LoraRequest<typename Layer::Value, typename Layer::Mesh>* lora = nullptr)
   {
-    if (names_.empty() && !lora_) return false;
-    if (lora_) add_lora(layer, prefix);
+    if (names_.empty() && lora == nullptr) return false;
     Parameters<typename Layer::Value, typename Layer::Mesh> list;
     layer.append_parameters(list, prefix);
+    if (lora != nullptr)
+    {
+      lora->add_to(list);
+      list.clear();
+      layer.append_parameters(list, prefix);
+    }
     bool all = !list.empty();
     for (const auto& p : list)
     {
-      bool is_named = lora_ && !is_of_lora(p.name);
-      for (std::size_t i = 0; i < names_.size(); ++i)
-        if (matches_name(names_[i], p.name)) is_used_[i] = is_named = true;
+      const bool is_named = has(p.name, lora != nullptr);
       all = all && (is_named || p.frozen);
-      if (!is_named) continue;
-      require<ArgumentError>(
-          p.freeze != nullptr, "got ", p.name,
-          " to be frozen, but its layer computes the gradient in every backward pass; "
-          "list the parameter with freezable_parameter in its append_parameters");
-      p.freeze();
+      if (is_named) freeze(p.name, p.freeze);
     }
     return all;
   }
@@ -106,12 +105,16 @@ class Freezing
   /// Makes and freezes layers in the order of a forward pass. Returns the number of the first one
   /// that is not frozen as a whole, where a backward pass may end.
   /// @param make  make(i) makes layer i, and returns it
-  template <class Make>
-  std::size_t freeze_layers(std::size_t count, const std::string& prefix, Make make)
+  /// @param lora  a LoraRequest, or null
+  /// @throws ArgumentError also for a name that no parameter or layer has so far
+  template <class Make, class Lora>
+  std::size_t freeze_layers(std::size_t count, const std::string& prefix, Make make, Lora* lora)
   {
     std::size_t first = 0;
     for (std::size_t i = 0; i < count; ++i)
-      if (freeze(make(i), layer_name(i, prefix)) && first == i) first = i + 1;
+      if (freeze(make(i), layer_name(i, prefix), lora) && first == i) first = i + 1;
+    require_all_used();
+    if (lora != nullptr) lora->require_all_used();
     return first;
   }
 
@@ -123,34 +126,28 @@ class Freezing
                              "\" among the names of frozen parameters, but no parameter of the "
                              "network matches it, so none would be frozen; use names of "
                              "parameters(), with * for any characters");
-    for (std::size_t i = 0; i < has_layer_.size(); ++i)
-      require<ArgumentError>(has_layer_[i], "got \"", lora_->layers[i],
-                             "\" among the layers for LoRA, but no linear layer of the network "
-                             "matches it; use names of weights in parameters() without "
-                             "\".weight\", or their ends, with * for any characters");
   }
 
  private:
-  /// Gives LoRA's matrices to the weights whose names match.
-  template <class Layer>
-  void add_lora(Layer& layer, const std::string& prefix)
+  /// Whether a parameter is to be frozen.
+  [[nodiscard]] bool has(const std::string& name, bool with_lora)
   {
-    Parameters<typename Layer::Value, typename Layer::Mesh> list;
-    layer.append_parameters(list, prefix);
-    for (const auto& p : list)
-    {
-      if (p.lora == nullptr) continue;
-      bool matches = false;
-      for (std::size_t i = 0; i < has_layer_.size(); ++i)
-        if (matches_layer(lora_->layers[i], p.name)) has_layer_[i] = matches = true;
-      if (matches) p.lora->add_lora(p.lora_weight, *lora_);
-    }
+    bool is_named = with_lora && !is_of_lora(name);
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      if (matches_name(names_[i], name)) is_used_[i] = is_named = true;
+    return is_named;
+  }
+  static void freeze(const std::string& name, const std::function<void()>& freeze)
+  {
+    require<ArgumentError>(
+        freeze != nullptr, "got ", name,
+        " to be frozen, but its layer computes the gradient in every backward pass; "
+        "list the parameter with freezable_parameter in its append_parameters");
+    freeze();
   }
 
   std::vector<std::string> names_;
   std::vector<bool> is_used_;
-  std::optional<LoraOptions> lora_;
-  std::vector<bool> has_layer_;  // whether each pattern of `lora_` matches a layer
 };
 
 }  // namespace detail

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -12,13 +11,11 @@
 #include "cubist/engine/decorator.hpp"
 #include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/lora.hpp"
-#include "cubist/nn/dense/merged_linear.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
 #include "catch.hpp"
-#include "message.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::lora_test
@@ -46,7 +43,7 @@ Results results_on(const Place& place)
   return on_root(place, [](const auto& mesh) {
     using Layer = Linear<L, TestBackend, double>;
     Layer layer{mesh, in, out, {.seed = 7, .index = 3}};
-    layer.add_lora(0, options);
+    add_lora(layer, 0, options);
     List<typename Layer::Mesh> all;
     layer.append_parameters(all, "");
     all[0].freeze();
@@ -85,7 +82,7 @@ TEST_CASE("a layer with LoRA computes X W + b + s (X A) B")
 {
   const auto y = on_root<Threads>(one_rank, [](const auto& mesh) {
     Linear<Summa2D, Threads, double> layer{mesh, 2, 1};
-    layer.add_lora(0, {.rank = 1, .alpha = 10});
+    add_lora(layer, 0, {.rank = 1, .alpha = 10});
     List<typename decltype(layer)::Mesh> all;
     layer.append_parameters(all, "");
     scatter(Global<double>{{3}, {4}}, all[0].value);  // W
@@ -161,7 +158,7 @@ TEST_CASE("A and B have the rate and the decay of their group, or the optimizer'
     const auto results = on_root<Threads>(place, [&](const auto& mesh) {
       using Layer = Linear<S, Threads, double>;
       Layer layer{mesh, in, out, {.bias = false, .seed = 7}};
-      layer.add_lora(0, options);
+      add_lora(layer, 0, options);
       List<typename Layer::Mesh> all;
       layer.append_parameters(all, "");
       all[0].freeze();
@@ -211,7 +208,7 @@ std::pair<Global<double>, Global<double>> with_dropout(const Place<S>& place, st
     Layer layer{mesh, in, out, {.bias = false, .seed = 7}};
     auto dropping = options;
     dropping.dropout = 0.5;
-    layer.add_lora(0, dropping);
+    add_lora(layer, 0, dropping);
     List<typename Layer::Mesh> all;
     layer.append_parameters(all, "");
     scatter(Global<double>(xt::zeros<double>({in, out})), all[0].value);
@@ -298,7 +295,7 @@ TEST_CASE("beside a frozen weight no product computes its gradient, and the othe
   const auto [all, large] = on_root<CountedThread>(one_rank, [](const auto& mesh) {
     using Layer = Linear<Summa2D, CountedThread, double>;
     Layer layer{mesh, in, out, {.bias = false}};
-    layer.add_lora(0, options);
+    add_lora(layer, 0, options);
     List<typename Layer::Mesh> list;
     layer.append_parameters(list, "");
     list[0].freeze();
@@ -311,36 +308,6 @@ TEST_CASE("beside a frozen weight no product computes its gradient, and the othe
   });
   CHECK(large == 2);  // X W and dY W^T
   CHECK(all == 2 * rows * in * out + 3 * rows * rank * (in + out));
-}
-
-TEST_CASE("layers that share a product have one rank and one scale, and a pair is added once")
-{
-  const auto messages = on_root<Threads>(one_rank, [](const auto& mesh) {
-    using Layer = MergedLinear<Summa2D, Threads, double>;
-    Layer layer{mesh, 4, {{"gate", 6}, {"up", 5}}, {.bias = false}};
-    layer.add_lora(0, {.rank = 2});
-    layer.add_lora(0, {.rank = 2});
-    std::vector<std::string> found{
-        message_of<ArgumentError>([&] { layer.add_lora(1, {.rank = 3}); }),
-        message_of<ArgumentError>([&] { layer.add_lora(1, {.rank = 0}); })};
-    const auto list = [&] {
-      List<typename Layer::Mesh> all;
-      layer.append_parameters(all, "");
-      std::string names;
-      for (const auto& p : all) names += p.name + ' ';
-      found.push_back(names);
-    };
-    list();
-    layer.remove_lora(0);
-    layer.add_lora(1, {.rank = 3, .shared_input = true});
-    list();
-    return found;
-  });
-  CHECK(mentions(messages[0], "got LoRA of rank 3 and scale",
-                 "another output of this layer has rank 2"));
-  CHECK(mentions(messages[1], "got a rank of 0 for LoRA"));
-  CHECK(messages[2] == "gate.weight up.weight gate.lora_a gate.lora_b ");
-  CHECK(messages[3] == "gate.weight up.weight gate_up.lora_a gate.lora_b up.lora_b ");
 }
 
 }  // namespace cubist::test::lora_test

@@ -167,7 +167,7 @@ template <SchemeType S, class B>
   Findings found;
   const Reference reference{std::string{CUBIST_TRANSFORMER_DATA} + "/../lora/mlp.safetensors"};
   using Network = MLP<S, B, double>;
-  Network mlp{mesh, {6, 10, 9, 4}, {.lora = LoraOptions{.rank = 3, .alpha = 6}}};
+  Network mlp{mesh, {6, 10, 9, 4}, {}, LoraOptions{.rank = 3, .alpha = 6}};
   const auto parameters = mlp.parameters();
   for (const auto& p : parameters) scatter(reference.matrix(p.name), p.value);
   const auto near = [&](const std::string& name, const Global<double>& got, double tolerance) {

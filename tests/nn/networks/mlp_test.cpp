@@ -69,7 +69,7 @@ TEST_CASE("a network of bfloat16 trains as one of floats")
   CHECK(deviation(got, wanted) < 0x1p-7);
   if (two_layers.steps > 4) CHECK(got.back() < got.front() / 2);
   auto lora = two_layers;
-  lora.options.lora = LoraOptions{.rank = 4, .alpha = 8, .dropout = 0.1};
+  lora.lora = LoraOptions{.rank = 4, .alpha = 8, .dropout = 0.1};
   const auto of_lora = loss_curve<bfloat16>(single_layer, lora);
   CHECK(deviation(of_lora, loss_curve<float>(single_layer, lora)) < 0x1p-6);
   if (lora.steps > 4) CHECK(of_lora.back() < of_lora.front());

@@ -13,6 +13,7 @@
 #include "cubist/backend/threads.hpp"
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/dense/linear.hpp"
+#include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/optimizers/muon.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/scheme/catalogue.hpp"
@@ -489,7 +490,7 @@ std::pair<Thin, Thin> lora_stepped_on(const Place<S>& place, MuonWay way)
   return on_root<Threads>(place, [&](const auto& mesh) {
     constexpr std::size_t rows = 13, in = 9, out = 11, rank = 2;
     Linear<S, Threads, double> layer{mesh, in, out, {.bias = false, .seed = 7}};
-    layer.add_lora(0, {.rank = rank});
+    add_lora(layer, 0, {.rank = rank});
     using M = typename decltype(layer)::Mesh;
     Parameters<double, M> all;
     layer.append_parameters(all, "");

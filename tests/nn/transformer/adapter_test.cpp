@@ -107,7 +107,7 @@ TEST_CASE("layers that the ends of names do not tell apart are saved by their wh
   const auto options = on_root<Threads>(one_rank, [&](const auto& mesh) {
     const auto config = read_config(models + "/llama31_tiny");
     Model<Summa2D> model{
-        mesh, config, {.lora = LoraOptions{.rank = 2, .layers = {"layers.1.*.query", "up"}}}};
+        mesh, config, {}, LoraOptions{.rank = 2, .layers = {"layers.1.*.query", "up"}}};
     save_adapter(folder / "some", model);
     return read_lora_options(folder / "some", config);
   });
@@ -124,32 +124,32 @@ TEST_CASE("one model computes with several adapters in turn, and with merged wei
 {
   const Folder folder;
   const Path peft = Path{adapters} / "llama31_tiny";
-  const auto [plain, first, second, again, merged,
-              file] = on_root<Threads>(two_by_two, [&](const auto& mesh) {
-    auto model = model_on(mesh, "llama31_tiny");
-    const auto plain_logits = logits_of(model);
-    const auto config = model.config();
-    // LoRA of another rank beside other layers, with a B that is not zero.
-    Model<Summa2D> other{mesh, config, {.lora = LoraOptions{.rank = 3, .layers = {"key", "gate"}}}};
-    for (const auto& p : other.parameters())
-      if (is_of_lora(p.name))
-        scatter(uniform<double>(p.value.shape.rows, p.value.shape.cols, 5), p.value);
-    save_adapter(folder / "other", other);
+  const auto [plain, first, second, again, merged, file] =
+      on_root<Threads>(two_by_two, [&](const auto& mesh) {
+        auto model = model_on(mesh, "llama31_tiny");
+        const auto plain_logits = logits_of(model);
+        const auto config = model.config();
+        // LoRA of another rank beside other layers, with a B that is not zero.
+        Model<Summa2D> other{mesh, config, {}, LoraOptions{.rank = 3, .layers = {"key", "gate"}}};
+        for (const auto& p : other.parameters())
+          if (is_of_lora(p.name))
+            scatter(uniform<double>(p.value.shape.rows, p.value.shape.cols, 5), p.value);
+        save_adapter(folder / "other", other);
 
-    load_adapter(peft, model);
-    const auto first_logits = logits_of(model);
-    load_adapter(folder / "other", model);
-    const auto second_logits = logits_of(model);
-    load_adapter(peft, model);
-    const auto again_logits = logits_of(model);
-    merge_lora(model);
-    save_weights(folder / "merged", model.parameters(), config);
-    const auto merged_logits = logits_of(model);
-    Model<Summa2D> from_file{mesh, config, {.inference = true}};
-    load_weights(folder / "merged", from_file.parameters(), config);
-    return std::tuple{plain_logits, first_logits,  second_logits,
-                      again_logits, merged_logits, logits_of(from_file)};
-  });
+        load_adapter(peft, model);
+        const auto first_logits = logits_of(model);
+        load_adapter(folder / "other", model);
+        const auto second_logits = logits_of(model);
+        load_adapter(peft, model);
+        const auto again_logits = logits_of(model);
+        merge_lora(model);
+        save_weights(folder / "merged", model.parameters(), config);
+        const auto merged_logits = logits_of(model);
+        Model<Summa2D> from_file{mesh, config, {.inference = true}};
+        load_weights(folder / "merged", from_file.parameters(), config);
+        return std::tuple{plain_logits, first_logits,  second_logits,
+                          again_logits, merged_logits, logits_of(from_file)};
+      });
   CHECK(difference(first, plain) > 1e-3);
   CHECK(difference(second, plain) > 1e-3);
   CHECK(difference(second, first) > 1e-3);

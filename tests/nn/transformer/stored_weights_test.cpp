@@ -84,7 +84,7 @@ Answer expected_of(const ReferenceModel& reference, StoredWeights type,
 {
   return on_root(Place<Megatron1D>{1}, [&](const auto& mesh) {
     Transformer<Megatron1D, TestBackend, double> model{
-        mesh, reference.config, {.lora = lora, .inference = true}};
+        mesh, reference.config, {.inference = true}, lora};
     const auto parameters = model.parameters();
     load(model, reference);
     for (const auto& p : parameters)
@@ -103,8 +103,8 @@ Answer stored_on(const Place<S>& place, const ReferenceModel& reference, StoredW
                  const std::optional<LoraOptions>& lora)
 {
   return on_root(place, [&](const auto& mesh) {
-    TransformerOptions options{.lora = lora, .inference = true, .weights = type};
-    Transformer<S, TestBackend, float> model{mesh, reference.config, options};
+    Transformer<S, TestBackend, float> model{
+        mesh, reference.config, {.inference = true, .weights = type}, lora};
     load(model, reference);
     return answer_of(model, reference);
   });
@@ -165,7 +165,7 @@ TEST_CASE("LoRA's matrices stand beside stored weights, and are not merged into 
   check(Place<Megatron1D>{3, {.p = 3}}, llama_tiny(), StoredWeights::q8, expected, lora);
   const auto message = on_root(Place<Megatron1D>{1}, [&](const auto& mesh) {
     Transformer<Megatron1D, TestBackend, float> model{
-        mesh, llama_tiny().config, {.lora = lora, .inference = true, .weights = StoredWeights::q8}};
+        mesh, llama_tiny().config, {.inference = true, .weights = StoredWeights::q8}, lora};
     return message_of<ArgumentError>([&] { merge_lora(model); });
   });
   CHECK(mentions(message, "got merge_lora for weights that are stored as q8", "a second time"));

@@ -172,11 +172,16 @@ TEST_CASE("sharded and with micro-batches, what is not frozen is trained with th
     Findings found;
     using Model = Transformer<DataParallel<Summa2D>, TestBackend, double>;
     using M = typename Model::Mesh;
-    for (const bool lora : {false, true})
+    for (const bool with_lora : {false, true})
     {
-      TransformerOptions options{.seed = 5, .frozen = {"embedding.*", "layers.0.*", "*.bias"}};
-      if (lora) options = {.seed = 5, .lora = LoraOptions{.rank = 3, .dropout = 0.2}};
-      Model one{mesh, config_of(false), options}, other{mesh, config_of(false), options};
+      TransformerOptions options{.seed = 5};
+      std::optional<LoraOptions> lora;
+      if (with_lora)
+        lora = LoraOptions{.rank = 3, .dropout = 0.2};
+      else
+        options.frozen = {"embedding.*", "layers.0.*", "*.bias"};
+      Model one{mesh, config_of(false), options, lora},
+          other{mesh, config_of(false), options, lora};
       AdamW<double, M> optimizer{one.parameters()};
       Sharded<AdamW<double, M>> sharded{other.parameters(), {}, 2};
       const GradientAccumulation accumulation{one.parameters(), 2};
@@ -207,10 +212,8 @@ TEST_CASE("LoRA has the same gradients where activations are computed again")
     const auto gradients = [&](bool llama, std::size_t recompute) {
       Model model{mesh,
                   config_of(llama),
-                  {.dropout = 0.1,
-                   .seed = 5,
-                   .recompute = recompute,
-                   .lora = LoraOptions{.rank = 3, .dropout = 0.2}}};
+                  {.dropout = 0.1, .seed = 5, .recompute = recompute},
+                  LoraOptions{.rank = 3, .dropout = 0.2}};
       const auto parameters = model.parameters();
       for (const auto& p : parameters)  // else dA is 0
         if (p.name.ends_with("lora_b"))
@@ -348,12 +351,10 @@ TEST_CASE("a name that matches no parameter cannot be frozen")
         }),
         message_of<ArgumentError>([&] {
           const LoraOptions lora{.layers = {"query", "gate"}};
-          const Transformer<Summa2D, TestBackend, double> model{
-              mesh, config_of(false), {.lora = lora}};
+          const Transformer<Summa2D, TestBackend, double> model{mesh, config_of(false), {}, lora};
         }),
         message_of<ArgumentError>([&] {
-          const MLP<Summa2D, TestBackend, double> mlp{
-              mesh, {2, 3}, {.lora = LoraOptions{.rank = 0}}};
+          const MLP<Summa2D, TestBackend, double> mlp{mesh, {2, 3}, {}, LoraOptions{.rank = 0}};
         })};
   });
   CHECK(mentions(messages[0], "got \"positions.*\"", "no parameter", "names of parameters()"));

@@ -39,7 +39,7 @@
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matmul/stored_product.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
-#include "cubist/nn/dense/lora.hpp"
+#include "cubist/nn/dense/lora_layer.hpp"
 #include "cubist/nn/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -120,7 +120,7 @@ template <Scalar T, class E>
 
 /// @throws ShapeError, MeshError from any call whose matrices do not fit
 template <SchemeType S, class B, Scalar T>
-class Linear : public LoraLayer
+class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
 {
  public:
   /// The product X W and its gradients.
@@ -179,8 +179,8 @@ class Linear : public LoraLayer
   /// What `forward` leaves for `backward`.
   struct Kept
   {
-    std::optional<Product> product;             ///< its plan, with the operands that it gathered
-    typename LoraMatrices<T, Mesh>::Kept lora;  ///< what LoRA's matrices keep
+    std::optional<Product> product;         ///< its plan, with the operands that it gathered
+    std::unique_ptr<detail::AnyKept> lora;  ///< what LoRA's matrices keep
   };
 
   /// Computes Y = X W + b.
@@ -204,7 +204,7 @@ class Linear : public LoraLayer
       product(x, kept).forward(x, w_, y, bias);
     else
       product(x, kept).forward(x, w_, y);
-    lora_.forward(x.view(), pass, kept.lora, y.padded());
+    if (this->pairs_) this->pairs_->forward(x.view(), pass, kept.lora, y.padded());
   }
   /// Computes Z = X W + b and Y = f(Z).
   /// @param f  a function of elements, or a variant of such functions
@@ -219,10 +219,11 @@ class Linear : public LoraLayer
     else
     {
       auto& p = product(x, kept);
-      if (options_.bias && !lora_.is_on()) return p.forward(x, w_, z, epilogue);
+      if (options_.bias && !(this->pairs_ && this->pairs_->is_on()))
+        return p.forward(x, w_, z, epilogue);
       p.forward(x, w_, z);
     }
-    lora_.forward(x.view(), pass, kept.lora, z.padded());
+    if (this->pairs_) this->pairs_->forward(x.view(), pass, kept.lora, z.padded());
     detail::apply(mesh_.engine(), epilogue, z.valid());  // b is -0, and z + -0 is z to the bit
   }
 
@@ -305,8 +306,9 @@ class Linear : public LoraLayer
                        dx ? p.backward_parts(x, w_, dy, *dx, dw_) : p.backward_parts(x, dy, dw_));
     else if (dx)
       p.backward_input(w_, dy, *dx);
+    if (!this->pairs_) return;
     const MatrixView<T> to = dx ? dx->padded() : MatrixView<T>{};
-    lora_.backward(x.view(), dy.padded(), pass, gradients, kept.lora, dx ? &to : nullptr);
+    this->pairs_->backward(x.view(), dy.padded(), pass, gradients, kept.lora, dx ? &to : nullptr);
   }
 
   /// @throws ShapeError, MeshError unless the matrix fits an output of `rows` rows
@@ -328,7 +330,7 @@ class Linear : public LoraLayer
     list.push_back(freezable_parameter(prefix + "weight", w_, dw_, weight_is_frozen_));
     list.back().lora = this;
     if (stored_) list.back().stored = &stored_->value();
-    lora_.append_parameters(list, prefix);
+    if (this->pairs_) this->pairs_->append_parameters(list, prefix);
     if (!options_.bias) return;
     Parameter<T, Mesh> bias{prefix + "bias", b_.view(), db_.view()};
     // db stays, because the pass that computes dY with an activation writes it.
@@ -338,24 +340,20 @@ class Linear : public LoraLayer
     list.push_back(bias);
   }
 
-  void add_lora(std::size_t, const LoraOptions& options) override
+  [[nodiscard]] detail::LoraSite<T, Mesh> lora_site(std::size_t) override
   {
-    const LoraOutput output{"",
-                            options_.index,
-                            {in_, out_},
-                            w_.quanta(),
-                            {{0, 0, b_.block().padded().cols}},
-                            options_.gradients};
-    lora_.add(mesh_, {&output, 1}, 0, options, options_.seed);
+    const std::size_t cols = b_.block().padded().cols;
+    return {detail::lora_layout<Mesh, typename S::Input, typename S::Output>(),
+            options_.seed,
+            1,
+            "",
+            options_.index,
+            {in_, out_},
+            w_.view(),
+            stored_ ? stored_->stored().type : StoredWeights::scalar,
+            {0, cols, 0, 1, cols},
+            options_.gradients};
   }
-  void remove_lora(std::size_t) override { lora_.remove(0); }
-  [[nodiscard]] const LoraOptions* lora(std::size_t) const override { return lora_.options(0); }
-  void merge_lora(std::size_t, bool keeps_original) override
-  {
-    if (stored_) detail::refuse_merge(stored_->stored().type);
-    lora_.merge(0, w_.view(), keeps_original);
-  }
-  void unmerge_lora(std::size_t) override { lora_.unmerge(0, w_.view()); }
 
  private:
   using Stored = StoredProduct<T, Mesh>;
@@ -418,7 +416,6 @@ class Linear : public LoraLayer
   Bias db_;
   bool weight_is_frozen_ = false;
   bool bias_is_frozen_ = false;
-  LoraMatrices<T, Mesh> lora_{detail::lora_layout<Mesh, typename S::Input, typename S::Output>()};
   Kept kept_;  // for calls that pass no Kept
 };
 

@@ -11,8 +11,9 @@
 // is neither gathered nor read. In Megatron's first layer, for example, A is on every rank, and B
 // is cut as W is; in its second layer it is the other way round.
 //
-// Every layer of a network may get these matrices at run time, so every program compiles them. They
-// therefore learn the scheme at run time, from a LoraLayout, and are compiled once per mesh type.
+// Only a program that calls add_lora(), or a network's constructor that takes LoraOptions, compiles
+// this (nn/dense/lora_layer.hpp). The matrices learn the scheme at run time, from a LoraLayout, and
+// are compiled once for a type of mesh.
 //
 //   forward    Compute a part of P from this rank's columns of X. If Y's rows are not cut as X's:
 //              all_gather along the axis that cuts only X's rows, reduce_scatter along the axis
@@ -40,13 +41,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cubist/algorithm/local_product.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/random_stream.hpp"
 #include "cubist/core/scalar.hpp"
@@ -57,65 +58,19 @@
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/matrix/layout.hpp"
 #include "cubist/mesh/mesh.hpp"
+#include "cubist/mesh/stages.hpp"
 #include "cubist/model/lora_options.hpp"
+#include "cubist/nn/dense/lora_layer.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
+#include "cubist/nn/parameter_names.hpp"
 
 namespace cubist::CUBIST_ABI
 {
 
 namespace detail
 {
-
-/// What LoRA's matrices must know about their layer's scheme: where A and B lie, and which ranks
-/// take part in which collective.
-template <class M>
-struct LoraLayout
-{
-  /// Returns the ranks of a collective, or null where this rank is alone. The first call of each
-  /// function is collective.
-  using Ranks = typename M::Communicator* (*)(const M&);
-  /// The ranks along which a thin product is gathered, scattered and reduced (ThinMove).
-  struct Move
-  {
-    Ranks gathered, scattered, reduced;
-  };
-
-  Ranks x_rows, x_cols;                  ///< along the axes that cut X
-  Ranks y_rows, y_cols;                  ///< along the axes that cut Y
-  Move to_y;                             ///< for P = X A
-  Move to_x;                             ///< for dP = dY B^T
-  std::shared_ptr<const BlockMap<M>> a;  ///< A (in, r), rows cut as X's columns
-  std::shared_ptr<const BlockMap<M>> b;  ///< B (r, out), columns cut as Y's
-};
-
-template <class M, class Tuple>
-[[nodiscard]] typename M::Communicator* ranks_along(const M& mesh)
-{
-  return replicas_along(mesh, typename PendingAxes<Layout<Rows<>, Cols<>>, Tuple>::type{});
-}
-
-template <class M, class Move>
-inline constexpr typename LoraLayout<M>::Move lora_move{&ranks_along<M, typename Move::Gathered>,
-                                                        &ranks_along<M, typename Move::Scattered>,
-                                                        &ranks_along<M, typename Move::Reduced>};
-
-/// Returns what LoRA's matrices must know about a linear layer whose X and Y have these layouts.
-template <class M, class X, class Y, class XRows = typename X::RowAxes,
-          class XCols = typename X::ColAxes, class YRows = typename Y::RowAxes,
-          class YCols = typename Y::ColAxes>
-[[nodiscard]] LoraLayout<M> lora_layout()
-{
-  return {&ranks_along<M, XRows>,
-          &ranks_along<M, XCols>,
-          &ranks_along<M, YRows>,
-          &ranks_along<M, YCols>,
-          lora_move<M, ThinMove<XRows, YRows, XCols>>,
-          lora_move<M, ThinMove<YRows, XRows, YCols>>,
-          LayoutBlocks<Transposed<RowVector<X>>, M>::get(false),
-          LayoutBlocks<RowVector<Y>, M>::get(false)};
-}
 
 /// @throws ArgumentError for a weight that is stored in fewer bits
 [[noreturn]] inline void refuse_merge(StoredWeights stored)
@@ -133,9 +88,9 @@ template <RealScalar T, class M, class Product>
 void thin_product(const M& mesh, const typename LoraLayout<M>::Move& move, Shape part,
                   MatrixView<T> whole, Product product)
 {
-  auto* const gathered = move.gathered(mesh);
-  auto* const scattered = move.scattered(mesh);
-  auto* const reduced = move.reduced(mesh);
+  auto* const gathered = replicas_along(mesh, move.gathered);
+  auto* const scattered = replicas_along(mesh, move.scattered);
+  auto* const reduced = replicas_along(mesh, move.reduced);
   if (!gathered && !scattered)
     product(whole);
   else
@@ -195,53 +150,18 @@ struct LoraMatrix
   LocalMatrix<T, M> gradient;
 };
 
-}  // namespace detail
-
-/// A piece of one output's columns on this rank.
-struct LoraPiece
+template <RealScalar T, class M>
+class LoraMatrices final : public LoraPairs<T, M>
 {
-  std::size_t in_y;   // its first column in the block of Y
-  std::size_t in_b;   // its first column in the block of B
-  std::size_t width;  // the number of its columns
-};
-
-/// One of the layers that share X, which may get a pair of A and B.
-struct LoraOutput
-{
-  std::string name;               ///< what precedes ".weight" in its name, or empty
-  std::size_t index;              ///< its number in random streams
-  Shape weight;                   ///< (in, out)
-  Quanta quanta;                  ///< the weight's quanta
-  std::vector<LoraPiece> pieces;  ///< its columns on this rank
-  bool has_gradients;             ///< whether A and B are trained
-};
-
-/// The pairs of A and B of one layer, or of several with the same X.
-template <Scalar T, class M>
-class LoraMatrices
-{
-  using Matrix = detail::LoraMatrix<T, M>;
-  using Local = detail::LocalMatrix<T, M>;
+  using Matrix = LoraMatrix<T, M>;
+  using Local = LocalMatrix<T, M>;
   using Buffer = typename M::Engine::template Buffer<T>;
 
  public:
-  /// Begins without pairs.
-  explicit LoraMatrices(const detail::LoraLayout<M>& layout)
-      : layout_{layout}
-  {
-  }
+  using typename LoraPairs<T, M>::Site;
 
-  /// Gives output i a pair of A and B, unless it has one.
-  /// @param outputs  all layers with this X
-  /// @throws ArgumentError for options out of range, for a rank or scale that differs from the
-  /// other outputs', for complex elements, or if a pair is merged
-  void add(const M& mesh, std::span<const LoraOutput> outputs, std::size_t i,
-           const LoraOptions& options, std::uint64_t seed)
+  void add(LayerWithLora<T, M>& layer, std::size_t i, const LoraOptions& options) override
   {
-    options.check();
-    require<ArgumentError>(RealScalar<T>,
-                           "got LoRA for a layer of complex elements, but a mesh lends only real "
-                           "memory to its thin products; use a real scalar");
     require_unmerged("add");
     require<ArgumentError>(
         b_.empty() || (options.rank == options_.rank && options.scale() == options_.scale()),
@@ -249,19 +169,21 @@ class LoraMatrices
         ", but another output of this layer has rank ", options_.rank, " and scale ",
         options_.scale(),
         ", and one product computes both; remove the other first, or give both the same");
+    const Site site = layer.lora_site(i);
     options_ = options;
-    seed_ = seed;
+    seed_ = site.seed;
+    layout_ = site.layout;
     const std::size_t first = options.shared_input ? 0 : i;
-    const std::size_t end = options.shared_input ? outputs.size() : i + 1;
+    const std::size_t end = options.shared_input ? site.weights : i + 1;
     if (find(first) != nullptr) return;
-    std::string name = outputs[first].name;
-    for (std::size_t o = first + 1; o < end; ++o) name += "_" + outputs[o].name;
-    add_a(mesh, outputs[first], name);
-    for (std::size_t o = first; o < end; ++o) add_b(mesh, outputs[o], o);
+    std::vector<Site> sites;
+    for (std::size_t o = first; o < end; ++o) sites.push_back(layer.lora_site(o));
+    std::string name = sites[0].name;
+    for (std::size_t o = 1; o < sites.size(); ++o) name += "_" + sites[o].name;
+    add_a(sites[0], name);
+    for (std::size_t o = first; o < end; ++o) add_b(sites[o - first], o);
   }
-  /// Removes the pair of output i, and with it those that share its A.
-  /// @throws ArgumentError if a pair is merged
-  void remove(std::size_t i)
+  void remove(std::size_t i) override
   {
     require_unmerged("remove");
     const Thin* const found = find(i);
@@ -275,23 +197,21 @@ class LoraMatrices
     a_.erase(a_.begin() + static_cast<std::ptrdiff_t>(removed));
   }
 
-  /// The options of output i's pair, or null if it has none.
-  [[nodiscard]] const LoraOptions* options(std::size_t i) const
+  [[nodiscard]] const LoraOptions* options(std::size_t i) const override
   {
     return find(i) != nullptr ? &options_ : nullptr;
   }
-  /// Whether an output has a pair that is not merged.
-  [[nodiscard]] bool is_on() const
+  [[nodiscard]] bool is_on() const override
   {
     for (const Thin& branch : b_)
       if (!branch.merged) return true;
     return false;
   }
 
-  /// Adds s A B to W.
-  /// @param keeps  whether to keep the old W for `unmerge`
-  void merge(std::size_t i, const DistView<T, M>& w, bool keeps)
+  void merge(std::size_t i, const Site& site, bool keeps) override
   {
+    if (site.stored != StoredWeights::scalar) refuse_merge(site.stored);
+    const DistView<T, M>& w = site.w;
     Thin* const branch = find(i);
     if (branch == nullptr || std::exchange(branch->merged, true) || !w.mesh.active()) return;
     const auto& engine = w.mesh.engine();
@@ -311,9 +231,7 @@ class LoraMatrices
                 left.block(block.rows.offset, 0, {block.rows.valid, options_.rank}),
                 right.block(0, block.cols.offset, {options_.rank, block.cols.valid}), T{1}, mine);
   }
-  /// Restores the bits that W had before `merge`.
-  /// @throws ArgumentError if they were not kept
-  void unmerge(std::size_t i, const DistView<T, M>& w)
+  void unmerge(std::size_t i, const DistView<T, M>& w) override
   {
     Thin* const branch = find(i);
     if (branch == nullptr || !branch->merged) return;
@@ -329,8 +247,7 @@ class LoraMatrices
     branch->has_original = false;
   }
 
-  /// What `forward` leaves for `backward`.
-  struct Kept
+  struct Kept final : AnyKept
   {
     std::optional<Local> p;        ///< P of all pairs side by side, with rows cut as Y's
     std::optional<Local> dp;       ///< dP of all pairs side by side, with rows cut as X's
@@ -338,84 +255,72 @@ class LoraMatrices
     Shape dropped_from = {};       ///< the shape of that X
   };
 
-  /// Adds s (D X A) B to this rank's block of Y.
-  void forward(const DistView<const T, M>& x, const Pass& pass, Kept& kept, MatrixView<T> y) const
+  void forward(const DistView<const T, M>& x, const Pass& pass, std::unique_ptr<AnyKept>& any,
+               MatrixView<T> y) const override
   {
-    if constexpr (RealScalar<T>)
-    {
-      if (!is_on()) return;
-      const auto& engine = x.mesh.engine();
-      const MatrixView<T> p = fit_local(kept.p, x.mesh, {y.rows(), columns()});
-      const std::size_t count = drops(pass) ? 1 : a_.size();
-      const Shape part{x.padded.rows(), columns()};
-      detail::thin_product(x.mesh, layout_.to_y, part, p, [&](MatrixView<T> out) {
-        for (std::size_t i = 0; i < a_.size(); i += count)
-          multiply_by_a(x.mesh, dropped(x, pass, kept, i), {i, count}, Op::none, T{},
-                        of_roots(out, {i, count}));
-      });
-      const MatrixView<const T> thin = p;
-      for (const Thin& branch : b_)
-        for (const LoraPiece& piece : branch.pieces)
-          if (!branch.merged)
-            engine.gemm(
-                Op::none, Op::none, scale(), of_root(thin, branch.root),
-                branch.matrix.value.padded().block(0, piece.in_b, {options_.rank, piece.width}),
-                T{1}, y.block(0, piece.in_y, {y.rows(), piece.width}));
-    }
-  }
-
-  /// Computes the gradients of A and B, passes them to `gradients`, and adds D dP A^T to dX.
-  /// @param dy  this rank's block of dY
-  /// @param dx  this rank's block of dX, or null if it is not wanted
-  /// @pre X, the pass and `kept` are those of a `forward`
-  /// @throws ArgumentError for a layer without gradients, or whose pair is merged
-  void backward(const DistView<const T, M>& x, MatrixView<const T> dy, const Pass& pass,
-                GradientReducer<T, M>& gradients, Kept& kept, const MatrixView<T>* dx)
-  {
-    if constexpr (RealScalar<T>)
-    {
-      if (b_.empty()) return;
-      require_trainable();
-      const auto& engine = x.mesh.engine();
-      const MatrixView<T> dp = fit_local(kept.dp, x.mesh, {x.padded.rows(), columns()});
-      const Shape part{dy.rows(), columns()};
-      detail::thin_product(x.mesh, layout_.to_x, part, dp, [&](MatrixView<T> out) {
-        engine.fill(out, T{});
-        for_each_piece([&](Thin& branch, const LoraPiece& piece) {
-          engine.gemm(Op::none, Op::transpose, scale(),
-                      dy.block(0, piece.in_y, {dy.rows(), piece.width}),
-                      std::as_const(branch.matrix.value)
-                          .padded()
-                          .block(0, piece.in_b, {options_.rank, piece.width}),
-                      T{1}, of_root(out, branch.root));
-        });
-      });
-      const MatrixView<const T> p = std::as_const(*kept.p).padded();
-      for_each_piece([&](Thin& branch, const LoraPiece& piece) {
-        engine.gemm(
-            Op::transpose, Op::none, scale(), of_root(p, branch.root),
-            dy.block(0, piece.in_y, {dy.rows(), piece.width}), T{},
-            branch.matrix.gradient.padded().block(0, piece.in_b, {options_.rank, piece.width}));
-      });
-      for (Thin& branch : b_)
-        gradients.reduce(branch.matrix.gradient.padded(), layout_.y_rows(x.mesh));
-      const MatrixView<const T> thin = dp;
-      const std::size_t count = drops(pass) ? 1 : a_.size();
+    if (!is_on()) return;
+    Kept& kept = of(any);
+    const auto& engine = x.mesh.engine();
+    const MatrixView<T> p = fit_local(kept.p, x.mesh, {y.rows(), columns()});
+    const std::size_t count = drops(pass) ? 1 : a_.size();
+    const Shape part{x.padded.rows(), columns()};
+    thin_product(x.mesh, layout_.to_y, part, p, [&](MatrixView<T> out) {
       for (std::size_t i = 0; i < a_.size(); i += count)
-      {
-        const Run run{i, count};
-        multiply_transposed(x.mesh, dropped(x, pass, kept, i), of_roots(thin, run), run);
-        for (std::size_t j = i; j < i + count; ++j)
-          gradients.reduce(a_[j].matrix.gradient.padded(), layout_.x_rows(x.mesh));
-        if (dx != nullptr) add_input_gradient(x, of_roots(thin, run), run, pass, kept, *dx);
-      }
+        multiply_by_a(x.mesh, dropped(x, pass, kept, i), {i, count}, Op::none, T{},
+                      of_roots(out, {i, count}));
+    });
+    const MatrixView<const T> thin = p;
+    for_each_piece(b_, [&](const Thin& branch, const Piece& piece) {
+      if (!branch.merged)
+        engine.gemm(Op::none, Op::none, scale(), of_root(thin, branch.root),
+                    branch.matrix.value.padded().block(0, piece.in_b, {options_.rank, piece.width}),
+                    T{1}, y.block(0, piece.in_y, {y.rows(), piece.width}));
+    });
+  }
+
+  void backward(const DistView<const T, M>& x, MatrixView<const T> dy, const Pass& pass,
+                GradientReducer<T, M>& gradients, std::unique_ptr<AnyKept>& any,
+                const MatrixView<T>* dx) override
+  {
+    if (b_.empty()) return;
+    Kept& kept = of(any);
+    require_trainable();
+    const auto& engine = x.mesh.engine();
+    const MatrixView<T> dp = fit_local(kept.dp, x.mesh, {x.padded.rows(), columns()});
+    const Shape part{dy.rows(), columns()};
+    thin_product(x.mesh, layout_.to_x, part, dp, [&](MatrixView<T> out) {
+      engine.fill(out, T{});
+      for_each_piece(b_, [&](Thin& branch, const Piece& piece) {
+        engine.gemm(Op::none, Op::transpose, scale(),
+                    dy.block(0, piece.in_y, {dy.rows(), piece.width}),
+                    std::as_const(branch.matrix.value)
+                        .padded()
+                        .block(0, piece.in_b, {options_.rank, piece.width}),
+                    T{1}, of_root(out, branch.root));
+      });
+    });
+    const MatrixView<const T> p = std::as_const(*kept.p).padded();
+    for_each_piece(b_, [&](Thin& branch, const Piece& piece) {
+      engine.gemm(
+          Op::transpose, Op::none, scale(), of_root(p, branch.root),
+          dy.block(0, piece.in_y, {dy.rows(), piece.width}), T{},
+          branch.matrix.gradient.padded().block(0, piece.in_b, {options_.rank, piece.width}));
+    });
+    for (Thin& branch : b_)
+      gradients.reduce(branch.matrix.gradient.padded(), replicas_along(x.mesh, layout_.y_rows));
+    const MatrixView<const T> thin = dp;
+    const std::size_t count = drops(pass) ? 1 : a_.size();
+    for (std::size_t i = 0; i < a_.size(); i += count)
+    {
+      const Run run{i, count};
+      multiply_transposed(x.mesh, dropped(x, pass, kept, i), of_roots(thin, run), run);
+      for (std::size_t j = i; j < i + count; ++j)
+        gradients.reduce(a_[j].matrix.gradient.padded(), replicas_along(x.mesh, layout_.x_rows));
+      if (dx != nullptr) add_input_gradient(x, of_roots(thin, run), run, pass, kept, *dx);
     }
   }
 
-  /// Appends A and B of each pair that is not merged. Their names are `prefix`, the output's name
-  /// and a dot if it has a name, then lora_a or lora_b. An A that several outputs share is named
-  /// for all of them.
-  void append_parameters(Parameters<T, M>& list, const std::string& prefix)
+  void append_parameters(Parameters<T, M>& list, const std::string& prefix) override
   {
     for (std::size_t i = 0; i < a_.size(); ++i)
     {
@@ -430,17 +335,17 @@ class LoraMatrices
   }
 
  private:
-  /// A, which several outputs may share, or the B of one output.
+  /// A, which several weights may share, or the B of one weight.
   struct Thin
   {
     Matrix matrix;
-    std::string name;      // the names of its outputs, and a dot if they have any
-    std::size_t index;     // A's number in random streams, or the number of B's output
-    std::size_t root = 0;  // the number of the A that belongs to this B
-    std::vector<LoraPiece> pieces = {};  // B's columns
-    bool merged = false;                 // whether s A B is a part of W
-    bool has_original = false;           // whether `original` holds W as it was before
-    Buffer original = Buffer(0);         // this rank's block of it
+    std::string name;             // the names of its weights, and a dot if they have any
+    std::size_t index;            // A's number in random streams, or the number of B's weight
+    std::size_t root = 0;         // the number of the A that belongs to this B
+    MergedColumns columns = {};   // B's columns in Y
+    bool merged = false;          // whether s A B is a part of W
+    bool has_original = false;    // whether `original` holds W as it was before
+    Buffer original = Buffer(0);  // this rank's block of it
   };
   /// A range of matrices A with the same D X, side by side. Without dropout, the range contains all
   /// of them, so X is read once.
@@ -449,39 +354,60 @@ class LoraMatrices
     std::size_t first;
     std::size_t count;
   };
-  /// Appends an A with its initial values.
-  void add_a(const M& mesh, const LoraOutput& output, const std::string& name)
+  /// A piece of one output's columns on this rank.
+  struct Piece
   {
-    const Shape shape{output.weight.rows, options_.rank};
-    Matrix a{mesh, shape, {output.quanta.rows, mesh.quantum()}, layout_.a, output.has_gradients};
-    detail::initialize_block(mesh.engine(), a.value.padded().block(0, 0, a.block.valid()), a.block,
-                             shape.cols, Uniform{}, stream(seed_, Draw::lora, output.index),
-                             shape.rows);
-    a_.push_back({std::move(a), dotted(name), output.index});
-  }
-  /// Appends the B of output i, which belongs to the last A.
-  void add_b(const M& mesh, const LoraOutput& output, std::size_t i)
+    std::size_t in_y;   // its first column in the block of Y
+    std::size_t in_b;   // its first column in the block of B
+    std::size_t width;  // the number of its columns
+  };
+
+  [[nodiscard]] static Kept& of(std::unique_ptr<AnyKept>& kept)
   {
-    const Shape shape{options_.rank, output.weight.cols};
-    Matrix b{mesh, shape, {mesh.quantum(), output.quanta.cols}, layout_.b, output.has_gradients};
-    b_.push_back({std::move(b), dotted(output.name), i, a_.size() - 1, output.pieces});
+    if (!kept) kept = std::make_unique<Kept>();
+    return static_cast<Kept&>(*kept);
   }
 
-  [[nodiscard]] const Thin* find(std::size_t output) const
+  /// Appends an A with its initial values.
+  void add_a(const Site& site, const std::string& name)
+  {
+    const M& mesh = site.w.mesh;
+    const Shape shape{site.shape.rows, options_.rank};
+    Matrix a{mesh, shape, {site.w.quanta.rows, mesh.quantum()}, layout_.a, site.has_gradients};
+    initialize_block(mesh.engine(), a.value.padded().block(0, 0, a.block.valid()), a.block,
+                     shape.cols, Uniform{}, stream(seed_, Draw::lora, site.index), shape.rows);
+    a_.push_back({std::move(a), dotted(name), site.index});
+  }
+  /// Appends the B of weight i, which belongs to the last A.
+  void add_b(const Site& site, std::size_t i)
+  {
+    const M& mesh = site.w.mesh;
+    const Shape shape{options_.rank, site.shape.cols};
+    Matrix b{mesh, shape, {mesh.quantum(), site.w.quanta.cols}, layout_.b, site.has_gradients};
+    b_.push_back({std::move(b), dotted(site.name), i, a_.size() - 1, site.columns});
+  }
+
+  [[nodiscard]] const Thin* find(std::size_t i) const
   {
     for (const Thin& branch : b_)
-      if (branch.index == output) return &branch;
+      if (branch.index == i) return &branch;
     return nullptr;
   }
-  [[nodiscard]] Thin* find(std::size_t output)
+  [[nodiscard]] Thin* find(std::size_t i)
   {
-    return const_cast<Thin*>(std::as_const(*this).find(output));
+    return const_cast<Thin*>(std::as_const(*this).find(i));
   }
-  template <class F>
-  void for_each_piece(F f)
+  /// Calls f(B, piece) for each piece of each of these matrices B.
+  template <class Branches, class F>
+  static void for_each_piece(Branches& branches, F f)
   {
-    for (Thin& branch : b_)
-      for (const LoraPiece& piece : branch.pieces) f(branch, piece);
+    for (auto& branch : branches)
+    {
+      const MergedColumns& c = branch.columns;
+      for (std::size_t k = 0; k < c.pieces && k * c.width < c.valid; ++k)
+        f(branch,
+          Piece{c.first + k * c.stride, k * c.width, std::min(c.width, c.valid - k * c.width)});
+    }
   }
   /// @param call  the function that was called
   void require_unmerged(const char* call) const
@@ -495,7 +421,7 @@ class LoraMatrices
   void require_trainable() const
   {
     require_unmerged("backward");
-    for (const Thin& root : a_) detail::require_gradient(root.matrix.gradient);
+    for (const Thin& root : a_) require_gradient(root.matrix.gradient);
   }
 
   [[nodiscard]] static std::string dotted(const std::string& name)
@@ -537,7 +463,7 @@ class LoraMatrices
     const auto& engine = mesh.engine();
     const MatrixView<const T> first = a_[run.first].matrix.value.padded();
     if (run.count == 1) return engine.gemm(Op::none, op, T{1}, in, first, beta, c);
-    detail::BorrowedMatrix<T, M> all{mesh, {first.rows(), columns()}};
+    BorrowedMatrix<T, M> all{mesh, {first.rows(), columns()}};
     for (std::size_t j = 0; j < run.count; ++j)
       engine.copy(a_[j].matrix.value.padded(), of_root(all.view(), j));
     engine.gemm(Op::none, op, T{1}, in, MatrixView<const T>{all.view()}, beta, c);
@@ -549,7 +475,7 @@ class LoraMatrices
     if (run.count == 1)
       return engine.gemm(Op::transpose, Op::none, T{1}, in, dp, T{},
                          a_[run.first].matrix.gradient.padded());
-    detail::BorrowedMatrix<T, M> all{mesh, {in.cols(), dp.cols()}};
+    BorrowedMatrix<T, M> all{mesh, {in.cols(), dp.cols()}};
     engine.gemm(Op::transpose, Op::none, T{1}, in, dp, T{}, all.view());
     for (std::size_t j = 0; j < run.count; ++j)
       engine.copy(MatrixView<const T>{of_root(all.view(), j)}, a_[j].matrix.gradient.padded());
@@ -588,8 +514,8 @@ class LoraMatrices
   }
 
   /// Returns all elements of A or B.
-  /// @param ranks  the ranks along the axes that cut it
-  [[nodiscard]] static Buffer whole(const Matrix& m, typename detail::LoraLayout<M>::Ranks ranks)
+  /// @param axes  the axes that cut it
+  [[nodiscard]] static Buffer whole(const Matrix& m, unsigned axes)
   {
     const M& mesh = m.place.mesh;
     Buffer all(m.place.shape.size());
@@ -597,15 +523,110 @@ class LoraMatrices
     const Shape mine = m.block.valid();
     mesh.engine().copy(m.value.padded().block(0, 0, mine),
                        matrix.block(m.block.rows.offset, m.block.cols.offset, mine));
-    if (auto* const all_parts = ranks(mesh)) all_parts->all_reduce(matrix.elements());
+    if (auto* const ranks = replicas_along(mesh, axes)) ranks->all_reduce(matrix.elements());
     return all;
   }
 
-  detail::LoraLayout<M> layout_;
+  LoraLayout<M> layout_ = {};
   LoraOptions options_;
   std::uint64_t seed_ = 0;
   std::vector<Thin> a_;
   std::vector<Thin> b_;
 };
+
+/// Makes pairs for a layer that has none.
+template <RealScalar T, class M>
+std::unique_ptr<LoraPairs<T, M>> make_lora()
+{
+  return std::make_unique<LoraMatrices<T, M>>();
+}
+
+}  // namespace detail
+
+/// Gives weight i of a linear layer A and B with their initial values, unless it has them.
+/// @throws ArgumentError for options out of range, for another rank or scale than the layer's other
+/// weights have, or while a pair is merged
+template <RealScalar T, class M>
+void add_lora(LayerWithLora<T, M>& layer, std::size_t i, const LoraOptions& options)
+{
+  options.check();
+  auto& pairs = layer.lora_pairs();
+  if (!pairs) pairs = detail::make_lora<T, M>();
+  pairs->add(layer, i, options);
+}
+/// The same for a weight in a network's list of parameters.
+template <RealScalar T, class M>
+void add_lora(const Parameter<T, M>& weight, const LoraOptions& options)
+{
+  using Layer = LayerWithLora<T, typename detail::MeshOfStage<M>::type>;
+  add_lora(dynamic_cast<Layer&>(*weight.lora), weight.lora_weight, options);
+}
+
+namespace detail
+{
+
+/// Whether a pattern selects a weight for LoRA: it matches the weight's name without ".weight", or
+/// the end of that after a dot.
+[[nodiscard]] inline bool matches_layer(std::string_view pattern, std::string_view weight)
+{
+  const std::string_view layer = weight.substr(0, weight.rfind('.'));
+  return matches_name(pattern, layer) || matches_name("*." + std::string{pattern}, layer);
+}
+
+template <RealScalar T, class M>
+class NamedLora final : public LoraRequest<T, M>
+{
+ public:
+  /// @throws ArgumentError for options out of range
+  explicit NamedLora(const LoraOptions& options)
+      : options_{options},
+        is_used_(options.layers.size(), false)
+  {
+    options.check();
+  }
+
+  void add_to(const Parameters<T, M>& list) override
+  {
+    for (const auto& p : list)
+    {
+      if (p.lora == nullptr) continue;
+      bool matches = false;
+      for (std::size_t i = 0; i < is_used_.size(); ++i)
+        if (matches_layer(options_.layers[i], p.name)) is_used_[i] = matches = true;
+      if (matches) add_lora(p, options_);
+    }
+  }
+  void require_all_used() const override
+  {
+    for (std::size_t i = 0; i < is_used_.size(); ++i)
+      require<ArgumentError>(is_used_[i], "got \"", options_.layers[i],
+                             "\" among the layers for LoRA, but no linear layer of the network "
+                             "matches it; use names of weights in parameters() without "
+                             "\".weight\", or their ends, with * for any characters");
+  }
+
+ private:
+  LoraOptions options_;
+  std::vector<bool> is_used_;  // whether each pattern of the options matches a layer
+};
+
+/// Returns what the constructor of a network takes, or null for no options.
+/// @param shares_input  whether layers that are one product have one A whatever the options say
+template <RealScalar T, class M>
+[[nodiscard]] std::unique_ptr<LoraRequest<T, M>>
+lora_request(const std::optional<LoraOptions>& options, bool shares_input = false)
+{
+  if (!options) return nullptr;
+  LoraOptions all = *options;
+  all.shared_input = all.shared_input || shares_input;
+  return std::make_unique<NamedLora<T, M>>(all);
+}
+
+}  // namespace detail
+
+/// The instances of the compiled library (cubist/core/instances.hpp).
+#define CUBIST_LORA_INSTANCES(prefix, M, T)                                                        \
+  prefix std::unique_ptr<detail::LoraPairs<T, M>> detail::make_lora<T, M>();
+CUBIST_FOR_MESH_SCALARS(CUBIST_LORA_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

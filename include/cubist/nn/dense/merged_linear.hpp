@@ -45,7 +45,7 @@
 #include "cubist/matmul/stored_product.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/nn/dense/linear.hpp"
-#include "cubist/nn/dense/lora.hpp"
+#include "cubist/nn/dense/lora_layer.hpp"
 #include "cubist/nn/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/scheme/scheme.hpp"
@@ -62,19 +62,9 @@ struct MergedOutput
   std::size_t quantum = 0;
 };
 
-/// Where the columns of one Y_i are in this rank's block of Y.
-struct MergedColumns
-{
-  std::size_t first = 0;   // the first column of its first piece
-  std::size_t width = 0;   // the width of a piece
-  std::size_t stride = 0;  // the distance from one piece to the next
-  std::size_t pieces = 0;  // the number of pieces in this rank's block
-  std::size_t valid = 0;   // the number of columns in all pieces, without padding
-};
-
 /// @throws ShapeError, MeshError from any call whose matrices do not fit
 template <SchemeType S, class B, Scalar T>
-class MergedLinear : public LoraLayer
+class MergedLinear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
 {
  public:
   /// The product X W and its gradients.
@@ -141,7 +131,7 @@ class MergedLinear : public LoraLayer
     std::optional<Bias> db;    ///< the gradients of the biases, interleaved
     std::optional<Output> y;
     std::optional<Output> dy;
-    typename LoraMatrices<T, Mesh>::Kept lora;  ///< what LoRA's matrices keep
+    std::unique_ptr<detail::AnyKept> lora;  ///< what LoRA's matrices keep
   };
 
   /// Returns Y, which is in `kept`. The next layer may change it in place.
@@ -171,7 +161,7 @@ class MergedLinear : public LoraLayer
       product->forward(x, *w, *y, epilogue());
     else
       product->forward(x, *w, *y);
-    lora_.forward(x.view(), pass, kept.lora, y->padded());
+    if (this->pairs_) this->pairs_->forward(x.view(), pass, kept.lora, y->padded());
     return *y;
   }
 
@@ -216,8 +206,9 @@ class MergedLinear : public LoraLayer
     }
     else if (dx)
       kept.product->backward_input(w, dy, *dx);
+    if (!this->pairs_) return;
     const MatrixView<T> to = dx ? dx->padded() : MatrixView<T>{};
-    lora_.backward(x.view(), dy.padded(), pass, gradients, kept.lora, dx ? &to : nullptr);
+    this->pairs_->backward(x.view(), dy.padded(), pass, gradients, kept.lora, dx ? &to : nullptr);
   }
 
   /// Appends the parameters of all outputs, with names that begin with `prefix`.
@@ -244,32 +235,23 @@ class MergedLinear : public LoraLayer
         list.push_back(freezable_parameter(prefix + part.name + ".bias", part.b, part.db,
                                            part.bias_is_frozen));
     }
-    lora_.append_parameters(list, prefix);
+    if (this->pairs_) this->pairs_->append_parameters(list, prefix);
   }
 
-  void add_lora(std::size_t i, const LoraOptions& options) override
+  [[nodiscard]] detail::LoraSite<T, Mesh> lora_site(std::size_t i) override
   {
-    std::vector<LoraOutput> outputs;
-    for (std::size_t o = 0; o < parts_.size(); ++o)
-    {
-      const Part& part = parts_[o];
-      outputs.push_back(
-          {part.name, options_.index + o, part.w.shape(), part.w.quanta(), {}, options_.gradients});
-      for_each_piece(part, b_->block().cols, part.b.block().cols,
-                     [&](std::size_t in_y, std::size_t in_b, std::size_t width) {
-                       outputs.back().pieces.push_back({in_y, in_b, width});
-                     });
-    }
-    lora_.add(mesh_, outputs, i, options, options_.seed);
+    Part& part = parts_[i];
+    return {detail::lora_layout<Mesh, typename S::Input, typename S::Output>(),
+            options_.seed,
+            parts_.size(),
+            part.name,
+            options_.index + i,
+            part.w.shape(),
+            weight_of(part),
+            stored_ ? stored_->stored().type : StoredWeights::scalar,
+            columns(i),
+            options_.gradients};
   }
-  void remove_lora(std::size_t i) override { lora_.remove(i); }
-  [[nodiscard]] const LoraOptions* lora(std::size_t i) const override { return lora_.options(i); }
-  void merge_lora(std::size_t i, bool keeps_original) override
-  {
-    if (stored_) detail::refuse_merge(stored_->stored().type);
-    lora_.merge(i, weight_of(parts_[i]), keeps_original);
-  }
-  void unmerge_lora(std::size_t i) override { lora_.unmerge(i, weight_of(parts_[i])); }
 
  private:
   struct Part
@@ -408,7 +390,6 @@ class MergedLinear : public LoraLayer
   std::optional<Weight> w_;  // all of them, interleaved, if the parts have no elements
   std::shared_ptr<StoredProduct<T, Mesh>> stored_;  // the same, stored in fewer bits
   std::optional<Bias> b_;                           // all of them, interleaved, without elements
-  LoraMatrices<T, Mesh> lora_{detail::lora_layout<Mesh, typename S::Input, typename S::Output>()};
 };
 
 }  // namespace cubist::CUBIST_ABI

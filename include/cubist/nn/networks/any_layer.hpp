@@ -17,13 +17,6 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// What the `forward` of a layer leaves for `backward`.
-class AnyKept
-{
- public:
-  virtual ~AnyKept() = default;
-};
-
 /// A layer whose input and output are matrices of type A.
 template <class A, class T>
 class AnyLayer

@@ -26,6 +26,7 @@
 #include "cubist/nn/dense/activation.hpp"
 #include "cubist/nn/dense/dense.hpp"
 #include "cubist/nn/dense/linear.hpp"
+#include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/dropout.hpp"
 #include "cubist/nn/initial_values.hpp"
 #include "cubist/nn/layer.hpp"
@@ -64,9 +65,6 @@ struct MlpOptions
   /// They have no gradient, optimizers keep no state for them, and `backward` stops at the first
   /// trained layer.
   std::vector<std::string> frozen = {};
-  /// LoRA: the layers that get thin matrices A and B, and the rank and scale of these. Only A and B
-  /// are trained; everything else is frozen. (docs/finetuning.md)
-  std::optional<LoraOptions> lora = {};
   /// The stages and micro-batches of a network on a Pipeline (scheme/pipeline.hpp).
   PipelineOptions pipeline = {};
 };
@@ -176,16 +174,18 @@ class MlpNetwork final : public AnyMlp<S, B, T>
   using typename Any::Input;
   using typename Any::Mesh;
 
-  MlpNetwork(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
+  MlpNetwork(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options,
+             LoraRequest<T, Mesh>* lora)
       : Any{mesh, options.seed, mlp_widths(sizes)},
         layers_{"forward of layer", "backward of layer", options.recompute}
   {
-    Freezing freezing{options.frozen, options.lora};
+    Freezing freezing{options.frozen};
     first_trained_ = freezing.freeze_layers(
-        sizes.size() - 1, this->widths().prefix, [&](std::size_t i) -> auto& {
+        sizes.size() - 1, this->widths().prefix,
+        [&](std::size_t i) -> auto& {
           return layers_.add(make_mlp_layer<S, B, T>(mesh, sizes, options, i));
-        });
-    freezing.require_all_used();
+        },
+        lora);
   }
 
   /// What `forward` leaves for `backward`.
@@ -254,11 +254,11 @@ class MlpNetwork final : public AnyMlp<S, B, T>
 
 /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of range
 template <SchemeType S, class B, RealScalar T>
-std::unique_ptr<AnyMlp<S, B, T>> make_mlp(const AxisMesh<typename S::Axes, B>& mesh,
-                                          const std::vector<std::size_t>& sizes,
-                                          const MlpOptions& options)
+std::unique_ptr<AnyMlp<S, B, T>>
+make_mlp(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std::size_t>& sizes,
+         const MlpOptions& options, LoraRequest<T, AxisMesh<typename S::Axes, B>>* lora)
 {
-  return std::make_unique<MlpNetwork<S, B, T>>(mesh, sizes, options);
+  return std::make_unique<MlpNetwork<S, B, T>>(mesh, sizes, options, lora);
 }
 
 }  // namespace detail
@@ -281,7 +281,17 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
-      : Base{detail::make_mlp<S, B, T>(mesh, sizes, options)}
+      : Base{detail::make_mlp<S, B, T>(mesh, sizes, options, nullptr)}
+  {
+  }
+  /// Makes the same network with LoRA: the layers that `lora` names get thin matrices A and B,
+  /// which alone are trained; everything else is frozen (docs/finetuning.md). Without options,
+  /// there is no LoRA. Only programs that call this constructor compile LoRA.
+  MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options,
+      const std::optional<LoraOptions>& lora)
+      : Base{detail::make_mlp<S, B, T>(
+            mesh, sizes, options,
+            detail::lora_request<T, AxisMesh<typename S::Axes, B>>(lora).get())}
   {
   }
 
@@ -328,7 +338,8 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
   detail::make_mlp_layer<S, B, T>(const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&,    \
                                   const MlpOptions&, std::size_t);                                 \
   prefix std::unique_ptr<detail::AnyMlp<S, B, T>> detail::make_mlp<S, B, T>(                       \
-      const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&, const MlpOptions&);
+      const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&, const MlpOptions&,             \
+      detail::LoraRequest<T, AxisMesh<S::Axes, B>>*);
 CUBIST_FOR_SCHEMES(CUBIST_MLP_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

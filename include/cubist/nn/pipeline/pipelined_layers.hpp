@@ -119,7 +119,7 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
     auto widths = widths_of(inputs, layers);
     return std::make_unique<Network>(
         mesh, options.seed, std::move(widths), cut(mesh, layers, options.pipeline),
-        options.pipeline, options.recompute, options.frozen, std::nullopt,
+        options.pipeline, options.recompute, options.frozen, nullptr,
         [&](const Stage& of_stage, std::size_t i) { return layers[i].make_on(of_stage); });
   }
   [[nodiscard]] static detail::LayerWidths widths_of(std::size_t inputs,

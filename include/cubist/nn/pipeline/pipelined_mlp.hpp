@@ -21,12 +21,15 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "cubist/core/scalar.hpp"
 #include "cubist/mesh/stages.hpp"
+#include "cubist/model/lora_options.hpp"
 #include "cubist/model/pipeline_options.hpp"
+#include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/pipeline/staged_layers.hpp"
 #include "cubist/scheme/pipeline.hpp"
@@ -49,13 +52,21 @@ class MLP<P, B, T> : public detail::StagedHandle<P, B, T>
   /// @throws ShapeError for fewer than two sizes or one of 0, ArgumentError for options out of
   /// range, or for more pieces than layers
   MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options = {})
-      : Base{make(mesh, sizes, options)}
+      : Base{make(mesh, sizes, options, nullptr)}
+  {
+  }
+  /// Makes the same network with LoRA beside the layers that `lora` names (nn/networks/mlp.hpp).
+  MLP(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options,
+      const std::optional<LoraOptions>& lora)
+      : Base{make(mesh, sizes, options, detail::lora_request<T, StageMesh<Mesh>>(lora).get())}
   {
   }
 
  private:
-  [[nodiscard]] static std::unique_ptr<Layers>
-  make(const Mesh& mesh, const std::vector<std::size_t>& sizes, const MlpOptions& options)
+  [[nodiscard]] static std::unique_ptr<Layers> make(const Mesh& mesh,
+                                                    const std::vector<std::size_t>& sizes,
+                                                    const MlpOptions& options,
+                                                    detail::LoraRequest<T, StageMesh<Mesh>>* lora)
   {
     auto widths = detail::mlp_widths(sizes);
     std::vector<double> costs;
@@ -65,7 +76,7 @@ class MLP<P, B, T> : public detail::StagedHandle<P, B, T>
         detail::cut_in_pieces(costs, static_cast<std::size_t>(stages_of(mesh)), options.pipeline);
     return std::make_unique<Layers>(
         mesh, options.seed, std::move(widths), std::move(begins), options.pipeline,
-        options.recompute, options.frozen, options.lora, [&](const auto& of_stage, std::size_t i) {
+        options.recompute, options.frozen, lora, [&](const auto& of_stage, std::size_t i) {
           return detail::make_mlp_layer<typename P::StageScheme, B, T>(of_stage, sizes, options, i);
         });
   }

@@ -58,22 +58,24 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
   using typename Base::Mesh;
 
   /// @param begins the first layer of each piece, followed by the number of layers
+  /// @param lora null without LoRA
   /// @param make make(mesh, i) makes layer i on the mesh of a stage
   template <class Make>
   StagedLayers(const Mesh& mesh, std::uint64_t seed, LayerWidths widths,
                std::vector<std::size_t> begins, const PipelineOptions& options,
                std::size_t recompute, const std::vector<std::string>& frozen,
-               const std::optional<LoraOptions>& lora, Make make)
+               LoraRequest<T, StageMesh<Mesh>>* lora, Make make)
       : Base{mesh, seed, std::move(widths)},
         pipeline_{options},
         layers_{mesh, std::move(begins), "forward of layer", "backward of layer", recompute}
   {
-    Freezing freezing{frozen, lora};
+    Freezing freezing{frozen};
     layers_.set_first_trained(freezing.freeze_layers(
-        layers_.layers(), this->widths().prefix, [&](std::size_t i) -> auto& {
+        layers_.layers(), this->widths().prefix,
+        [&](std::size_t i) -> auto& {
           return layers_.add(make(layers_.mesh_of_piece(layers_.piece_of_layer(i)), i));
-        }));
-    freezing.require_all_used();
+        },
+        lora));
   }
 
   /// @param all  the number of rows that the loss averages

@@ -32,6 +32,7 @@
 #include "cubist/io/stored_matrix.hpp"
 #include "cubist/model/lora_options.hpp"
 #include "cubist/model/transformer_config.hpp"
+#include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/parameter_names.hpp"
 #include "cubist/nn/transformer/save_weights.hpp"
 #include "cubist/nn/transformer/tensor_names.hpp"
@@ -48,8 +49,8 @@ namespace cubist::CUBIST_ABI
 [[nodiscard]] LoraOptions parse_lora_options(std::string_view text, const std::string& file,
                                              const TransformerConfig& config);
 
-/// Returns the options of the adapter in a folder. A model that trains the adapter further takes
-/// them as TransformerOptions::lora.
+/// Returns the options of the adapter in a folder, with which the constructor of a Transformer
+/// makes a model that trains it further.
 /// @throws DataError as parse_lora_options(), and for a file that cannot be read
 [[nodiscard]] LoraOptions read_lora_options(const std::filesystem::path& folder,
                                             const TransformerConfig& config);
@@ -116,7 +117,7 @@ template <class T>
 /// transformer has, if any. Each layer that the adapter changes gets LoRA's matrices, scale and
 /// dropout. To switch between adapters, load one after the other. If the rank of the matrices
 /// changes, parameters that were listed before are no longer valid. To train the adapter, make the
-/// transformer with the option lora = read_lora_options(folder, config), which freezes the rest.
+/// transformer with read_lora_options(folder, config), which freezes the rest.
 /// Every rank of the mesh calls it; idle ranks may, too.
 /// @throws DataError as read_lora_options(), and if a tensor is missing, damaged, or no part of the
 /// adapter; ShapeError if the adapter is for a model of another size; ArgumentError while an
@@ -158,7 +159,7 @@ void load_adapter(const std::filesystem::path& folder, Net& net)
   }
   for (const auto& p : parameters)
     if (p.lora != nullptr && detail::is_for(options, detail::layer_of_weight(p.name)))
-      p.lora->add_lora(p.lora_weight, options);
+      add_lora(p, options);
   for (const auto& p : net.parameters())
   {
     if (!is_of_lora(p.name) || !p.value.mesh.active()) continue;
@@ -198,15 +199,15 @@ void save_adapter(const std::filesystem::path& folder, Net& net, const std::stri
   require<ArgumentError>(
       !matrices.empty(),
       "got a transformer without LoRA matrices, or with merged ones, so there is nothing to "
-      "save; make it with the option `lora`, call unmerge_lora, or "
+      "save; make it with LoraOptions, call unmerge_lora, or "
       "save the whole model by save_weights");
   require<ArgumentError>(
       options->shared_input == net.config().learned_positions, "got an adapter with ",
       options->shared_input
           ? "one A for query, key and value, which this family's files keep apart"
           : "an A each for query, key and value, which this family's files keep in one matrix",
-      ", so the files have no place for it; make the transformer with the "
-      "option `lora`, and leave `shared_input` as it is");
+      ", so the files have no place for it; make the transformer with LoraOptions that leave "
+      "`shared_input` as it is");
   const M& mesh = matrices.front().value.mesh;
   if (!mesh.active()) return;
   options->layers = layers;

@@ -65,7 +65,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   using typename Calls::Output;
 
   StagedTransformer(const Mesh& mesh, const TransformerConfig& config,
-                    const TransformerOptions& options)
+                    const TransformerOptions& options, LoraRequest<T, StageMesh<Mesh>>* lora)
       : Calls{mesh, config, options.seed, options.inference},
         pipeline_{options.pipeline},
         blocks_{mesh, cut(mesh, config, options.pipeline), "forward of block", "backward of block",
@@ -74,7 +74,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
               blocks_.all_pieces() == 1, config, options}
   {
     first_trained_ = ends_.freeze(
-        options, config, [&](std::size_t i) -> auto& {
+        options, lora, config.layers, [&](std::size_t i) -> auto& {
           const auto& of_stage = blocks_.mesh_of_piece(blocks_.piece_of_layer(i));
           return blocks_.add(make_block<S, B, T>(of_stage, config, options, i));
         });

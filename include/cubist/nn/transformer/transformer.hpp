@@ -34,7 +34,10 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/gradients/gradient_buckets.hpp"
 #include "cubist/gradients/parameter.hpp"
+#include "cubist/mesh/stages.hpp"
+#include "cubist/model/lora_options.hpp"
 #include "cubist/model/transformer_config.hpp"
+#include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/layer.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
@@ -68,7 +71,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   using typename Any::Output;
 
   TransformerNetwork(const Mesh& mesh, const TransformerConfig& config,
-                     const TransformerOptions& options)
+                     const TransformerOptions& options, LoraRequest<T, Mesh>* lora)
       : Any{mesh, config, options.seed, options.inference},
         context_parallel_{options.context_parallel},
         ends_{mesh, mesh, true, config, options},
@@ -76,7 +79,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
         table_sums_{mesh, {.bytes = 0}}
   {
     first_trained_ = ends_.freeze(
-        options, config, [&](std::size_t i) -> auto& {
+        options, lora, config.layers, [&](std::size_t i) -> auto& {
           return blocks_.add(make_block<S, B, T>(mesh, config, options, i));
         });
   }
@@ -245,11 +248,12 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
 };
 
 template <SchemeType S, class B, RealScalar T>
-std::unique_ptr<AnyTransformer<S, B, T>> make_transformer(const AxisMesh<typename S::Axes, B>& mesh,
-                                                          const TransformerConfig& config,
-                                                          const TransformerOptions& options)
+std::unique_ptr<AnyTransformer<S, B, T>>
+make_transformer(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
+                 const TransformerOptions& options,
+                 LoraRequest<T, AxisMesh<typename S::Axes, B>>* lora)
 {
-  return std::make_unique<TransformerNetwork<S, B, T>>(mesh, config, options);
+  return std::make_unique<TransformerNetwork<S, B, T>>(mesh, config, options, lora);
 }
 
 template <PipelineScheme P, class B, RealScalar T>
@@ -282,6 +286,7 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
 {
   using Network = typename detail::TransformerBehind<S, B, T>::type;
   using Handle = detail::NetworkHandle<Network>;
+  using Lora = detail::LoraRequest<T, typename detail::MeshOfStage<typename Handle::Mesh>::type>;
 
  public:
   using typename Handle::Kept;
@@ -295,7 +300,20 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   /// more pieces than blocks
   Transformer(const Mesh& mesh, const TransformerConfig& config,
               const TransformerOptions& options = {})
-      : Handle{make(mesh, config, options)}
+      : Handle{make(mesh, config, options, nullptr)}
+  {
+  }
+  /// Makes the same model with LoRA: the layers that `lora` names get thin matrices A and B, which
+  /// alone are trained; everything else is frozen (docs/finetuning.md). A model with learned
+  /// positions shares A where GPT-2's files have one matrix (LoraOptions::shared_input). Without
+  /// options, there is no LoRA. Only programs that call this constructor or load_adapter() compile
+  /// LoRA.
+  Transformer(const Mesh& mesh, const TransformerConfig& config, const TransformerOptions& options,
+              const std::optional<LoraOptions>& lora)
+      : Handle{make(mesh, config, options,
+                    detail::lora_request<T, typename detail::MeshOfStage<Mesh>::type>(
+                        lora, config.learned_positions)
+                        .get())}
   {
   }
 
@@ -384,13 +402,14 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   void backward(const Output& d_logits, Kept& kept) { whole().backward(d_logits, this->of(kept)); }
 
  private:
-  [[nodiscard]] static std::unique_ptr<Network>
-  make(const Mesh& mesh, const TransformerConfig& config, const TransformerOptions& options)
+  [[nodiscard]] static std::unique_ptr<Network> make(const Mesh& mesh,
+                                                     const TransformerConfig& config,
+                                                     const TransformerOptions& options, Lora* lora)
   {
     if constexpr (is_pipeline<S>)
-      return std::make_unique<Network>(mesh, config.completed(), options);
+      return std::make_unique<Network>(mesh, config.completed(), options, lora);
     else
-      return detail::make_transformer<S, B, T>(mesh, config.completed(), options);
+      return detail::make_transformer<S, B, T>(mesh, config.completed(), options, lora);
   }
   /// The network, unless it is in stages.
   [[nodiscard]] auto& whole()
@@ -406,7 +425,8 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_TRANSFORMER_INSTANCES(prefix, S, B, T)                                              \
   prefix std::unique_ptr<detail::AnyTransformer<S, B, T>> detail::make_transformer<S, B, T>(       \
-      const AxisMesh<S::Axes, B>&, const TransformerConfig&, const TransformerOptions&);
+      const AxisMesh<S::Axes, B>&, const TransformerConfig&, const TransformerOptions&,            \
+      detail::LoraRequest<T, AxisMesh<S::Axes, B>>*);
 CUBIST_FOR_SCHEMES(CUBIST_TRANSFORMER_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

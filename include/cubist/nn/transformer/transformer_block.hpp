@@ -42,7 +42,6 @@
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/stored_weights.hpp"
 #include "cubist/gradients/parameter.hpp"
-#include "cubist/model/lora_options.hpp"
 #include "cubist/model/pipeline_options.hpp"
 #include "cubist/model/transformer_config.hpp"
 #include "cubist/nn/attention/attention.hpp"
@@ -182,9 +181,6 @@ struct TransformerOptions
   /// "layers.0.*"}. They have no gradient, optimizers have no state for them, and `backward` stops
   /// at the first trained block if all before it are frozen.
   std::vector<std::string> frozen = {};
-  /// LoRA: the layers that get thin matrices A and B, and the rank and scale of these. Only A and B
-  /// are trained; everything else is frozen. (docs/finetuning.md)
-  std::optional<LoraOptions> lora = {};
   /// Whether the model is only evaluated. If so, it allocates no gradients, and activations for
   /// only two blocks.
   bool inference = false;

@@ -77,23 +77,21 @@ class TransformerEnds
                      table_options(options, config.tied ? 0 : after + 1));
   }
 
-  /// Makes the blocks, gives them LoRA's matrices, and freezes parameters in the blocks and the
-  /// ends, as the options say. Returns the first block that `backward` has to reach.
+  /// Makes the blocks, gives them the matrices of LoRA unless `lora` is null, and freezes
+  /// parameters in them and here, as the options say. Returns the first block that `backward` has
+  /// to reach.
   /// @param make make(i) makes block i and returns it
   /// @throws ArgumentError for a name that matches no parameter or layer
   template <class Make>
-  std::size_t freeze(const TransformerOptions& options, const TransformerConfig& config, Make make)
+  std::size_t freeze(const TransformerOptions& options, LoraRequest<T, Mesh>* lora,
+                     std::size_t blocks, Make make)
   {
-    auto lora = options.lora;
-    // Models with learned positions store query, key and value in one matrix.
-    if (lora && config.learned_positions) lora->shared_input = true;
-    Freezing freezing{options.frozen, lora};
-    freezing.freeze(embedding_, "embedding.");
-    if (positions_) freezing.freeze(*positions_, "positions.");
-    if (table_) freezing.freeze(*table_, tied_ ? "embedding." : "logits.");
-    freezing.freeze(*norm_, "norm.");
-    const std::size_t first = freezing.freeze_layers(config.layers, "layers.", make);
-    freezing.require_all_used();
+    Freezing freezing{options.frozen};
+    freezing.freeze(embedding_, "embedding.", lora);
+    if (positions_) freezing.freeze(*positions_, "positions.", lora);
+    if (table_) freezing.freeze(*table_, tied_ ? "embedding." : "logits.", lora);
+    freezing.freeze(*norm_, "norm.", lora);
+    const std::size_t first = freezing.freeze_layers(blocks, "layers.", make, lora);
     return trains_input() ? 0 : first;
   }
   /// Whether the embedding or the positions are trained.
