@@ -8,10 +8,11 @@
 // `AxisMesh` is for any scheme with these axes; `Mesh` (scheme/mesh.hpp) checks its extents for one
 // scheme. Both are handles: a copy refers to the same mesh.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -51,7 +52,7 @@ struct MeshState
   std::size_t quantum;
   typename B::Engine engine{};
   Array coordinates{};
-  std::map<unsigned, Communicator> groups{};
+  std::array<std::optional<Communicator>, 1U << A::count> groups{};  // by the bits of their axes
   std::tuple<Buffers<int>, Buffers<std::int64_t>, Buffers<float>, Buffers<double>, Buffers<half>,
              Buffers<bfloat16>>
       unused_buffers{};
@@ -73,16 +74,15 @@ struct MeshState
 template <class A, class B, class C = typename B::Communicator>
 C& group_of_axes(MeshState<A, B>& mesh, unsigned axes)
 {
-  const auto found = mesh.groups.find(axes);
-  if (found != mesh.groups.end()) return found->second;
+  auto& found = mesh.groups[axes];
+  if (found) return *found;
   const auto colour_of = [&mesh, axes](int rank) {
     auto rest = A::coordinates(rank, mesh.extents);
     for (std::size_t i = 0; i < A::count; ++i)
       if ((axes & (1U << i)) != 0) rest[i] = 0;
     return A::rank(rest, mesh.extents);
   };
-  auto group = split_by(mesh.active_world(), colour_of);
-  return mesh.groups.emplace(axes, std::move(group)).first->second;
+  return found.emplace(split_by(mesh.active_world(), colour_of));
 }
 
 /// Checks the extents of a mesh.

@@ -6,6 +6,7 @@
 // rank waits: in threads/group.hpp ranks block; in simulated/group.hpp they are fibers that yield.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -98,7 +99,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
     const auto mine = [&] {
       const auto lock = self().lock();
       number = splits_[self().place(rank)]++;
-      auto& pending = pending_splits_[number];
+      auto& pending = pending_splits_[number % 2];
       if (pending == nullptr)
       {
         pending = std::make_shared<GroupSplit<Derived>>(static_cast<std::size_t>(self().size()));
@@ -111,7 +112,7 @@ class RankGroup : public std::enable_shared_from_this<Derived>
     const cubist::Call<int> exchange{CallKind::all_gather, {}, {}, 2};
     PendingCall{this->shared_from_this(), self().post(rank, exchange)}.wait();
     const auto lock = self().lock();
-    pending_splits_.erase(number);
+    pending_splits_[number % 2].reset();
     return mine->group_of(index, [this](const std::vector<std::size_t>& members) {
       std::vector<int> ranks;
       for (const std::size_t r : members) ranks.push_back(self().rank_of(r));
@@ -236,7 +237,9 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   std::vector<std::map<std::pair<int, bool>, std::uint64_t>> messages_;
   bool has_messages_ = false;
   std::vector<std::uint64_t> splits_;  // the splits that each rank has made
-  std::map<std::uint64_t, std::shared_ptr<GroupSplit<Derived>>> pending_splits_;
+  // By the last bit of their numbers: no rank begins a split before all have begun the one before
+  // it.
+  std::array<std::shared_ptr<GroupSplit<Derived>>, 2> pending_splits_;
   std::deque<Call> calls_;
   CallsInFlight<Call> in_flight_;
   std::vector<Call*> spare_;  // collectives

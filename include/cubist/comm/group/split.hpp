@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -35,33 +35,37 @@ class GroupSplit
   std::pair<std::shared_ptr<Group>, int> group_of(std::size_t rank, Make make)
   {
     if (groups_.empty()) make_groups(make);
-    return {groups_.at(given_[rank].first), positions_[rank]};
+    return {groups_[rank], positions_[rank]};
   }
 
  private:
   template <class Make>
   void make_groups(Make make)
   {
-    std::map<int, std::vector<std::pair<int, std::size_t>>> by_colour;  // key, rank
-    for (std::size_t r = 0; r < given_.size(); ++r)
-      by_colour[given_[r].first].emplace_back(given_[r].second, r);
+    std::vector<std::size_t> order(given_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+      return given_[a] != given_[b] ? given_[a] < given_[b] : a < b;
+    });
     positions_.resize(given_.size());
-    for (auto& [colour, members] : by_colour)
+    groups_.resize(given_.size());
+    for (std::size_t i = 0; i < order.size();)
     {
-      std::sort(members.begin(), members.end());
+      const int colour = given_[order[i]].first;
       std::vector<std::size_t> ranks;
-      for (const auto& [_, r] : members)
+      for (; i < order.size() && given_[order[i]].first == colour; ++i)
       {
-        positions_[r] = static_cast<int>(ranks.size());
-        ranks.push_back(r);
+        positions_[order[i]] = static_cast<int>(ranks.size());
+        ranks.push_back(order[i]);
       }
-      groups_[colour] = make(ranks);
+      const std::shared_ptr<Group> group = make(ranks);
+      for (const std::size_t r : ranks) groups_[r] = group;
     }
   }
 
   std::vector<std::pair<int, int>> given_;  // colour, key
   std::vector<int> positions_;
-  std::map<int, std::shared_ptr<Group>> groups_;
+  std::vector<std::shared_ptr<Group>> groups_;  // of each rank
 };
 
 }  // namespace cubist::CUBIST_ABI::detail
