@@ -31,7 +31,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Returns, for each part of a dimension, its indices in the order by part.
+/// Returns the indices of each part of a dimension after all indices have been ordered by part.
 [[nodiscard]] inline std::vector<IndexSet> ordered_by_part(const std::vector<IndexSet>& parts)
 {
   std::vector<IndexSet> ordered;

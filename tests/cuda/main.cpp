@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // cubist_cuda_tests NAME: compares the results of GPUs with the host's. Without a GPU it says so
-// and succeeds, as the test has been compiled and linked.
+// and succeeds, because the test was at least compiled and linked.
 
 #include <algorithm>
 #include <array>

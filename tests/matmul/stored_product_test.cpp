@@ -25,7 +25,7 @@ namespace cubist::test::stored_product_test
 namespace
 {
 
-/// Computes Y on a mesh; returns what rank 0 gathers, and how often W was read.
+/// Computes Y on a mesh; returns what rank 0 gathers, and how many times W was read.
 template <class S, class B>
 Global<float> multiplied(const Mesh<S, B>& mesh, StoredWeights type, const Global<float>& x,
                          const Global<float>& w, bool by_columns)

@@ -67,7 +67,7 @@ struct Live
 [[nodiscard]] Live live();
 /// The number of communicators that were aborted so far.
 [[nodiscard]] int aborts();
-/// How often something happened that NCCL's documentation forbids and NCCL does not report:
+/// How many times something happened that NCCL's documentation forbids and NCCL does not report:
 /// collectives with registered memory on only some ranks, or at different offsets of a symmetric
 /// window; memory freed or a communicator finalized while it is registered; memory deregistered
 /// while a call uses it.

@@ -19,7 +19,7 @@
 namespace cubist::test
 {
 
-/// Device memory that this owns.
+/// Device memory that this object owns.
 class DeviceMemory
 {
  public:

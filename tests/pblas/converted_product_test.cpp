@@ -61,8 +61,8 @@ TEST_CASE("the planner counts conversions, so the mesh that needs none is chosen
   };
   using Chosen = std::tuple<std::string, std::vector<int>, double>;
   CHECK(chosen(product_on({2, 4}, 1024), 8) == Chosen{"Summa2D", {2, 4}, 0});
-  // Block-cyclic matrices on a square grid are in the blocks of the scheme, by part. C is the
-  // largest of the three, so a scheme that keeps it in place is the fastest.
+  // Once its indices are ordered by part, a block-cyclic matrix on a square grid is cut like a
+  // scheme's. C is the largest of the three, so a scheme that keeps it in place is the fastest.
   const auto cyclic = [](Shape shape) {
     return SubMatrixPlace{{.shape = shape, .block = {64, 64}, .grid = {4, 4}}};
   };

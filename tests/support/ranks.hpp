@@ -32,8 +32,8 @@
 namespace cubist::test
 {
 
-/// How often tests launched ranks, including nested launches, and how often they skipped a launch
-/// for want of processes.
+/// How many times tests launched ranks, including nested launches, and how many times they skipped
+/// a launch for want of processes.
 struct Tally
 {
   std::atomic<int> launches = 0;

@@ -32,7 +32,7 @@ template <class G>
       float largest = 0;
       for (std::size_t l = i; l < end; ++l)
         largest = std::max(largest, std::abs(static_cast<float>(w(l, j))));
-      // In float, because the rounding of a quotient decides near halves of integers.
+      // Divides in float, because the rounding of a quotient decides near halves of integers.
       const float scale = half{largest / 127};
       for (std::size_t l = i; l < end; ++l)
       {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Marks exercise 1. The numbers of rank s are 1000^s times 1 to 7, so a sum tells how often it
+// Marks exercise 1. The numbers of rank s are 1000^s times 1 to 7, so a sum tells how many times it
 // counts each rank.
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Marks exercise 4. Before the gradient is summed, each layer of ranks holds its own power of 1000,
-// so the sum tells how often it counts each layer.
+// so the sum tells how many times it counts each layer.
 
 #include <cstddef>
 #include <cstdint>

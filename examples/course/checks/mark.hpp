@@ -123,8 +123,8 @@ inline std::string times_text(std::int64_t n)
   return n == 1 ? "once" : n == 2 ? "twice" : std::to_string(n) + " times";
 }
 
-/// How often a sum contains each of `terms` terms, which are powers of this base; empty if the sum
-/// contains anything else.
+/// How many times a sum contains each of `terms` terms, which are powers of this base; empty if the
+/// sum contains anything else.
 inline std::vector<std::int64_t> digits(std::int64_t sum, std::int64_t base, std::size_t terms)
 {
   std::vector<std::int64_t> times;

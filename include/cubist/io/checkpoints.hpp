@@ -126,7 +126,7 @@ class FirstFailure
 
   /// Whether any rank has an error.
   [[nodiscard]] bool exists() const { return exists_; }
-  /// The largest number that a rank gave.
+  /// The largest number that any rank gave.
   [[nodiscard]] std::uint64_t largest() const { return largest_; }
   /// Throws the error of the lowest rank that has one. Every rank of the mesh calls it.
   /// @throws DataError if any rank has an error

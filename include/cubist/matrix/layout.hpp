@@ -114,7 +114,7 @@ Cut cut(const typename A::Array& extents, const typename A::Array& coordinates)
   return {range(shape.rows, rows, quanta.rows), range(shape.cols, cols, quanta.cols)};
 }
 
-/// Returns the ranks along the axes of a tuple: Rows<A...>, Cols<A...>, Partial<A...> or
+/// Returns the communicator along the axes of a tuple: Rows<A...>, Cols<A...>, Partial<A...> or
 /// Axes<A...>.
 template <class M, template <class...> class Tuple, class... A>
 [[nodiscard]] auto& along_axes(const M& mesh, Tuple<A...>)
@@ -129,7 +129,8 @@ template <class A, template <class...> class Tuple, class... Axis>
   return A::template bits<Axis...>;
 }
 
-/// Returns the ranks along these axes, or null if this rank is alone. The first call is collective.
+/// Returns the communicator along these axes, or null if this rank is alone on them. The first call
+/// is collective.
 /// @param axes  as bits
 template <class M>
 [[nodiscard]] typename M::Communicator* replicas_along(const M& mesh, unsigned axes)

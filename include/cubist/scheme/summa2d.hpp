@@ -56,9 +56,10 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
         {{"q", requested.q}, {"rows", requested.rows}, {"cols", requested.cols}}};
     const auto text = detail::extents_text(given);
     detail::require_extents(name, ranks, given);
-    require<MeshError>(requested.q == 0 || (requested.rows == 0 && requested.cols == 0), name,
-                       " got ", text, " for ", ranks,
-                       " ranks, but q is both rows and cols; use q alone, or rows and cols");
+    require<MeshError>(
+        requested.q == 0 || (requested.rows == 0 && requested.cols == 0), name, " got ", text,
+        " for ", ranks,
+        " ranks, but q stands for both rows and cols; use q alone, or rows and cols");
     int r = std::max(requested.rows, requested.q);
     int c = std::max(requested.cols, requested.q);
     if (r == 0 && c == 0)

@@ -77,7 +77,7 @@ Indices assemble(const Placement& a, const std::vector<BlockProduct::Piece>& pie
   return all;
 }
 
-/// How often all ranks together add each product A(i, k) B(k, j) to C(i, j).
+/// How many times all ranks together add each product A(i, k) B(k, j) to C(i, j).
 std::vector<int> times_added(const SharedWork& w, const std::vector<AssignedPart>& parts)
 {
   const ProductSize s = w.size();
@@ -108,7 +108,7 @@ std::vector<int> times_added(const SharedWork& w, const std::vector<AssignedPart
   return times;
 }
 
-/// How often a first product writes each element of a rank's block, or a copy does.
+/// How many times a first product writes each element of a rank's block, or a copy does.
 std::vector<int> times_written(const SharedWork& w, const std::vector<AssignedPart>& parts,
                                int rank)
 {

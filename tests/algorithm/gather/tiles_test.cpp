@@ -38,7 +38,7 @@ namespace
 
 constexpr Dimension dimensions[] = {Dimension::rows, Dimension::cols};
 
-/// How often tiles multiply each (row, column, inner index) of the product.
+/// How many times tiles multiply each (row, column, inner index) of the product.
 std::vector<int> multiplied(const Tiles& tiles, ProductSize s)
 {
   std::vector<int> times(s.m * s.n * s.k);

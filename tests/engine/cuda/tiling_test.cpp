@@ -19,7 +19,7 @@ namespace
 const std::vector<Shape> shapes{{1, 1},   {1, 1000},  {1000, 1}, {7, 13},  {64, 300},
                                 {129, 8}, {5000, 33}, {3, 9000}, {4096, 2}};
 
-/// How often each element is visited. A chunk ends where its row does.
+/// How many times each element is visited. A chunk ends where its row does.
 std::vector<int> visits(const Tiling& t)
 {
   std::vector<int> all(t.shape.size());

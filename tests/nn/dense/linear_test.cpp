@@ -419,7 +419,7 @@ TEST_CASE("matrices of other sizes, or on another mesh, are refused")
 namespace
 {
 
-/// An engine that counts how often it is asked for an affine map in one pass.
+/// An engine that counts how many times it is asked for an affine map in one pass.
 struct FusingEngine : HostEngine
 {
   static inline thread_local int fused = 0;
@@ -438,7 +438,8 @@ struct Fusing
   using Engine = FusingEngine;
 };
 
-/// How often `forward`, with and without an activation, asked a rank's engine, and the results.
+/// How many times `forward`, with and without an activation, asked a rank's engine, and the
+/// results.
 template <class S>
 std::pair<int, Findings> asked_to_fuse(Threads::Communicator& world,
                                        const typename S::Extents& extents)

@@ -46,7 +46,7 @@ inline void raise_failure(GroupFailure failure, const std::string& message)
   }
 }
 
-/// Returns the message of a deadlock, or an empty text if all ranks have returned. It lists up to
+/// Returns the message of a deadlock, or an empty string if all ranks have returned. It lists up to
 /// 16 calls in which ranks wait, and up to 16 ranks that have returned.
 /// @param wait_of wait_of(rank) points to what the rank waits for, which has describe(); null if
 /// the rank has returned

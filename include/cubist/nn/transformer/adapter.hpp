@@ -205,7 +205,8 @@ void save_adapter(const std::filesystem::path& folder, Net& net, const std::stri
       options->shared_input == net.config().learned_positions, "got an adapter with ",
       options->shared_input
           ? "one A for query, key and value, which this family's files keep apart"
-          : "an A each for query, key and value, which this family's files keep in one matrix",
+          : "a separate A for each of query, key and value, which this family's files keep in "
+            "one matrix",
       ", so the files have no place for it; make the transformer with LoraOptions that leave "
       "`shared_input` as it is");
   const M& mesh = matrices.front().value.mesh;
