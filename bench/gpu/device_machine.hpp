@@ -128,7 +128,7 @@ cubist::Machine measure_device_machine(World& world, const MachineTask& task)
                           device_rates<T, Engine>(world, task.largest, machine.call_seconds));
   });
 
-  // A machine with one GPU has no links to measure, so the memory's figures stand for them.
+  // A machine with one GPU has no links to measure, so the memory's figures stand in for them.
   cubist::Link inside{.name = "node",
                       .ranks = task.nodes == 1 ? 0 : per_node,
                       .latency = machine.call_seconds,

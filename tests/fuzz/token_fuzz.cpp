@@ -54,7 +54,7 @@ CUBIST_FUZZ_TARGET(token)
     const TokenFile tokens{file.path(), types.at(type)};
     const std::uint64_t count = tokens.size();
     demand(count <= (size - 1) >> type, "tokens are in the file");
-    demand(!accepts<ShapeError>([&] { (void)tokens[count]; }), "no token is behind the last");
+    demand(!accepts<ShapeError>([&] { (void)tokens[count]; }), "no token is after the last");
     std::vector<int> all(count);
     tokens.copy(0, all);
     for (std::uint64_t i = 0; i < count; ++i)

@@ -120,7 +120,7 @@ TEST_CASE("a full disk is an error")
 {
   const Folder folder;
   File file{(folder / "full").string(), Mode::create};
-  // A limit on the size of files stands for a full disk.
+  // A limit on the size of files stands in for a full disk.
   struct rlimit before = {};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

@@ -94,7 +94,7 @@ struct LocalMatrix
   std::vector<T> array;
 };
 
-/// Element (i, j) of op of the sub-matrix that LocalMatrix fills.
+/// Element (i, j) of op(S), where S is the sub-matrix that LocalMatrix fills.
 template <class T>
 T op_element(Op op, const SubMatrixPlace& place, std::size_t seed, std::size_t i, std::size_t j)
 {

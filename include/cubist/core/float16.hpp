@@ -142,7 +142,7 @@ struct HalfFormat
 
 }  // namespace detail
 
-/// A 16-bit number in a format.
+/// A 16-bit number whose bits are laid out as in `Format`.
 template <class Format>
 class Float16
 {

@@ -30,7 +30,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// Copies a foreign matrix, or op of it, to a foreign matrix (M, N). All ranks of `world` call it.
+/// Copies op(A) of a foreign matrix A to a foreign matrix (M, N). All ranks of `world` call it.
 /// An element with replicas is read from one of them, from this rank's own if there is one, and all
 /// replicas are written.
 /// @pre `from` and `to` share no memory
@@ -44,7 +44,7 @@ void redistribute(C& world, const ForeignMatrix<In>& from, const ForeignMatrix<T
   detail::convert<C, detail::HostMemory, T>(world, {}, from, to, how, MatrixPart::all);
 }
 
-/// Copies a foreign matrix, or op of it, to a DistMatrix (M, N), whose padding does not change. All
+/// Copies op(A) of a foreign matrix A to a DistMatrix (M, N), whose padding does not change. All
 /// ranks of the mesh's parent, which is the communicator of `from`, call it, idle ones included.
 /// @pre `from` and `to` share no memory
 /// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another
@@ -70,7 +70,7 @@ void redistribute(const ForeignMatrix<In>& from, DistMatrix<T, L, M>& to,
   }
 }
 
-/// Copies a DistMatrix, or op of it, to a foreign matrix (M, N). All ranks of the mesh's parent,
+/// Copies op(A) of a DistMatrix A to a foreign matrix (M, N). All ranks of the mesh's parent,
 /// which is the communicator of `to`, call it, idle ones included.
 /// @pre `from` and `to` share no memory
 /// @throws on all ranks ShapeError unless the shapes fit, MeshError for a matrix on another

@@ -112,7 +112,7 @@ using GramLayout = typename detail::RowsAlone<
 /// A plan for products of matrices of one size with their own transposes. It owns its workspace,
 /// and allocates nothing after the first call. Every rank of the mesh makes the plan and calls it,
 /// from one thread at a time.
-/// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices of
+/// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices on
 /// another mesh, ArgumentError for a result that is X, and for two calls at once
 /// @tparam op the operation on the matrix that is passed
 template <RealScalar T, class L, class M, Op op = Op::none>

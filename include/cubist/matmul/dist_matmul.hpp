@@ -80,7 +80,7 @@ MadePlan<T> make_product_plan(const AxisMesh<typename S::Axes, B>& mesh, Product
 /// A plan for products of one size. It owns its workspace, and allocates nothing after the first
 /// call. Every rank of the mesh makes the plan and calls it, from one thread at a time. X, W and Y
 /// must not share memory, so a result must not be an operand as well.
-/// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices of
+/// @throws from every call: ShapeError for matrices of other sizes, MeshError for matrices on
 /// another mesh, ArgumentError for a result that is an operand, and for two calls at once
 /// @tparam op_x, op_w the operations on the matrices that are passed as X and W
 template <SchemeType S, class B, Scalar T, Op op_x = Op::none, Op op_w = Op::none>

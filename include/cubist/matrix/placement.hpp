@@ -2,7 +2,7 @@
 #pragma once
 
 // The placement of a matrix: which rectangle of the global matrix each rank of a mesh holds, and
-// which ranks hold replicas. Replicas are equal rectangles, all others are disjoint.
+// which ranks hold replicas. Replicas are equal rectangles; all others are disjoint.
 
 #include <algorithm>
 #include <cstddef>

@@ -6,9 +6,9 @@
 //
 //   from (M, N): any layout without Partial    to (M, N): any layout without Partial
 //
-// A rank's block is a rectangle of the global matrix; replicas are equal rectangles, all others are
-// disjoint. So a rank needs one rectangle of each source block, and receives it in one message from
-// one of the block's replicas:
+// A rank's block is a rectangle of the global matrix; replicas are equal rectangles, and all
+// others are disjoint. So a rank needs one rectangle of each source block, and receives it in one
+// message from one of the block's replicas:
 //
 //   1. intersect this rank's old block with each rank's new block: what it sends
 //   2. intersect each old block with this rank's new block: what it receives, from one replica

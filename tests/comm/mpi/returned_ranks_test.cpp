@@ -67,7 +67,7 @@ TEST_CASE("a call that needs a rank which has returned without it is an error")
   const auto control = duplicate_world();
   MpiReturnedRanks returned{control};
   const int last = processes() - 1;
-  // The last rank has made two calls, the others have made three.
+  // The last rank has made two calls; the others have made three.
   const int calls = process() == last ? 2 : 3;
   for (int i = 0; i < calls; ++i)
     (void)returned.counts(7).count(CallKind::all_reduce, 0, processes());

@@ -108,7 +108,7 @@ const std::vector<Case> cases{
     {"all keys", shape(2, 9, 9, 9, 2, 1, 5, false)},
     {"grouped heads", shape(1, 10, 10, 10, 6, 3, 2, true)},
     {"one token", shape(3, 1, 1, 1, 2, 2, 3, true)},
-    {"queries behind a cache of keys", shape(2, 3, 10, 16, 4, 2, 3, true)},
+    {"queries after a cache of keys", shape(2, 3, 10, 16, 4, 2, 3, true)},
     {"other keys", shape(2, 7, 4, 5, 2, 1, 3, false)},
     {"dropout", shape(2, 10, 10, 10, 4, 2, 3, true), 0.3},
     {"large scores", shape(1, 12, 12, 12, 2, 1, 4, true), 0, 100},  // up to 1e4

@@ -60,7 +60,7 @@ class PeerMatrix
     bool transposed = false;
 
     [[nodiscard]] Factor t() const { return {matrix, !transposed}; }
-    /// Returns a piece of the block of `at.rank`, and waits until it is exposed.
+    /// Waits until the block of `at.rank` is exposed, and returns a piece of it.
     /// @pre the matrix is read, or at.rank is this rank
     [[nodiscard]] Operand<const T> piece(Corner at, Shape shape) const
     {

@@ -139,7 +139,7 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
     }
     return all;
   }
-  /// Cuts the layers into pieces with about the same number of parameters, which stands for the
+  /// Cuts the layers into pieces with about the same number of parameters, which stands in for the
   /// cost of their products.
   [[nodiscard]] static std::vector<std::size_t>
   cut(const Mesh& mesh, const std::vector<Layer>& layers, const PipelineOptions& options)
