@@ -51,7 +51,8 @@ struct ProductCall
                                         FortranInt small);
 
 /// Returns PgemmOptions::kept for a product that this library computes: CUBIST_PBLAS_KEEP if it is
-/// set, else on several nodes enough for the next call, because the call repeats another.
+/// set. Otherwise, on several nodes, a fraction that is enough for the next call, because a call
+/// that the library computes there repeats an earlier one.
 [[nodiscard]] std::optional<double> kept_fraction(FortranInt context);
 
 }  // namespace cubist_pblas

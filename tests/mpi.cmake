@@ -16,8 +16,8 @@ foreach(source IN LISTS test_sources mpi_only_sources)
   endif()
 endforeach()
 
-# Layers whose templates depend on the backend, or whose tests need processes. Tests that make worlds run on worlds of all
-# sizes, and the others on as many processes as their meshes have.
+# Layers whose templates depend on the backend, or whose tests need processes. Tests that create communicators run on all
+# these numbers of processes, and the others on as many as their meshes have.
 set(tested_layers backend comm mesh matrix gradients matmul scheme foreign nn io training support testing trace pblas)
 set(counts_backend 1 2 4 8)
 set(counts_comm 1 2 4 8)

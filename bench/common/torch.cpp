@@ -60,7 +60,7 @@ Torch::Torch(const std::string& command)
   std::array<int, 2> ends{};
   cubist::require<cubist::Error>(
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
-      "cannot open a socket to talk to PyTorch, so PyTorch can't be measured; leave it "
+      "cannot open a socket to talk to PyTorch, so PyTorch cannot be measured; leave it "
       "out with --torch off");
   socket_ = ends[0];
   posix_spawn_file_actions_t files;

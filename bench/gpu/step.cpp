@@ -46,7 +46,7 @@ StepTask parse(const std::string& text)
   }
   cubist::require<cubist::ArgumentError>(
       good && in >> task.scalar && task.layers.size() >= 2, "got the step ", text,
-      ", which can't be read; give tokens:features,features…:scalar, as in 16:256,1024,256:float");
+      ", which cannot be read; give tokens:features,features…:scalar, as in 16:256,1024,256:float");
   return task;
 }
 

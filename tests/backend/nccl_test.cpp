@@ -144,7 +144,7 @@ TEST_CASE("more ranks than GPUs: the error names both numbers")
     return message_of<ArgumentError>([] { launch<Nccl>({.ranks = 9}, [](NcclCommunicator&) {}); });
   };
   CHECK(mentions(message(), "got 9 ranks on a machine that has 8 GPUs", "start fewer"));
-  // Threads have one host id in NCCL, so they can't share GPUs.
+  // Threads have one host id in NCCL, so they cannot share GPUs.
   const ScopedOptions sharing{{.share_gpus = true}};
   CHECK(mentions(message(), "got 9 ranks on a machine that has 8 GPUs"));
 }

@@ -1,4 +1,4 @@
-// expect: these parts have a layout whose sum can't have this other layout
+// expect: these parts have a layout whose sum cannot have this other layout
 // SPDX-License-Identifier: BSD-3-Clause
 // If the pending axis cuts outside another axis, the blocks of a sum are not where its parts are.
 #include "cubist/backend/threads.hpp"

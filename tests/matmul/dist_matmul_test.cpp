@@ -97,7 +97,7 @@ TEST_CASE("A plan has the requested method")
   }));
 }
 
-TEST_CASE("Where ranks can't expose memory, a plan uses collectives and refuses the direct method")
+TEST_CASE("Where ranks cannot expose memory, a plan uses collectives and refuses the direct method")
 {
   using B = Counting<TestBackend>;
   require_clear(on_ranks<B>(4, [](B::Communicator& world) {

@@ -251,7 +251,7 @@ TEST_CASE("scatter into a matrix of another shape throws on every rank, and does
                 "scatter_like took it");
     found.check(is_slice(x, right), "the target changed");
     found.check(identical(gather(x), world.rank() == 0 ? right : Global<float>::from_shape({0, 0})),
-                "the mesh can't be used any more");
+                "the mesh cannot be used any more");
     return found;
   }));
 }

@@ -124,7 +124,7 @@ TEST_CASE("A copy is the same mesh, and another mesh of the same extents is not"
   }));
 }
 
-TEST_CASE("Extents that don't multiply up to the world are refused on every rank")
+TEST_CASE("Extents that do not multiply up to the world are refused on every rank")
 {
   for (const auto& m : on_ranks<TestBackend>(4, [](World& world) {
          return message_of<MeshError>([&] { Mesh3{world, {1, 2, 3}, 6}; });

@@ -24,7 +24,7 @@ using detail::PipelineStep;
 
 }  // namespace
 
-TEST_CASE("every micro-batch has one forward and one backward in each piece")
+TEST_CASE("every micro-batch has one forward and one backward pass in each piece")
 {
   for (const std::size_t stages : {1U, 2U, 3U, 4U, 8U})
     for (const std::size_t pieces : {1U, 2U, 3U})
@@ -185,7 +185,7 @@ std::string text(const std::vector<PipelineStep>& steps)
 
 }  // namespace
 
-TEST_CASE("a stage computes one forward and one backward in turn")
+TEST_CASE("a stage computes one forward and one backward pass in turn")
 {
   CHECK(text(pipeline_schedule(0, 1, 3, 1)) == "F0 B0 F1 B1 F2 B2");
   CHECK(text(pipeline_schedule(0, 3, 5, 1)) == "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4");
@@ -202,7 +202,7 @@ TEST_CASE("a stage of two pieces goes through both for each turn of micro-batche
         "F0 F1 F0:1 B0:1 F1:1 B1:1 F2 B0 F3 B1 F2:1 B2:1 F3:1 B3:1 B2 B3");
 }
 
-TEST_CASE("a stage has activations of at most as many micro-batches as there are stages behind it")
+TEST_CASE("a stage has activations of at most as many micro-batches as there are stages after it")
 {
   for (const std::size_t stages : {1U, 2U, 5U})
     for (const std::size_t micro_batches : {1U, 2U, 4U, 5U, 17U})

@@ -55,7 +55,7 @@ TEST_CASE("A mesh of a scheme has its extents and its quantum")
   }));
 }
 
-TEST_CASE("A mesh whose scheme refuses the ranks can't be built")
+TEST_CASE("A mesh whose scheme refuses the ranks cannot be built")
 {
   for (const auto& m : on_ranks<TestBackend>(5, [](World& world) {
          return message_of<MeshError>([&] { Mesh<TwoRows, TestBackend>{world}; });

@@ -188,7 +188,7 @@ TEST_CASE("Summa2D refuses q beside rows or cols")
   CHECK(mentions(error({.q = 2, .cols = 3}, 6), "{.q = 2, .cols = 3}", "use q alone"));
 }
 
-TEST_CASE("A mesh that can't be built throws on every rank")
+TEST_CASE("A mesh that cannot be built throws on every rank")
 {
   const auto messages = on_ranks<TestBackend>(6, [](TestBackend::Communicator& world) {
     return message_of<MeshError>([&] { Mesh<Summa2D, TestBackend>{world, {.q = 2}}; });

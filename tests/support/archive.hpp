@@ -205,7 +205,7 @@ class Unpacker
     {
       if (bytes_.size() - at_ < sizeof value)
         throw std::out_of_range{
-            "got fewer bytes than the value needs, so it can't be read; unpack what was packed"};
+            "got fewer bytes than the value needs, so it cannot be read; unpack what was packed"};
       std::memcpy(&value, bytes_.data() + at_, sizeof value);
       at_ += sizeof value;
     }

@@ -834,7 +834,7 @@ void short_sums(C& world, Findings& found)
     for (int step = 1; step < size; ++step) sum += x((begin + step) % size, i);
     return sum;
   };
-  // Of at most 8 numbers of at most 1, in any order.
+  // The bound for a sum of at most 8 numbers of at most 1, in any order.
   const float bound = 4.0F * static_cast<float>(size * size) * std::numeric_limits<T>::epsilon();
   const auto check = [&](std::span<const T> got, int begin, std::size_t first, const char* what) {
     for (std::size_t i = 0; i < got.size(); ++i)

@@ -106,7 +106,7 @@ TEST_CASE("Colours are light, and those of the first ranks differ")
   CHECK(colours.size() == 64);
 }
 
-TEST_CASE("What can't be drawn is refused")
+TEST_CASE("What cannot be drawn is refused")
 {
   CHECK(mentions(message_of<ShapeError>([] {
                    (void)picture_of<Grid2D>({2, 2}, {ProductSize{4, 0, 4}});

@@ -332,7 +332,7 @@ catch (const nlohmann::json::exception& error)
 }
 
 /// Returns the machine that a file describes.
-/// @throws DataError for a file that can't be read, and what `machine_from_json` throws
+/// @throws DataError for a file that cannot be read, and what `machine_from_json` throws
 [[nodiscard]] inline Machine read_machine(const std::string& path, const Machine& machine = {})
 {
   constexpr JsonUse use{"so the machine stays unknown",

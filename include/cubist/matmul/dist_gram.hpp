@@ -132,7 +132,7 @@ class DistGram
   /// @param quanta the quanta of X (DistMatrix::quanta); by default the mesh's
   /// @throws ShapeError for sizes that exceed 64 bits, MeshError for quanta that are not multiples
   /// of the mesh's, and on an idle rank; ArgumentError for a method that the ranks of the mesh
-  /// can't use
+  /// cannot use
   DistGram(const M& mesh, std::size_t n, std::size_t k, Quanta quanta = 0,
            Method requested = Method::automatic)
       : mesh_{mesh},

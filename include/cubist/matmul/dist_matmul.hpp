@@ -97,7 +97,7 @@ class DistMatMul
   using Output = DistMatrix<T, typename S::Output, Mesh>;
 
   /// @param quanta the quanta of X (m, k), W (k, n) and Y (m, n), as in DistMatrix::quanta
-  /// @throws ArgumentError for a method that the ranks of the mesh can't use, ShapeError for sizes
+  /// @throws ArgumentError for a method that the ranks of the mesh cannot use, ShapeError for sizes
   /// that exceed 64 bits, MeshError for quanta that are not multiples of the mesh's
   explicit DistMatMul(const Mesh& mesh, ProductSize size, Gathered policy = Gathered::again,
                       Method requested = Method::automatic, ProductQuanta quanta = {})

@@ -66,7 +66,7 @@ template <class First, class... Rest>
   State<typename First::Value, typename First::Mesh> state;
   static_assert(
       (StatePart<Rest, typename First::Value, typename First::Mesh> && ...),
-      "one of these arguments has no state on the mesh of the first, so they can't be saved "
+      "one of these arguments has no state on the mesh of the first, so they cannot be saved "
       "together; pass networks and optimizers with the same scalar on the same mesh");
   first.append_state(state);
   (rest.append_state(state), ...);

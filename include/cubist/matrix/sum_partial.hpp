@@ -65,7 +65,7 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
   constexpr SumMethod how = detail::sum_method<P, L>;
   static_assert(
       how != SumMethod::none,
-      "these parts have a layout whose sum can't have this other layout, because a sum is "
+      "these parts have a layout whose sum cannot have this other layout, because a sum is "
       "replicated along its Partial axes, or cut innermost by its only Partial axis; sum them to "
       "the parts' layout without Partial, or with that axis last in Rows or in Cols");
   require<ShapeError>(parts.shape() == sum.shape(), "got parts of a matrix of ", parts.shape(),

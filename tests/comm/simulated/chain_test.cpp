@@ -59,7 +59,7 @@ TEST_CASE("simulated chain: segments are forwarded while others arrive")
   CHECK(clocks_of({0, 0, 0, 0}, reduce_to_0) == std::vector<double>{15, 0, 9, 12});
 }
 
-TEST_CASE("simulated chain: a late rank delays those behind it only")
+TEST_CASE("simulated chain: a late rank delays only those after it")
 {
   CHECK(clocks_of({0, 0, 0, 20}, broadcast_from_1) == std::vector<double>{29, 0, 9, 20});
   CHECK(clocks_of({0, 0, 20, 0}, broadcast_from_1) == std::vector<double>{32, 0, 20, 29});

@@ -172,7 +172,8 @@ TEST_CASE("a stack runs forward again in all segments but the last, whose memory
   CHECK(run(3, true).again == " f4 f5 b5(10) b4(6) f1 f2 f3 b3(3) b2(1) b1(0)");
 }
 
-TEST_CASE("a stack has no backward without a forward, and one after a recomputation that failed")
+TEST_CASE(
+    "a stack has no backward pass without a forward pass, and one after a recomputation that failed")
 {
   const auto [messages, dx] = on_root<Threads>(single_rank, [](const auto& mesh) {
     std::string log;

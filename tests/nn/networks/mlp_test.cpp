@@ -875,7 +875,7 @@ TEST_CASE("forward copies an X that the program keeps, and takes one that it mov
     for (std::size_t i = 0; i < g.size(); ++i) CHECK(identical(g[i], gradients[0][i]));
 }
 
-TEST_CASE("each forward may have another number of rows, or other padding")
+TEST_CASE("each forward pass may have another number of rows, or other padding")
 {
   if (!fits(cube)) return;
   const auto x = integers<double>(rows, 7, 1);

@@ -134,7 +134,7 @@ TEST_CASE(
     CHECK(mentions(messages[static_cast<std::size_t>(of_first_stage)], "returned"));
 }
 
-TEST_CASE("a stage keeps activations of no more micro-batches than there are stages behind it")
+TEST_CASE("a stage keeps activations of no more micro-batches than there are stages after it")
 {
   using B = CountedThreads;
   constexpr std::size_t stages = 3;

@@ -10,8 +10,8 @@
 //   (i, i + 1), (i, i + 2), … (i, i + ceil(R / 2) - 1)      modulo R
 //
 // If R is even, the block of two opposite groups is cut into two halves: the first group computes
-// the columns for the first half of the second group's rows, the second group computes the rest. So
-// each group computes half of what a gemm would for its rows of C, and needs half of X.
+// the columns for the first half of the second group's rows, and the second group computes the
+// rest. So each group computes half of what a gemm would for its rows of C, and needs half of X.
 //
 //   R = 4    C11 C12 C13'         C13 has two halves, ' and ",
 //                C22 C23 C24'     so has C24

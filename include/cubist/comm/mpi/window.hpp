@@ -55,7 +55,7 @@ struct WindowBuffer
     if (copy.size() < bytes) copy.resize(std::max(bytes, min_bytes));
     return copy.data();
   }
-  /// Copies what peers have written back to a block that lies elsewhere.
+  /// Copies back to a block outside the arena what peers have written to its copy.
   void copy_back(void* data, std::size_t bytes) const
   {
     if (bytes > 0 && !SharedArena::mine().contains(data)) std::memcpy(data, copy.data(), bytes);

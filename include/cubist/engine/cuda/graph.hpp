@@ -105,7 +105,7 @@ class CudaGraph
     require<CaptureError>(
         code == cudaSuccess, call, " failed (", cudaGetErrorName(code), ": ",
         cudaGetErrorString(code),
-        ") for a step, so it can't be replayed; wait in the step for every call that it starts, "
+        ") for a step, so it cannot be replayed; wait in the step for every call that it starts, "
         "use no other stream in it and wait for none, or run it without capturing");
   }
 
