@@ -14,7 +14,7 @@ string(REGEX MATCHALL "[A-Za-z0-9_]+" CUBIST_SCHEMES "${CMAKE_MATCH_1}")
 foreach(scheme IN LISTS CUBIST_LIBRARY_SCHEMES)
   string(REGEX REPLACE "^DataParallel<(.*)>$" "\\1" one_mesh "${scheme}")
   if(NOT one_mesh IN_LIST CUBIST_SCHEMES)
-    message(FATAL_ERROR "CUBIST_LIBRARY_SCHEMES lists \"${scheme}\", which the catalogue lacks, so the compiled library can't "
+    message(FATAL_ERROR "CUBIST_LIBRARY_SCHEMES lists \"${scheme}\", which the catalogue lacks, so the compiled library cannot "
       "contain it; use ${CUBIST_SCHEMES}, or DataParallel<...> of one of these")
   endif()
 endforeach()

@@ -1,5 +1,5 @@
 # Run with -P; see ../package.cmake. Starts from nothing, so that what an earlier run installed
-# can't hide what is missing now.
+# cannot hide what is missing now.
 cmake_minimum_required(VERSION 3.24)
 file(REMOVE_RECURSE "${WORK_DIR}")
 
