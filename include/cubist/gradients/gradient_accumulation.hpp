@@ -143,9 +143,9 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
       shape_ = gradient.shape();
       return gradient;
     }
-    /// Returns the replicas that have terms of the sum. If only some micro-batches' gradients are
-    /// terms, as those of an embedding with many tokens are, the first replica's of the complete
-    /// ones are terms, too, and other replicas' are 0.
+    /// Returns the replicas that have terms of the sum. The gradients of some micro-batches may
+    /// be terms, as those of an embedding with many tokens are, and those of others complete. Then
+    /// a complete gradient counts as a term on the first replica, and as 0 on the others.
     [[nodiscard]] Communicator* join(const Engine& engine, MatrixView<T> gradient,
                                      Communicator* replicas, bool is_first)
     {

@@ -25,7 +25,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Whether an all_reduce of the gradient sends less than sums of rows may.
+/// Whether an all_reduce of the gradient sends fewer elements than sums of rows may send.
 /// @param vocabulary, rows  V and M  @param blocks, block_rows  R and m
 [[nodiscard]] constexpr bool all_reduces_table(std::size_t vocabulary, std::size_t rows,
                                                std::size_t blocks, std::size_t block_rows)

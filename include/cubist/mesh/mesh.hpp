@@ -214,7 +214,7 @@ class AxisMesh
   {
     return along(A::template bits<Axis...>);
   }
-  /// The same for a set of axes that is known at run time only: bit i of `axes` is axis i.
+  /// Returns that communicator for axes that are known only at run time: bit i of `axes` is axis i.
   [[nodiscard]] Communicator& along(unsigned axes) const
   {
     return detail::group_of_axes<A, B>(*state_, axes);

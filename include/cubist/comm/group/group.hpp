@@ -237,8 +237,8 @@ class RankGroup : public std::enable_shared_from_this<Derived>
   std::vector<std::map<std::pair<int, bool>, std::uint64_t>> messages_;
   bool has_messages_ = false;
   std::vector<std::uint64_t> splits_;  // the splits that each rank has made
-  // By the last bit of their numbers: no rank begins a split before all have begun the one before
-  // it.
+  // Two are enough, by the last bit of their numbers: no rank begins a split before all have begun
+  // the previous one.
   std::array<std::shared_ptr<GroupSplit<Derived>>, 2> pending_splits_;
   std::deque<Call> calls_;
   CallsInFlight<Call> in_flight_;

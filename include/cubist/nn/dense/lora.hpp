@@ -543,7 +543,7 @@ std::unique_ptr<LoraPairs<T, M>> make_lora()
 
 }  // namespace detail
 
-/// Gives weight i of a linear layer A and B with their initial values, unless it has them.
+/// Gives weight i of a linear layer its A and B, with initial values, unless it has them.
 /// @throws ArgumentError for options out of range, for another rank or scale than the layer's other
 /// weights have, or while a pair is merged
 template <RealScalar T, class M>
@@ -554,7 +554,7 @@ void add_lora(LayerWithLora<T, M>& layer, std::size_t i, const LoraOptions& opti
   if (!pairs) pairs = detail::make_lora<T, M>();
   pairs->add(layer, i, options);
 }
-/// The same for a weight in a network's list of parameters.
+/// Gives a weight in a network's list of parameters its A and B.
 template <RealScalar T, class M>
 void add_lora(const Parameter<T, M>& weight, const LoraOptions& options)
 {
