@@ -77,10 +77,9 @@ TEST_CASE("calls are numbered for each collective, over all communicators of a r
           }
         });
   });
-  CHECK(
-      text ==
-      "rank 2: all_reduce of 7 float by sum failed as call 4 of rank 2, because a fault was "
-      "injected, so its data is incomplete; launch without the fault");
+  CHECK(text ==
+        "rank 2: all_reduce of 7 float by sum failed as call 4 of rank 2, because a fault was "
+        "injected, so its data is incomplete; launch without the fault");
   CHECK(completed[2] == 4);
 }
 
