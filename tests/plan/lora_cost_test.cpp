@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "cubist/gradients/gradient_reducer.hpp"
+#include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/lora.hpp"
 #include "cubist/plan/lora_cost.hpp"
 #include "cubist/scheme/catalogue.hpp"
@@ -28,25 +30,23 @@ std::pair<std::uint64_t, std::uint64_t> counted(const Place& place, ProductSize 
   using B = Counting<Threads>;
   const auto all = on_mesh<B>(place, [&](const auto& mesh) {
     using M = AxisMesh<typename L::Axes, B>;
-    LoraMatrices<float, M> matrices{
-        detail::lora_layout<M, typename L::Input, typename L::Output>()};
+    Linear<L, B, float> layer{mesh, size.k, size.n, {.bias = false}};
     DistMatrix<float, typename L::Input, M> x{mesh, {size.m, size.k}};
     DistMatrix<float, typename L::Output, M> y{mesh, {size.m, size.n}};
     auto dx = x;
     const MatrixView<float> to = dx.padded();
-    const LoraOutput output{"",  0, {size.k, size.n}, mesh.quantum(), {{0, 0, y.padded().cols()}},
-                            true};
-    matrices.add(mesh, {&output, 1}, 0, {.rank = rank}, 1);
-    typename LoraMatrices<float, M>::Kept kept;
+    add_lora(layer, 0, {.rank = rank});
+    detail::LoraPairs<float, M>& pairs = *layer.lora_pairs();
+    std::unique_ptr<detail::AnyKept> kept;
     ImmediateSums<float, M> sums;
     const auto sent = [&](auto call) {
       const std::uint64_t before = mesh.world().traffic().total().elements;
       call();
       return mesh.world().traffic().total().elements - before;
     };
-    const auto forward = sent([&] { matrices.forward(x.view(), {}, kept, y.padded()); });
+    const auto forward = sent([&] { pairs.forward(x.view(), {}, kept, y.padded()); });
     const auto backward =
-        sent([&] { matrices.backward(x.view(), std::as_const(y).padded(), {}, sums, kept, &to); });
+        sent([&] { pairs.backward(x.view(), std::as_const(y).padded(), {}, sums, kept, &to); });
     return std::pair{forward, backward};
   });
   std::pair<std::uint64_t, std::uint64_t> sum;
