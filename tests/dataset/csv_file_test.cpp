@@ -94,7 +94,7 @@ TEST_CASE("rows and values that a table lacks are refused")
   CHECK(mentions(message_of<ShapeError>([&] { (void)read(file, 2, 0, 1); }), "of row 2, but",
                  "x.csv is a table of (2, 3)", "that it has"));
   CHECK(mentions(message_of<ShapeError>([&] { (void)read(file, 0, 2, 2); }),
-                 "the 2 values from column 2"));
+                 "a read of 2 values from column 2"));
   CHECK_THROWS_AS(read(file, 0, 4, 0), ShapeError);
   CHECK_THROWS_AS(read(file, ~std::uint64_t{0}, 0, 1), ShapeError);
 }

@@ -244,9 +244,9 @@ TEST_CASE("a header of llm.c that does not fit its file, or the type, is refused
                  "but 4 bytes follow it", "fresh copy"));
   CHECK(mentions(header_error(llmc(20240520, 1, 3, 8)), "8 bytes follow it"));
   CHECK(mentions(header_error(llmc(20240801, 7, 1, 7)), "7 bytes follow it"));
-  CHECK(mentions(header_error(llmc(20240520, 1, 3, 6).substr(0, 1023)), "whose 1023 bytes",
+  CHECK(mentions(header_error(llmc(20240520, 1, 3, 6).substr(0, 1023)), "its 1023 bytes",
                  "truncated"));
-  CHECK(mentions(header_error(four_bytes(20240520)), "whose 4 bytes"));
+  CHECK(mentions(header_error(four_bytes(20240520)), "its 4 bytes"));
   CHECK(mentions(header_error(llmc(20240520, 2, 3, 6)), "of version 2", "only version 1"));
   CHECK(mentions(header_error(llmc(20240801, 1, 3, 12)), "of version 1", "only version 7"));
   CHECK(mentions(header_error(llmc(20240520, 1, 4, 8), TokenType::uint32), "have 16 bits",

@@ -170,7 +170,7 @@ TEST_CASE(
       CHECK(step - tokens == words.total());
       if (options.sharded) return;
       const auto thin = counted(place, [&](const auto& mesh) {
-        Transformer<S, B, double> network{mesh, config, {.lora = LoraOptions{.rank = 3}}};
+        Transformer<S, B, double> network{mesh, config, {}, LoraOptions{.rank = 3}};
         return sent_in_step(network, options,
                             [&] { network.compute_gradients(ids, batch.length); });
       });

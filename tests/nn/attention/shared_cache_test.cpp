@@ -60,7 +60,7 @@ TEST_CASE("a cache takes the next tokens of its sequences, and no others")
     CHECK(mentions(of[2], "got", "tokens at position 6 of 1 sequences"));
     CHECK(mentions(of[3], "got", "tokens at position 5 of 2 sequences"));
   }
-  CHECK(mentions(messages[0][2], "has 5 of 8 tokens of 1 sequences, so they are not the next"));
+  CHECK(mentions(messages[0][2], "holds 5 of 8 tokens for 1 sequences, so they are not the next"));
 }
 
 namespace

@@ -354,7 +354,7 @@ TEST_CASE("a tied model may have its table under the name of the logits")
       return message_of<DataError>(
           [&] { load_weights(folder / "tied", model.parameters(), config); });
     });
-    CHECK(mentions(message, "other values in lm_head.weight than in model.embed_tokens.weight",
+    CHECK(mentions(message, "different values in lm_head.weight and model.embed_tokens.weight",
                    "tie_word_embeddings"));
   };
   refuses(one_rank);
@@ -400,7 +400,7 @@ TEST_CASE("tied tables that differ in one element are refused on every rank")
       const auto message =
           message_of<DataError>([&] { load_weights(folder.path(), parameters, config); });
       Findings found;
-      found.check(mentions(message, "other values in lm_head.weight than in " + table), "rank ",
+      found.check(mentions(message, "different values in lm_head.weight and " + table), "rank ",
                   mesh.rank(), " got '", message, "'");
       found.check(all() == before, "rank ", mesh.rank(), " has other parameters");
       return found;
