@@ -155,32 +155,36 @@ template <Scalar T, class M>
 class LayerWithLora : public LoraLayer
 {
  public:
-  using Pairs = detail::LoraPairs<T, M>;
+  using Pairs = detail::LoraPairs<T, M>;  ///< the pairs of A and B
 
   /// Describes weight i.
   [[nodiscard]] virtual typename Pairs::Site lora_site(std::size_t i) = 0;
   /// The pairs of A and B; null in a layer that never had one.
   [[nodiscard]] std::unique_ptr<Pairs>& lora_pairs() { return pairs_; }
 
+  /// Removes the pair of weight i, and with it those that share its A.
   void remove_lora(std::size_t i) override
   {
     if (pairs_) pairs_->remove(i);
   }
+  /// The options of weight i's pair, or null if it has none.
   [[nodiscard]] const LoraOptions* lora(std::size_t i) const override
   {
     return pairs_ ? pairs_->options(i) : nullptr;
   }
+  /// Adds s A B to weight i.
   void merge_lora(std::size_t i, bool keeps_original) override
   {
     if (pairs_) pairs_->merge(i, lora_site(i), keeps_original);
   }
+  /// Restores the bits that weight i had before it was merged.
   void unmerge_lora(std::size_t i) override
   {
     if (pairs_) pairs_->unmerge(i, lora_site(i).w);
   }
 
  protected:
-  std::unique_ptr<Pairs> pairs_;
+  std::unique_ptr<Pairs> pairs_;  ///< null in a layer that never had one
 };
 
 }  // namespace cubist::CUBIST_ABI
