@@ -71,10 +71,9 @@ class Sharded
     for (std::size_t i = 0; same && i < whole_.size(); ++i)
       same = parameters[i].value.padded.data() == whole_[i].value.padded.data() &&
              parameters[i].value.shape == whole_[i].value.shape;
-    require<ShapeError>(
-        same, "got ", parameters.size(),
-        " parameters that are not those of the optimizer, but it holds parts of its own "
-        "parameters only; make a new optimizer for them");
+    require<ShapeError>(same, "got ", parameters.size(),
+                        " parameters that are not those of the optimizer, but it updates only the "
+                        "parameters that it was made with; make a new optimizer for them");
     step(factor);
   }
 

@@ -154,8 +154,8 @@ template <class T, class C, class E>
 class ScatterSum
 {
  public:
-  /// The number of blocks in the buffer for a rank's part; `sum_blocks` is the number in the buffer
-  /// for the sum of its own block.
+  /// Returns the number of blocks in the buffer for a rank's part. `sum_blocks` returns the number
+  /// in the buffer where the rank sums its block.
   [[nodiscard]] static std::size_t part_blocks(const Blocks<C>& b)
   {
     return b.along.size() == 1 ? 0 : b.count();

@@ -4,8 +4,8 @@
 // Records what a thread captures on its compute stream, and which memory captured work may use.
 // Memory that is requested during a capture is allocated immediately, on another stream. It belongs
 // to the captured work: when it is freed, during the capture or later, it is kept for the replays.
-// So is any memory that is freed during a capture. Captured work becomes invalid when memory that
-// was allocated before the capture is freed.
+// Older memory that is freed during a capture is kept for them, too. Captured work becomes invalid
+// when memory that was allocated before the capture is freed later.
 
 #include <algorithm>
 #include <cstddef>
