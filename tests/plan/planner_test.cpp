@@ -90,7 +90,8 @@ TEST_CASE("There is a plan for every scheme and mesh, the fastest first, with a 
                                      [&](const Plan& p) { return p.ranks == plans.front().ranks; });
   CHECK(mentions(plans.front().reason,
                  std::string{"the fastest of "} + std::to_string(of_same) + " meshes of "));
-  CHECK(mentions(plans.front().reason, " than " + plans[1].scheme + " " + mesh_text(plans[1])));
+  // "2 % faster than", or "as fast as"
+  CHECK(mentions(plans.front().reason, plans[1].scheme + " " + mesh_text(plans[1])));
   CHECK_FALSE(mentions(plans.back().reason, "fastest"));
   SECTION("the fastest few are the first of all, with the same reasons")
   {

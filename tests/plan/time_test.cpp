@@ -242,8 +242,11 @@ TEST_CASE("Across nodes a result is sent while the rest of it and the next produ
   const double first = seconds(dx, 16, machine, 8);
   const double second = seconds(dw, 16, machine, 8);
   CHECK(time.products == Approx(2 * one));
+  // Each piece that arrives is added to a sum: two matrices are read, and one is written.
+  const double added = pass_seconds(3 * (dx.words() + dw.words()), {16, 16}, machine, 8);
+  CHECK(time.passes == Approx(added));
   // dX is sent when a quarter of it is complete; dW as soon as it may, when the link is free.
-  CHECK(time.total == Approx(std::max(one / 4 + first, one + one / 4) + second));
+  CHECK(time.total == Approx(std::max(one / 4 + first, one + one / 4) + second + added));
 }
 
 TEST_CASE("A time is printed as its seconds")

@@ -4,9 +4,10 @@
 // A plan: a scheme on a mesh for the layers of a network, and the predicted cost of a step. The
 // planner sorts plans.
 //
-// Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, or of its Next if i is odd. The
-// time of a plan is that of the products; its memory is that of an MLP with biases, activations
-// between the layers, and an optimizer. The members called `words` count elements that are sent.
+// Layer i is the product X_i (M, K_i) W_i (K_i, N_i) of the scheme, or of its Next if i is odd.
+// Several layers are an MLP, with biases, and activations between the layers. The time of a plan
+// includes the passes for them, but not the optimizer; its memory includes both. The members called
+// `words` count elements that are sent.
 
 #include <algorithm>
 #include <cstddef>
@@ -265,6 +266,29 @@ struct LayerPlace
          (place.last && pass != LayerPass::forward ? static_cast<double>(p.y.block.size()) : 0);
 }
 
+/// Adds the passes for a layer's bias and, unless it is the last layer, its activation. Forward
+/// reads X W + b and writes Y; backward reads dY and X W + b, and writes the gradient of X W + b. A
+/// single layer is planned as a product, without a bias.
+inline void add_element_passes(Plan& plan, const CutProduct& p, LayerPlace place, LayerPass pass,
+                               const Machine& machine, const PlanOptions& options)
+{
+  if (place.first && place.last) return;
+  const auto y = static_cast<double>(p.y.block.size());
+  const auto time = [&](double elements) {
+    return pass_seconds(elements, plan.of_world(), machine, options.scalar_bytes);
+  };
+  Time added;
+  added.passes = time(place.last ? y : 2 * y);
+  if (pass != LayerPass::forward)
+  {
+    added.room = time(place.last ? y : 3 * y);
+    added.backward = added.room;
+    added.passes += added.room;
+  }
+  added.total = added.passes;
+  plan.time += added;
+}
+
 /// Adds the cost of layer i on scheme `S` to a plan.
 template <SchemeType S>
 void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t kind,
@@ -278,9 +302,13 @@ void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t k
                : add_collectives(plan, cost<S>(extents, size, options.gathered), of, machine,
                                  options);
   };
-  const std::size_t workspace = add(pass);
-  if (segments.is_recomputed(i)) add(LayerPass::forward);
   const auto p = cut_product<S>(extents, size);
+  const auto add_all = [&](LayerPass of) {
+    add_element_passes(plan, p, place, of, machine, options);
+    return add(of);
+  };
+  const std::size_t workspace = add_all(pass);
+  if (segments.is_recomputed(i)) add_all(LayerPass::forward);
   const auto ranks = static_cast<std::size_t>(plan.ranks);
   const std::size_t copies = ranks / (p.w.rows.parts() * p.w.cols.parts());
   auto& memory = plan.memory_parts;

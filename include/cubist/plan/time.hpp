@@ -18,7 +18,8 @@
 //              it remains
 //   products   run one after the other
 //   results    are sent when 1/q of their product is complete and the link is free; all-reduced
-//              results, when the product is complete
+//              results, when the product is complete. If pieces are sent, the ranks that receive
+//              them add them up, after the last product
 //   gradients  that are summed over replicas are in flight during backward of earlier layers, while
 //              their link has nothing else to send. What remains is added at the end, and is at
 //              least the sums of the layer that backward reaches last (`with_gradient_sums`). In an
@@ -358,6 +359,16 @@ struct MessageTimes
   return times;
 }
 
+/// The number of elements that a rank reads and writes while it adds up the pieces of results that
+/// arrive from other ranks, one by one.
+[[nodiscard]] inline double summed_elements(const Work& work)
+{
+  double elements = 0;
+  for (const auto& t : work.transfers)
+    if (t.collective == CallKind::reduce_scatter) elements += 3 * t.words();
+  return elements;
+}
+
 }  // namespace detail
 
 /// Returns the time of a layer's forward or backward pass.
@@ -377,12 +388,16 @@ struct MessageTimes
   }
   const auto messages = detail::message_times(links, work);
   const double hidden = machine.hidden(ranks.active);
+  const double passes =
+      links.is_far() ? pass_seconds(detail::summed_elements(work), ranks, machine, scalar_bytes)
+                     : 0;
   const double total = hidden * std::max(end, links.last()) +
-                       (1 - hidden) * (multiplied + messages.overlapped) + messages.copied;
+                       (1 - hidden) * (multiplied + messages.overlapped) + messages.copied + passes;
   return {.total = total,
           .products = multiplied,
           .inside = messages.inside,
           .across = messages.across,
+          .passes = passes,
           .sums = messages.sums,
           .room = std::max(0.0, total - messages.beside_sums)};
 }
