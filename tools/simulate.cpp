@@ -14,8 +14,8 @@ namespace cubist
 namespace
 {
 
-/// Simulates a step, which all ranks begin together. In training it simulates another one with an
-/// optimizer, for the memory.
+/// Simulates a step, which all ranks begin together. Before it, simulates another one, in training
+/// with an optimizer, whose memory counts.
 template <class S, class T>
 SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan,
                         const SimulatedStep& step)
@@ -39,17 +39,19 @@ SimulatedCost step_cost(const typename S::Axes::Array& extents, const Plan& plan
                               .recompute = step.recompute}};
     const DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, Simulated>> x{
         mesh, {step.tokens, step.sizes.front()}};
+    // The first step also makes communicators, which takes longer than a short step.
+    const auto& first = mlp.forward(x);
+    if (step.training)
+      with_adamw(mlp.parameters(), step.sharded, [&](const auto& update) {
+        const auto dy = zeros_like(first);
+        mlp.backward(dy);
+        update();
+      });
     mesh.world().barrier();
     begin = Simulated::now();
     const auto& y = mlp.forward(x);
     if (step.training) mlp.backward(y);
     end = std::max(end, Simulated::now());
-    if (!step.training) return;
-    with_adamw(mlp.parameters(), step.sharded, [&](const auto& update) {
-      const auto dy = zeros_like(mlp.forward(x));
-      mlp.backward(dy);
-      update();
-    });
   });
   const auto& report = Simulated::report();
   return {end - begin, static_cast<double>(report.peak_memory()),
