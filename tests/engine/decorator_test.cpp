@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -120,6 +122,15 @@ struct RichEngine : HostEngine
   void repeat(const RepeatedWork&, const F& f) const
   {
     f();
+  }
+  struct Downloads
+  {
+    explicit Downloads(std::span<std::byte>) {}
+    void wait() const {}
+  };
+  void download_beside(std::span<const detail::Download> all, Downloads&) const
+  {
+    for (const auto& [from, to] : all) std::copy_n(from.data(), from.size(), to.data());
   }
   [[nodiscard]] double start_write(double) const { return 0; }
   [[nodiscard]] double seconds() const { return 0; }
@@ -269,6 +280,13 @@ TEST_CASE("a decorator has the optional functions of its engine, and no others")
   });
   CHECK(groups == lines("pass for_each_in_all 1"));
   CHECK(z == 15);
+
+  LoggedEngine<RichEngine>::Downloads downloads{{}};
+  const auto list = std::array{detail::Download::of(a[0], c[0])};
+  const auto copies = lines_of([&] { engine.download_beside(std::span{list}, downloads); });
+  CHECK(copies == lines("pass download_beside 1"));
+  CHECK(z == 3);
+  CHECK(detail::downloads_call("", std::span{list}, downloads).bytes == 2 * sizeof(double));
 }
 
 TEST_CASE("a decorator sees a product with a stored weight, with the bytes that are stored")

@@ -94,6 +94,7 @@ TEST_CASE("an engine need not have the optional functions, and may have some of 
   STATIC_REQUIRE_FALSE(detail::FoldsInMemory<HostEngine>);
   STATIC_REQUIRE_FALSE(detail::Captures<HostEngine>);
   STATIC_REQUIRE_FALSE(detail::FusesAffine<HostEngine, double>);
+  STATIC_REQUIRE_FALSE(detail::DownloadsBeside<HostEngine>);
   STATIC_REQUIRE(Engine<ShowsSpansOnly>);
   STATIC_REQUIRE(detail::ShowsSpans<ShowsSpansOnly>);
   STATIC_REQUIRE_FALSE(detail::Captures<ShowsSpansOnly>);

@@ -235,4 +235,70 @@ TEST_CASE("the memory of copies is kept, and grows")
   CHECK(copy.bytes() == std::size_t{1} << 20);
 }
 
+namespace
+{
+
+/// What an engine prepares, which notes when it begins and ends, and reads its memory then.
+struct Prepared
+{
+  static inline std::vector<std::string> log;
+  std::span<std::byte> memory;
+
+  explicit Prepared(std::span<std::byte> m)
+      : memory{m}
+  {
+    memory.front() = std::byte{3};
+    log.push_back("begin " + std::to_string(m.size()));
+  }
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+  ~Prepared() { log.push_back(memory.front() == std::byte{3} ? "end" : "end too late"); }
+};
+
+}  // namespace
+
+TEST_CASE("what an engine has prepared for the memory of copies ends before the memory")
+{
+  {
+    detail::KeptCopy copy;
+    (void)copy.get(100);
+    auto& first = copy.prepared<Prepared>();
+    (void)copy.get(50);
+    CHECK(&copy.prepared<Prepared>() == &first);
+    (void)copy.get(200);
+    (void)copy.prepared<Prepared>();
+  }
+  CHECK(Prepared::log == std::vector<std::string>{"begin 100", "end", "begin 200", "end"});
+}
+
+TEST_CASE("a thread waits for the copy before it writes, and an error of the copy names the file")
+{
+  const Watchdog watchdog;
+  const TwoParts parts;
+  write_contents(parts.path, "before");
+  std::atomic<bool> is_copied = false;
+  for (const bool fails : {true, false})
+  {
+    BackgroundSave root, other;
+    root.create(parts.file(0));
+    root.start(parts.file(0), false);
+    auto copied = parts.file(1);
+    copied.wait_for_copy = [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds{10});
+      if (fails) throw DeviceError{"cudaMemcpyAsync failed"};
+      is_copied = true;
+    };
+    copied.writes[1] = [&, write = copied.writes[1]](File& file, const auto& rest) {
+      require<DataError>(is_copied, "it is not copied");
+      return write(file, rest);
+    };
+    other.start(copied, false);
+    CHECK(other.wait_for_part() ==
+          (fails ? "cudaMemcpyAsync failed (in a save of " + parts.path.string() + ")" : ""));
+    (void)other.finish(fails);
+    CHECK(root.finish(fails).empty());
+    CHECK(contents(parts.path) == (fails ? "before" : parts.expected()));
+  }
+}
+
 }  // namespace io_background_save_test

@@ -62,6 +62,7 @@ struct Live
   int allocations = 0;
   int graphs = 0;
   int registrations = 0;  // of memory with communicators, and windows
+  int pinned = 0;         // ranges of host memory
   friend bool operator==(const Live&, const Live&) = default;
 };
 [[nodiscard]] Live live();
@@ -70,7 +71,7 @@ struct Live
 /// How many times something happened that NCCL's documentation forbids and NCCL does not report:
 /// collectives with registered memory on only some ranks, or at different offsets of a symmetric
 /// window; memory freed or a communicator finalized while it is registered; memory deregistered
-/// while a call uses it.
+/// while a call uses it. It also counts host memory that is unpinned but was not pinned.
 [[nodiscard]] int violations();
 
 }  // namespace cubist::test::fake

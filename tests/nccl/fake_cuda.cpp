@@ -22,6 +22,8 @@ namespace
 
 std::mutex allocations_mutex;
 std::map<const std::byte*, std::size_t> allocations;
+std::mutex pinned_mutex;
+std::map<const std::byte*, std::size_t> pinned;
 thread_local std::map<std::string, std::pair<int, int>> failures;  // code, after
 thread_local int first_gpu = 0;
 thread_local int gpus = 8;
@@ -82,6 +84,22 @@ bool fake::on_device(const void* data, std::size_t bytes)
   --after;
   return p + bytes <= after->first + after->second;
 }
+
+namespace
+{
+
+/// Whether a range of host memory overlaps one that is pinned, or lies inside it.
+bool is_pinned(const void* data, std::size_t bytes, bool inside)
+{
+  const auto* const p = static_cast<const std::byte*>(data);
+  const std::lock_guard lock{pinned_mutex};
+  for (const auto& [begin, size] : pinned)
+    if (inside ? begin <= p && p + bytes <= begin + size : begin < p + bytes && p < begin + size)
+      return true;
+  return false;
+}
+
+}  // namespace
 
 CUstream_st::CUstream_st()
     : worker{[this] { run(); }}
@@ -245,16 +263,44 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
   return cudaSuccess;
 }
 
+cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned int)
+{
+  CUBIST_INJECT(cudaHostRegister);
+  if (data == nullptr || bytes == 0) return cudaErrorInvalidValue;
+  if (is_pinned(data, bytes, false)) return cudaErrorHostMemoryAlreadyRegistered;
+  const std::lock_guard lock{pinned_mutex};
+  pinned[static_cast<std::byte*>(data)] = bytes;
+  ++fake::counts.pinned;
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void* data)
+{
+  auto* const p = static_cast<volatile std::byte*>(data);
+  const std::lock_guard lock{pinned_mutex};
+  const auto found = pinned.find(static_cast<std::byte*>(data));
+  if (found == pinned.end())
+  {
+    ++fake::counts.violations;
+    return cudaErrorHostMemoryNotRegistered;
+  }
+  // AddressSanitizer reports memory that was freed while it was pinned.
+  p[found->second - 1] = p[found->second - 1];
+  pinned.erase(found);
+  --fake::counts.pinned;
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-  CUBIST_INJECT(cudaMemcpyAsync);
   return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                               size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream)
 {
+  CUBIST_INJECT(cudaMemcpyAsync);  // of matrices with gaps, too
   const auto extent = [&](size_t pitch) {
     return width == 0 || height == 0 ? 0 : (height - 1) * pitch + width;
   };
@@ -271,7 +317,13 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   };
   const auto* const p = static_cast<const std::byte*>(from);
   if (from_device)
+  {
     fake::resolved(stream)->enqueue([=] { copy(p); });
+    // A copy to pageable host memory is complete when the call returns.
+    if (!to_device && written > 0 && !fake::resolved(stream)->capture &&
+        !is_pinned(to, written, true))
+      return cudaStreamSynchronize(stream);
+  }
   else  // Pageable host memory is read before the call returns.
     fake::resolved(stream)->enqueue(
         [copy, data = std::vector<std::byte>(p, p + read)] { copy(data.data()); });

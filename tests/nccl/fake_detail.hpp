@@ -26,6 +26,7 @@ struct Counts
   std::atomic<int> allocations = 0;
   std::atomic<int> graphs = 0;
   std::atomic<int> registrations = 0;
+  std::atomic<int> pinned = 0;
   std::atomic<int> aborts = 0;
   std::atomic<int> violations = 0;
 };

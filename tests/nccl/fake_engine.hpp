@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "cubist/backend/nccl.hpp"
@@ -46,6 +47,11 @@ class FakeCudaEngine
   void download(MatrixView<const T> mine, MatrixView<T> host) const
   {
     CudaEngine{}.download(mine, host);
+  }
+  using Downloads = CudaEngine::Downloads;
+  void download_beside(std::span<const cubist::detail::Download> all, Downloads& downloads) const
+  {
+    CudaEngine{}.download_beside(all, downloads);
   }
   template <Element T>
   void fill(MatrixView<T> out, T value) const

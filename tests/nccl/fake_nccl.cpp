@@ -399,8 +399,8 @@ void fake::connect_by_nvlink(bool connected) { has_nvlink = connected; }
 fake::Live fake::live()
 {
   cudaStreamSynchronize(cudaStreamPerThread);  // frees memory that this thread no longer needs
-  return {counts.communicators, counts.streams, counts.events,
-          counts.allocations,   counts.graphs,  counts.registrations};
+  return {counts.communicators, counts.streams,       counts.events, counts.allocations,
+          counts.graphs,        counts.registrations, counts.pinned};
 }
 int fake::violations() { return counts.violations; }
 int fake::aborts() { return counts.aborts; }

@@ -210,6 +210,16 @@ template <class F>
   return {.name = {function, shape.rows, shape.cols}, .function = type_name<F>()};
 }
 
+/// Describes a call that copies several matrices to the host.
+template <class D>
+[[nodiscard]] EngineCall downloads_call(const char* function, std::span<const Download> all,
+                                        const D&)
+{
+  EngineCall call{.name = {function, all.size()}};
+  for (const auto& [from, to] : all) call.bytes += bytes_of(from) + bytes_of(to);
+  return call;
+}
+
 template <class F, class... T>
 [[nodiscard]] EngineCall groups_call(const char* function, const F*, const MatrixGroup*,
                                      std::size_t count, MatrixTypes<T...>)
@@ -256,6 +266,7 @@ class EngineDecorator : public E
   CUBIST_DECORATED(copy, detail::pass_call)
   CUBIST_DECORATED(upload, detail::pass_call)
   CUBIST_DECORATED(download, detail::pass_call)
+  CUBIST_DECORATED(download_beside, detail::downloads_call)
   CUBIST_DECORATED(fill, detail::pass_call)
   CUBIST_DECORATED(for_each, detail::update_call)
   CUBIST_DECORATED(for_each_in_all, detail::groups_call)

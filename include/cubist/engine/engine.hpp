@@ -37,6 +37,8 @@
 //                                                            after the other
 //   RemembersTimes     how long repeated work took           engine/repeated_work.hpp does the work
 //   WritesInTime       how long a disk takes to write        io/checkpoints.hpp writes files
+//   DownloadsBeside    copies to the host that run beside    io/checkpoints.hpp downloads, and
+//                      its other work                        waits
 //
 // `optional_parts` lists which of them an engine has.
 //
@@ -347,6 +349,36 @@ concept WritesInTime = requires(const E& e, double bytes, double time) {
   e.wait_until(time);
 };
 
+/// A matrix to copy from an engine's memory to the host's. A column of these views is a byte.
+struct Download
+{
+  MatrixView<const std::byte> from;  ///< in the engine's memory
+  MatrixView<std::byte> to;          ///< in host memory
+
+  /// The copy of a matrix of any elements, to a matrix of the same shape.
+  template <class T>
+  [[nodiscard]] static Download of(MatrixView<const T> from, MatrixView<T> to)
+  {
+    const std::size_t size = sizeof(T);
+    return {{reinterpret_cast<const std::byte*>(from.data()), from.rows(), from.cols() * size,
+             from.ld() * size},
+            {reinterpret_cast<std::byte*>(to.data()), to.rows(), to.cols() * size,
+             to.ld() * size}};
+  }
+};
+
+/// Engines that copy to host memory while the host and the engine go on. `E::Downloads` prepares
+/// the host memory for this until its destructor, which waits for the copies. `download_beside`
+/// copies what earlier work leaves, and later work waits for the copies. Any thread may wait for
+/// the copies that were started last; the wait throws their error.
+template <class E>
+concept DownloadsBeside = requires(const E& e, std::span<const Download> all,
+                                   typename E::Downloads& downloads) {
+  requires std::constructible_from<typename E::Downloads, std::span<std::byte>>;
+  e.download_beside(all, downloads);
+  downloads.wait();
+};
+
 /// The name of an optional part, and whether an engine has it.
 using OptionalPart = std::pair<std::string_view, bool>;
 
@@ -365,7 +397,8 @@ inline constexpr std::array optional_parts{
     OptionalPart{"FoldsInMemory", FoldsInMemory<E>},
     OptionalPart{"Captures", Captures<E>},
     OptionalPart{"RemembersTimes", RemembersTimes<E>},
-    OptionalPart{"WritesInTime", WritesInTime<E>}};
+    OptionalPart{"WritesInTime", WritesInTime<E>},
+    OptionalPart{"DownloadsBeside", DownloadsBeside<E>}};
 
 /// Enlarges an engine's buffer to at least n elements, and returns its elements. If it grows, it
 /// holds zeros.

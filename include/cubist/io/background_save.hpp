@@ -6,8 +6,9 @@
 // complete (atomic_file.hpp). Beside it is a file of marks, one for each rank but 0.
 //
 // The thread of a rank
-//   1. writes the rank's part, and syncs it. Until somebody waits for the save, it rests after
-//      each chunk, and so takes memory bandwidth from the ranks for a sixteenth of the time;
+//   1. waits until the engine has copied the rank's part, if it is DownloadsBeside, writes the
+//      part, and syncs it. Until somebody waits for the save, it rests after each chunk, and so
+//      takes memory bandwidth from the ranks for a sixteenth of the time;
 //   2. unless it is rank 0, writes its mark, and syncs it. A mark is the part's terms of the
 //      fingerprints, and a seal that depends on them and on the number of the save.
 // Rank 0's thread then
@@ -46,7 +47,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A rank's memory for the copy, which is kept from one save to the next.
+/// A rank's memory for the copy, which is kept from one save to the next, with what an engine has
+/// prepared to copy to it.
 class KeptCopy
 {
  public:
@@ -66,9 +68,19 @@ class KeptCopy
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
+  /// Returns the D that is made from this memory once, and ends before the memory is freed.
+  /// @pre D is the same in each call
+  template <class D>
+  [[nodiscard]] D& prepared()
+  {
+    if (!prepared_) prepared_ = std::make_shared<D>(std::span{data_, bytes_});
+    return *static_cast<D*>(prepared_.get());
+  }
+
  private:
   void release()
   {
+    prepared_.reset();
     if (data_ != nullptr) HugePages<std::byte>{}.deallocate(data_, bytes_);
     data_ = nullptr;
     bytes_ = 0;
@@ -76,6 +88,7 @@ class KeptCopy
 
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  std::shared_ptr<void> prepared_;
 };
 
 /// What one rank knows about a file that is saved in the background.
@@ -92,6 +105,8 @@ struct BackgroundFile
   std::uint64_t number = 0;    ///< identifies the save; the same on all ranks
   int rank = 0;
   int ranks = 1;
+  /// Waits until this rank's matrices are copied; empty if they are. The thread calls it first.
+  std::function<void()> wait_for_copy = {};
   /// Writes each matrix of the header; empty for a matrix that another rank writes.
   std::vector<Write> writes = {};
   /// Rank 0's thread calls this when the file has its name.

@@ -41,9 +41,13 @@ void BackgroundSave::keep_error(F f)
     f();
     return;
   }
-  catch (const Error& e)
+  catch (const DataError& e)  // which names the file
   {
     what = e.what();
+  }
+  catch (const Error& e)
+  {
+    what = std::string{e.what()} + " (in a save of " + plan_.path.string() + ")";
   }
   catch (const std::exception& e)
   {
@@ -142,6 +146,7 @@ CUBIST_INLINE BackgroundFile::Rest BackgroundSave::make_rest()
 CUBIST_INLINE void BackgroundSave::write_part(const BackgroundFile::Rest& rest)
 {
   if (!file_) file_ = std::make_unique<File>(part_of(plan_.path).string(), File::Mode::write);
+  if (plan_.wait_for_copy) plan_.wait_for_copy();
   sums_.assign(plan_.writes.size(), 0);
   for (std::size_t i = 0; i < sums_.size(); ++i)
     if (plan_.writes[i]) sums_[i] = plan_.writes[i](*file_, rest);

@@ -16,7 +16,8 @@
 //   }
 //
 // `save_in_background` copies this rank's part of the state, and a thread writes it while the
-// program goes on (background_save.hpp). The next call on the same checkpoints, and their
+// program goes on (background_save.hpp). An engine that is DownloadsBeside copies while the host
+// goes on, and its later work waits for the copy. The next call on the same checkpoints, and their
 // destructor, finish what is in flight.
 //
 // Elements that one rank sends: those of safetensors.hpp. `save_in_background` also all-reduces 2
@@ -26,7 +27,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -190,13 +193,37 @@ void save_checkpoint(const M& mesh, BackgroundSave& background, const std::strin
   if (mesh.rank() == 0) remove_oldest_checkpoints(folder, keep, step);
 }
 
-/// Copies this rank's parts of a state, and returns the function that writes each.
+/// Starts copies of matrices to the host, and returns the function that waits for them. It also
+/// throws the error of copies that could not be started, so that the next call tells all ranks.
+template <DownloadsBeside E>
+[[nodiscard]] std::function<void()> start_downloads(const E& engine, KeptCopy& kept,
+                                                    std::span<const Download> all)
+{
+  if (all.empty()) return {};
+  try
+  {
+    auto& downloads = kept.prepared<typename E::Downloads>();
+    engine.download_beside(all, downloads);
+    return [&downloads] { downloads.wait(); };
+  }
+  catch (const CaptureError&)
+  {
+    throw;
+  }
+  catch (const Error&)
+  {
+    return [error = std::current_exception()] { std::rethrow_exception(error); };
+  }
+}
+
+/// Copies this rank's parts of a state, or starts to, and sets the functions of the file that wait
+/// for the copy and write it.
 /// @param begin  the first byte of the tensors in the file
 template <Scalar T, class M>
-[[nodiscard]] std::vector<BackgroundFile::Write>
-copy_parts(const M& mesh, const SafetensorsHeader& header, std::uint64_t begin, KeptCopy& kept,
-           bool copies, const State<T, M>& state)
+void copy_parts(const M& mesh, BackgroundFile& file, std::uint64_t begin, KeptCopy& kept,
+                bool copies, const State<T, M>& state)
 {
+  using E = typename M::Engine;
   const int rank = mesh.rank();
   constexpr std::size_t line = HugePages<std::byte>::cache_line;
   std::size_t bytes = 0;
@@ -211,31 +238,37 @@ copy_parts(const M& mesh, const SafetensorsHeader& header, std::uint64_t begin, 
       state.matrices, state.accumulators);
   std::byte* const copy = copies ? kept.get(bytes) : nullptr;
 
-  std::vector<BackgroundFile::Write> writes;
+  auto& writes = file.writes;
+  [[maybe_unused]] std::vector<Download> downloads;
   bytes = 0;
   for_each_matrix(
       [&]<class V>(const NamedMatrix<V, M>& m) {
         const auto& x = m.matrix;
-        const TensorInfo& tensor = header.tensors[writes.size()];
+        const TensorInfo& tensor = file.header.tensors[writes.size()];
         const StoredMatrix stored{begin + tensor.begin, tensor.type, x.shape};
         const Block block = x.block(rank);
         if (!x.is_primary(rank))
           writes.emplace_back();
         else if (!copies)
-          writes.emplace_back([stored, block, x](File& file, const BackgroundFile::Rest&) {
-            return write_block<V>(file, stored, block, x.mesh.engine(), x.valid());
+          writes.emplace_back([stored, block, x](File& to, const BackgroundFile::Rest&) {
+            return write_block<V>(to, stored, block, x.mesh.engine(), x.valid());
           });
         else
         {
           const MatrixView<V> mine{reinterpret_cast<V*>(copy + place(m)), block.valid()};
-          x.mesh.engine().download(MatrixView<const V>{x.valid()}, mine);
-          writes.emplace_back([stored, block, mine](File& file, const auto& rest) {
-            return write_copy<V>(file, stored, block, mine, rest);
+          const MatrixView<const V> from{x.valid()};
+          if constexpr (DownloadsBeside<E>)
+            downloads.push_back(Download::of(from, mine));
+          else
+            x.mesh.engine().download(from, mine);
+          writes.emplace_back([stored, block, mine](File& to, const auto& rest) {
+            return write_copy<V>(to, stored, block, mine, rest);
           });
         }
       },
       state.matrices, state.accumulators);
-  return writes;
+  if constexpr (DownloadsBeside<E>)
+    file.wait_for_copy = start_downloads(mesh.engine(), kept, std::span{std::as_const(downloads)});
 }
 
 /// Simulates the time of a save in the background: a rank copies its part, and the disk writes it.
@@ -310,7 +343,7 @@ bool start_checkpoint(const M& mesh, BackgroundSave& background, const std::stri
   failure.raise();
   file.number = failure.largest();
   const bool copies = options.copies > 0;
-  file.writes = copy_parts(mesh, file.header, begin, background.copy(), copies, state);
+  copy_parts(mesh, file, begin, background.copy(), copies, state);
   background.start(std::move(file), !copies);
   return true;
 }
@@ -368,8 +401,9 @@ class Checkpoints
   }
 
   /// Starts to save the state after step `step`: copies this rank's part, and a thread of each rank
-  /// writes the copy while the program may change the state. The file gets its final name once all
-  /// ranks have written. Later saves reuse the memory of the copy.
+  /// writes the copy while the program may change the state. A GPU copies while the host goes on.
+  /// The file gets its final name once all ranks have written. Later saves reuse the memory of the
+  /// copy.
   /// @returns false if an earlier save is in flight and this one is skipped (`in_flight`)
   /// @throws DataError, on every rank, if the system refuses this save, or has refused the one
   /// before; older checkpoints stay complete

@@ -27,9 +27,11 @@
 #include "cubist/engine/cuda/blas.hpp"
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
+#include "cubist/engine/cuda/downloads.hpp"
 #include "cubist/engine/cuda/graph.hpp"
 #include "cubist/engine/cuda/launch.hpp"
 #include "cubist/engine/cuda/operations.hpp"
+#include "cubist/engine/cuda/transfer.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/replay.hpp"
@@ -134,14 +136,14 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   template <Element T>
   void copy(MatrixView<const T> in, MatrixView<T> out) const
   {
-    transfer(in, out, cudaMemcpyDeviceToDevice);
+    detail::enqueue_copy(in, out, cudaMemcpyDeviceToDevice, ComputeStream::get());
   }
   /// Copies from the host, which may change its memory as soon as this returns.
   template <Element T>
   void upload(MatrixView<const T> host, MatrixView<T> device) const
   {
     detail::require_no_capture("an upload of ", host.shape(), " elements from the host");
-    transfer(host, device, cudaMemcpyHostToDevice);
+    detail::enqueue_copy(host, device, cudaMemcpyHostToDevice, ComputeStream::get());
     ComputeStream::synchronize();
   }
   /// Copies to the host, whose memory holds the elements when this returns.
@@ -149,8 +151,18 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   void download(MatrixView<const T> device, MatrixView<T> host) const
   {
     detail::require_no_capture("a download of ", host.shape(), " elements to the host");
-    transfer(device, host, cudaMemcpyDeviceToHost);
+    detail::enqueue_copy(device, host, cudaMemcpyDeviceToHost, ComputeStream::get());
     ComputeStream::synchronize();
+  }
+
+  /// Copies to memory of the host, on their own stream.
+  using Downloads = detail::CudaDownloads;
+  /// Copies matrices to the host while the host and the compute stream go on. Work that is enqueued
+  /// later waits for the copies, so it may change the matrices.
+  /// @throws DeviceError if CUDA refuses, CaptureError while this thread captures
+  void download_beside(std::span<const detail::Download> all, Downloads& downloads) const
+  {
+    downloads.start(all);
   }
 
   /// Work that was captured.
@@ -181,33 +193,11 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   {
     return m;
   }
-
- private:
-  template <class T>
-  static void transfer(MatrixView<const T> from, MatrixView<T> to, cudaMemcpyKind kind)
-  {
-    require_shape(from.shape(), to.shape());
-    const bool same = from.data() == to.data() && from.ld() == to.ld();
-    if (to.size() == 0 || same) return;
-    if (from.ld() < from.cols() && from.rows() > 1)
-      for (std::size_t i = 0; i < to.rows(); ++i)
-        transfer(from.block(i, 0, {1, to.cols()}), to.block(i, 0, {1, to.cols()}), kind);
-    else
-    {
-      const auto stream = ComputeStream::get();
-      const auto code =
-          from.contiguous() && to.contiguous()
-              ? cudaMemcpyAsync(to.data(), from.data(), to.size() * sizeof(T), kind, stream)
-              : cudaMemcpy2DAsync(to.data(), to.ld() * sizeof(T), from.data(),
-                                  from.ld() * sizeof(T), to.cols() * sizeof(T), to.rows(), kind,
-                                  stream);
-      detail::require_cuda(code, "cudaMemcpyAsync", "a copy of ", to.shape(), " elements");
-    }
-  }
 };
 
 static_assert(Engine<CudaEngine>);
 static_assert(detail::Captures<CudaEngine>);
+static_assert(detail::DownloadsBeside<CudaEngine>);
 
 template <>
 inline constexpr bool in_host_memory<CudaEngine> = false;
