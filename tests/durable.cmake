@@ -11,5 +11,5 @@ function(cubist_add_durable_test what program cases)
   set_tests_properties("durable: ${what}" PROPERTIES LABELS threads TIMEOUT 120)
 endfunction()
 
-cubist_add_durable_test("files and checkpoints" cubist_io_tests "*saved on one mesh*,the newest checkpoints are kept*,files that are saved in the background*,a save that is interrupted*")
+cubist_add_durable_test("files and checkpoints" cubist_io_tests "*saved on one mesh*,the newest checkpoints are kept*,files that are saved in the background*,a save that is interrupted*,a save in the background that fills*")
 cubist_add_durable_test("weights" cubist_nn_tests "large models are saved in several files*,a save that is interrupted*")

@@ -49,7 +49,9 @@ struct State
   long calls = -1;  // calls before the one to interrupt; negative: interrupt none
   bool names = false;
   bool dies = false;
+  int error = 0;  // of the interrupted call
   bool interrupts = false;
+  std::map<std::string, int> refused;  // calls to fail once, with their errors
   const char* interrupted = nullptr;
 };
 
@@ -99,10 +101,16 @@ bool fails(const char* call, bool name)
 {
   const std::lock_guard lock{state().mutex};
   State& s = state();
+  if (const auto found = s.refused.find(call); found != s.refused.end())
+  {
+    errno = found->second;
+    s.refused.erase(found);
+    return true;
+  }
   if (s.calls < 0 || (s.names && !name) || s.calls-- > 0) return false;
   s.interrupted = call;
   if (s.dies) ::_exit(98);
-  errno = EIO;
+  errno = s.error;
   return true;
 }
 
@@ -246,16 +254,27 @@ int rename(const char* from, const char* to) noexcept
 }
 
 /// Interrupts the call after `calls` others, or none if the number is negative. The call fails with
-/// EIO, or the process ends before it with exit code 98. From then on no fsync waits for the disk.
+/// an error, or the process ends before it with exit code 98. From then on no fsync waits for the
+/// disk.
 /// @param names  whether only calls that change the name of a file count
-void cubist_durable_interrupt(long calls, bool names, bool dies)
+/// @param error  the value of errno; 0: the process ends
+void cubist_durable_interrupt(long calls, bool names, int error)
 {
   const std::lock_guard lock{state().mutex};
   state().calls = calls;
   state().names = names;
-  state().dies = dies;
+  state().dies = error == 0;
+  state().error = error;
   state().interrupts = true;
   state().interrupted = nullptr;
+}
+
+/// Makes the next call of this name fail, in any thread: "pwrite", "fsync".
+/// @param error  the value of errno
+void cubist_durable_refuse(const char* call, int error)
+{
+  const std::lock_guard lock{state().mutex};
+  state().refused[call] = error;
 }
 
 /// The name of the interrupted call; null if there was none yet.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -523,6 +525,7 @@ TEST_CASE("a save that is interrupted leaves the checkpoint before it, or its ow
     Save save;
     std::uint64_t former;  // the step of the checkpoint before; 0: none
     Interruption how;
+    int error = EIO;
   };
   std::vector<Case> cases;
   for (const auto how : {Interruption::death, Interruption::error})
@@ -532,6 +535,9 @@ TEST_CASE("a save that is interrupted leaves the checkpoint before it, or its ow
         cases.push_back({on(one_rank, in_background), former, how});
     cases.push_back({on(two_by_two, true), 4, how});
   }
+  for (const int error : {ENOSPC, EDQUOT})
+    for (const bool in_background : {false, true})
+      cases.push_back({on(one_rank, in_background), 4, Interruption::error, error});
   for (const Case& c : cases)
   {
     const std::uint64_t former = c.former;
@@ -547,9 +553,51 @@ TEST_CASE("a save that is interrupted leaves the checkpoint before it, or its ow
         [&](bool was_interrupted) {
           const auto step = loaded();
           CHECK((step == 5 || (was_interrupted && step == former)));
-        });
+        },
+        c.error);
     CHECK(calls > 0);
   }
+}
+
+TEST_CASE("a save in the background that fills the disk or the quota is an error of the next call",
+          "[.interrupted]")
+{
+  const Watchdog watchdog;
+  const auto fill = [](const char* call, int error, std::size_t copies, bool waits) {
+    const std::string cause = std::generic_category().message(error);
+    CAPTURE(call, cause, copies, waits);
+    const Folder folder;
+    require_clear(on_mesh(two_by_two, [&](const SmallState::M& mesh) {
+      Findings found;
+      SmallState saved{mesh, 1, 1}, loaded{mesh, 0, 0};
+      Checkpoints checkpoints{mesh, folder.path(), {.copies = copies}};
+      checkpoints.save(1, saved.state());
+      if (mesh.rank() == 0) refuse_call(call, error);
+      mesh.world().barrier();
+      checkpoints.save_in_background(2, saved.state());
+      const auto message = message_of<DataError>([&] {
+        if (waits)
+          checkpoints.wait();
+        else
+          checkpoints.save_in_background(3, saved.state());
+      });
+      found.check(mentions(message, "cannot write to", "step-000000000002.safetensors", cause,
+                           error == EDQUOT ? "quota, or use" : "free space", "on rank"),
+                  message);
+      found.check(checkpoints.load(loaded.state()) == 1, "another checkpoint is the newest");
+      found.check(gather_all<double>(loaded.state()) == gather_all<double>(saved.state()),
+                  "the checkpoint before is damaged");
+      checkpoints.save_in_background(4, saved.state());
+      found.check(checkpoints.load(loaded.state()) == 4, "the save after the error fails");
+      return found;
+    }));
+    CHECK(names(folder.path()) ==
+          std::set<std::string>{"step-000000000001.safetensors", "step-000000000004.safetensors"});
+  };
+  for (const char* call : {"pwrite", "fsync"})
+    for (const int error : {EDQUOT, ENOSPC})
+      for (const std::size_t copies : {0U, 1U})
+        for (const bool waits : {false, true}) fill(call, error, copies, waits);
 }
 #endif
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Interrupts a save at each of its system calls. It needs the shim of tests/durable, under which
-// hidden cases with the tag [.interrupted] run.
+// Interrupts a save at each of its system calls, or at the first of a kind. It needs the shim of
+// tests/durable, under which hidden cases with the tag [.interrupted] run.
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -39,16 +41,24 @@ template <class F>
 
 }  // namespace interruption
 
+/// Makes the next call of this name fail, in any thread of the process: "pwrite", "fsync".
+/// @param error  the value of errno, such as EDQUOT
+inline void refuse_call(const char* name, int error)
+{
+  interruption::shim<void(const char*, int)>("cubist_durable_refuse")(name, error);
+}
+
 /// Calls `save` in child processes, each of which is interrupted at another system call, and calls
 /// `check(was_interrupted)` after each, with false if the save ended without an error. The last
 /// process is not interrupted. Returns the number of system calls.
 /// @param prepare  called before each save
+/// @param error  with Interruption::error, the value of errno; the save's error must name its cause
 template <class Prepare, class Save, class Check>
-int interrupt_each_call(Interruption how, Prepare prepare, Save save, Check check)
+int interrupt_each_call(Interruption how, Prepare prepare, Save save, Check check, int error = EIO)
 {
-  auto* const interrupt = interruption::shim<void(long, bool, bool)>("cubist_durable_interrupt");
+  auto* const interrupt = interruption::shim<void(long, bool, int)>("cubist_durable_interrupt");
   auto* const interrupted_call = interruption::shim<const char*()>("cubist_durable_interrupted");
-  interrupt(-1, false, false);  // from now on the shim does not wait for the disk
+  interrupt(-1, false, error);  // from now on the shim does not wait for the disk
   constexpr int complete = 10, reported = 11, silent = 12, stayed = 13, died = 98;
   for (int call = 0;; ++call)
   {
@@ -61,15 +71,18 @@ int interrupt_each_call(Interruption how, Prepare prepare, Save save, Check chec
       try
       {
         const bool dies = how == Interruption::death;
-        interrupt(call, dies, dies);
+        interrupt(call, dies, dies ? 0 : error);
         save();
         const char* const failed = interrupted_call();
         // An older file that cannot be removed may stay.
         code = failed == nullptr ? complete : std::string{failed} == "remove" ? stayed : silent;
       }
-      catch (const DataError&)
+      catch (const DataError& e)
       {
-        code = reported;
+        const std::string what{e.what()};
+        const bool has_cause = what.find(std::generic_category().message(error)) != what.npos;
+        if (!has_cause) std::fprintf(stderr, "no cause: %s\n", e.what());
+        code = has_cause ? reported : 1;
       }
       catch (const std::exception& e)
       {

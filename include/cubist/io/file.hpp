@@ -56,6 +56,7 @@ class File
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
+  /// Closes the file. What was not synced may be lost without an error.
   ~File() { ::close(descriptor_); }
 
   /// The path of the file.
@@ -102,7 +103,7 @@ class File
     {
       const auto n = ::pwrite(descriptor_, in.data(), in.size(), static_cast<off_t>(to));
       if (n < 0 && errno == EINTR) continue;
-      check(n > 0, "write to", "free space on the disk, or use another");
+      check(n > 0, "write to", space_advice(errno));
       to += static_cast<std::uint64_t>(n);
       in = in.subspan(static_cast<std::size_t>(n));
     }
@@ -111,19 +112,23 @@ class File
   /// Sets the size of the file.
   void resize(std::uint64_t bytes)
   {
-    check(::ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0, "extend",
-          "free space on the disk, or use another");
+    check(::ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0, "extend", space_advice(errno));
   }
 
-  /// Waits until all that was written is on the disk.
-  void sync()
-  {
-    check(::fsync(descriptor_) == 0, "write to", "free space on the disk, or use another");
-  }
+  /// Waits until all that was written is on the disk. A file system with a server (NFS) may report
+  /// only here, or in `close`, that a write did not fit the disk or the user's quota. After this,
+  /// `close` has nothing left to report.
+  void sync() { check(::fsync(descriptor_) == 0, "write to", space_advice(errno)); }
 
  private:
+  [[nodiscard]] static const char* space_advice(int error)
+  {
+    return error == EDQUOT ? "remove files, ask for a larger quota, or use another disk"
+                           : "free space on the disk, or use another";
+  }
   [[nodiscard]] static const char* open_advice(Mode mode, int error)
   {
+    if (error == EDQUOT || error == ENOSPC) return space_advice(error);
     const bool forbidden = error == EACCES || error == EPERM || error == EROFS;
     if (mode == Mode::read)
       return forbidden ? "check the permissions of the file, and of its folders"
