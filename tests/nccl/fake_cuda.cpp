@@ -29,6 +29,7 @@ thread_local int first_gpu = 0;
 thread_local int gpus = 8;
 thread_local int current_device = 0;
 thread_local bool captures = false;
+thread_local bool waits_for_pageable_memory = false;
 
 /// Delays some tasks at random, so that unordered work on streams runs in varying orders.
 void delay_at_random()
@@ -55,6 +56,8 @@ void fake::fail(const std::string& function, int code, int after)
 }
 
 void fake::capture(bool is_capturing) { captures = is_capturing; }
+
+void fake::wait_for_pageable_memory() { waits_for_pageable_memory = true; }
 
 void fake::see_gpus(int first, int count)
 {
@@ -319,9 +322,8 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   if (from_device)
   {
     fake::resolved(stream)->enqueue([=] { copy(p); });
-    // A copy to pageable host memory is complete when the call returns.
-    if (!to_device && written > 0 && !fake::resolved(stream)->capture &&
-        !is_pinned(to, written, true))
+    if (waits_for_pageable_memory && !to_device && written > 0 &&
+        !fake::resolved(stream)->capture && !is_pinned(to, written, true))
       return cudaStreamSynchronize(stream);
   }
   else  // Pageable host memory is read before the call returns.
