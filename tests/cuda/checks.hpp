@@ -19,5 +19,6 @@ void check_steps(Comparison& found);
 void check_transformers(Comparison& found);
 /// Runs on all GPUs, or on all processes.
 void check_overlap(Comparison& found);
+void check_saves(Comparison& found);
 
 }  // namespace cubist::test

@@ -28,7 +28,7 @@ constexpr std::array tests{
     Test{"engine", check_engine},       Test{"products", check_products},
     Test{"attention", check_attention}, Test{"backend", check_backend},
     Test{"steps", check_steps},         Test{"transformers", check_transformers},
-    Test{"overlap", check_overlap}};
+    Test{"overlap", check_overlap},     Test{"saves", check_saves}};
 
 }  // namespace
 

@@ -4,5 +4,6 @@
 #include "attention.cu"
 #include "backend.cu"
 #include "engine.cu"
+#include "saves.cu"
 #include "steps.cu"
 #include "transformers.cu"
