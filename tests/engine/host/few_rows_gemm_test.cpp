@@ -127,16 +127,25 @@ TEST_CASE("only products of few rows and a large matrix are computed without a c
   CHECK_FALSE(has_few_rows({.m = 1, .n = 4096, .k = 63}));
 }
 
+TEST_CASE("BLAS is faster only with more than two threads, and used if their number is unknown")
+{
+  CHECK(detail::is_faster_than_blas(1));
+  CHECK(detail::is_faster_than_blas(2));
+  CHECK_FALSE(detail::is_faster_than_blas(3));
+  CHECK_FALSE(detail::is_faster_than_blas(0));
+}
+
 TEST_CASE("an engine's product of a row does not read C when beta is 0, and keeps a NaN of B")
 {
-  // With several threads BLAS multiplies.
-  const BlasThreads one{1};
+  // With one thread FewRowsGemm multiplies, and with three BLAS's gemv.
+  const int threads = GENERATE(1, 3);
+  const BlasThreads scope{threads};
   const HostEngine engine;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Integers<float> a{1, 256, 0, 1}, b{256, 300, 0, 2}, bt{300, 256, 0, 3};
   for (const Op op : {Op::none, Op::transpose, Op::adjoint})
   {
-    CAPTURE(static_cast<int>(op));
+    CAPTURE(threads, static_cast<int>(op));
     Integers<float> factor{op == Op::none ? b : bt};
     Integers<float> c{1, 300, 0, 4};
     const auto expected = by_definition<float>(3, a.in(), factor.in(), op != Op::none, 0, c);
@@ -149,6 +158,52 @@ TEST_CASE("an engine's product of a row does not read C when beta is 0, and keep
     c.memory[7] = expected[7];
     CHECK(c.memory == expected);
   }
+}
+
+TEMPLATE_LIST_TEST_CASE("an engine adds a product of a row to a block of C, on any BLAS threads",
+                        "", Reals)
+{
+  using T = TestType;
+  const Integers<T> a{1, 256, 3, 1}, b{256, 300, 5, 2}, bt{300, 256, 5, 3};
+  for (const int threads : {1, 2, 3})
+    for (const T beta : {T{1}, T{-3}})
+      for (const Op op : {Op::none, Op::transpose})
+      {
+        CAPTURE(threads, beta, static_cast<int>(op));
+        const BlasThreads scope{threads};
+        const Integers<T>& factor = op == Op::none ? b : bt;
+        Integers<T> c{1, 300, 2, 4};
+        const auto expected = by_definition<T>(2, a.in(), factor.in(), op != Op::none, beta, c);
+        HostEngine{}.gemm<T>(Op::none, op, 2, a.in(), factor.in(), beta, c.view);
+        CHECK(c.memory == expected);
+      }
+}
+
+TEMPLATE_LIST_TEST_CASE("a product of few rows is equal to the bit on one and two BLAS threads", "",
+                        Reals)
+{
+  using T = TestType;
+  constexpr std::size_t m = 4, k = 300, n = 256;
+  std::vector<T> a, b;
+  const auto value = [](std::size_t i) { return static_cast<T>(std::sin(double(i * i))); };
+  for (std::size_t i = 0; i < m * k; ++i) a.push_back(value(i));
+  for (std::size_t i = 0; i < k * n; ++i) b.push_back(value(i + 3));
+  for (const Op op : {Op::none, Op::transpose})
+    for (std::size_t rows = 1; rows <= m; ++rows)
+    {
+      CAPTURE(static_cast<int>(op), rows);
+      std::vector<std::vector<T>> results;
+      for (const int threads : {1, 2})
+      {
+        const BlasThreads scope{threads};
+        std::vector<T> c(rows * n);
+        HostEngine{}.gemm<T>(Op::none, op, 1, {a.data(), Shape{rows, k}},
+                             {b.data(), op == Op::none ? Shape{k, n} : Shape{n, k}}, 0,
+                             {c.data(), Shape{rows, n}});
+        results.push_back(c);
+      }
+      CHECK(results[0] == results[1]);
+    }
 }
 
 }  // namespace engine_host_few_rows_gemm_test

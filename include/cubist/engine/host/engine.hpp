@@ -95,10 +95,14 @@ class HostEngine
     const ProductSize size = product_size(op_a, a.shape(), op_b, b.shape(), c.shape());
     if (c.size() == 0) return;
     if (size.k == 0) return scale(beta, c);
-    if constexpr (RealScalar<T>)
-      if (op_a == Op::none && detail::has_few_rows(size) && blas_threads() == 1)
-        return detail::FewRowsGemm<T>::multiply(op_b, alpha, a, b, beta, c);
     using detail::blas_int;
+    if constexpr (RealScalar<T>)
+      if (op_a == Op::none && detail::has_few_rows(size))
+      {
+        if (detail::is_faster_than_blas(blas_threads()))
+          return detail::FewRowsGemm<T>::multiply(op_b, alpha, a, b, beta, c);
+        if (size.m == 1) return gemv(op_b, alpha, a.row(0), b, beta, c);
+      }
     const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
     const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));
     const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
@@ -360,6 +364,18 @@ class HostEngine
     }
     else
       fill(sums, T{}), add(sums.data());
+  }
+
+  /// Computes the only row of C = alpha A op(B) + beta C. BLAS's gemv reads B once, unlike gemm.
+  template <std::floating_point T>
+  void gemv(Op op_b, T alpha, const T* a, MatrixView<const T> b, T beta, MatrixView<T> c) const
+  {
+    using detail::blas_int;
+    if (beta != T{1}) scale(beta, c);
+    auto* const gemv = detail::cblas_routine<T>(cblas_sgemv, cblas_dgemv, cblas_cgemv, cblas_zgemv);
+    const detail::GemmSemaphore semaphore;
+    gemv(CblasRowMajor, op_b == Op::none ? CblasTrans : CblasNoTrans, blas_int(b.rows()),
+         blas_int(b.cols()), alpha, b.data(), blas_int(b.ld()), a, 1, T{1}, c.data(), 1);
   }
 
   template <Scalar T>

@@ -15,13 +15,18 @@
 //                        which the processor's prefetcher follows, however short the rows are
 //   B transposed         each element of C is the scalar product of a row of A and a row of B
 //
-// Measured: GB/s of B on one core (AVX-512, OpenBLAS 0.3.21); BLAS's gemm in parentheses:
+// Measured: GB/s of B on one core of an EPYC (Zen 5, AVX-512, OpenBLAS 0.3.21); in parentheses
+// BLAS's gemm on one and on two threads:
 //
-//   op(B), k x n                        m = 1        m = 2        m = 4
-//   768 x 3072 float                    16.7 (6.3)   14.4 (6.4)   10.7 (6.4)
-//   768 x 768 float                     14.9 (11.6)  12.9 (8.5)   10.9 (7.3)
-//   768 x 25129 float, B transposed     16.2 (5.9)   13.6 (5.7)   10.3 (5.8)
-//   768 x 3072 double                   16.2 (11.1)  12.5 (9.4)    9.3 (8.3)
+//   op(B), k x n                        m = 1            m = 2            m = 4
+//   1024 x 4096 float                   37 (13, 25)      29 (13, 18)      19 (15, 13)
+//   4096 x 16384 float                  38 (13, 24)      28 (13, 19)      14 (15, 12)
+//   1024 x 4096 double                  36 (13, 26)      28 (11, 23)      19 (10, 19)
+//   1024 x 50257 float, B transposed    37 (11, 18)      28 (13, 15)      19 (15, 11)
+//   1024 x 4096 double, B transposed    40 (14, 26)      33 (11, 23)      29 (11, 19)
+//
+// With more than two threads, BLAS's gemv multiplies a single row. On two threads it reads 41 to 50
+// GB/s of these matrices.
 
 #include <algorithm>
 #include <array>
@@ -41,7 +46,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// Whether such a product is faster here than with BLAS on one thread.
+/// Whether a product of such a size is faster if it reads B only once.
 /// @param most_rows the maximum number of rows of A: 16 for 16-bit elements of B, because for up to
 /// 16 rows, converting them again for each row takes less time than a copy in float
 [[nodiscard]] inline bool has_few_rows(ProductSize s, std::size_t most_rows = 4)
@@ -50,6 +55,10 @@ namespace cubist::CUBIST_ABI::detail
   constexpr std::size_t least_elements = 1 << 16;  // smaller ones fit in caches
   return s.m <= most_rows && s.n >= least && s.k >= least && s.n * s.k >= least_elements;
 }
+
+/// Whether one core computes such a product here at least as fast as BLAS's gemm does on this many
+/// threads, where 0 stands for an unknown number.
+[[nodiscard]] inline bool is_faster_than_blas(int threads) { return threads == 1 || threads == 2; }
 
 /// y += factor[0] x_0 + factor[1] x_1 + …, one after the other
 template <class T, std::size_t count>
@@ -145,7 +154,7 @@ template <class T, class W>
 void FewRowsGemm<T, W>::multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const W> b,
                                             T beta, MatrixView<T> c)
 {
-  if constexpr (ShortReal<W> && std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<W, T> || (ShortReal<W> && std::is_same_v<T, float>))
     if (multiply_rows(best_target(), alpha, a, StoredRows<W>{b}, beta, c)) return;
   constexpr std::size_t cached = 32 * 1024;  // bytes of B, which each row of A reads
   constexpr std::size_t most = 64;           // rows of B

@@ -146,8 +146,8 @@ template <class T>
 void Q8Rows<T>::multiply(Target target, MatrixView<const T> x, const StoredView& w, MatrixView<T> y)
 {
   if constexpr (std::is_same_v<T, float>)
-    if (multiply_rows(target, 1, x, StoredRows<std::int8_t>{w.integers(), w.scales_of_blocks()}, 0,
-                      y))
+    if (multiply_rows<float>(target, 1, x,
+                             StoredRows<std::int8_t>{w.integers(), w.scales_of_blocks()}, 0, y))
       return;
 #ifdef CUBIST_X86_TARGETS
   if (target == Target::avx512) return q8_multiply_avx512(x, w, y);

@@ -8,6 +8,8 @@
 //   CUBIST_X86_TARGETS    defined if sets beyond the compiler's default are used
 //   CUBIST_AVX2, CUBIST_AVX512    attributes of a function that is compiled for that set
 //   CUBIST_INDEPENDENT    marks a loop whose iterations are independent
+//   CUBIST_UNROLLED       marks a loop of few iterations that is unrolled at any level of
+//                         optimization, so that arrays that it indexes stay in registers
 
 #include <cstdlib>
 #include <string_view>
@@ -23,9 +25,11 @@
 
 #if defined __clang__
 #define CUBIST_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define CUBIST_UNROLLED _Pragma("clang loop unroll(full)")
 #define CUBIST_WIDE
 #else
 #define CUBIST_INDEPENDENT _Pragma("GCC ivdep")
+#define CUBIST_UNROLLED _Pragma("GCC unroll 16")
 #define CUBIST_WIDE ",prefer-vector-width=512"
 #endif
 #define CUBIST_AVX2 gnu::target("avx2,fma,f16c")
