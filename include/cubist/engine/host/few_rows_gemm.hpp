@@ -21,8 +21,8 @@
 //   op(B), k x n                        m = 1            m = 2            m = 4
 //   1024 x 4096 float                   37 (13, 25)      29 (13, 18)      19 (15, 13)
 //   4096 x 16384 float                  38 (13, 24)      28 (13, 19)      14 (15, 12)
-//   1024 x 4096 double                  36 (13, 26)      28 (11, 23)      19 (10, 19)
-//   1024 x 50257 float, B transposed    37 (11, 18)      28 (13, 15)      19 (15, 11)
+//   1024 x 4096 double                  39 (13, 26)      28 (11, 23)      19 (10, 19)
+//   1024 x 50257 float, B transposed    37 (11, 18)      28 (13, 15)      19 (15, 8)
 //   1024 x 4096 double, B transposed    40 (14, 26)      33 (11, 23)      29 (11, 19)
 //
 // With more than two threads, BLAS's gemv multiplies a single row. On two threads it reads 41 to 50
