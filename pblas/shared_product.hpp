@@ -371,20 +371,27 @@ class SharedProduct final : public PlannedProduct
   void multiply(std::size_t i, std::size_t j, Depths k, const T* shared, T alpha, T beta,
                 MatrixView<T> c) const
   {
-    const auto block = [&](std::size_t row, std::size_t col, T factor, MatrixView<T> out) {
+    const auto block = [&](Depths depths, std::size_t row, std::size_t col, T factor,
+                           MatrixView<T> out) {
       const auto stored = [&](const Panels& p, std::size_t group, std::size_t first,
                               std::size_t size, bool groups_in_columns) -> MatrixView<const T> {
         const T* const data = shared + p.offset + group * p.panel;
-        if (groups_in_columns) return {data + first + k.begin * p.ld, k.size, size, p.ld};
-        return {data + k.begin + first * p.ld, size, k.size, p.ld};
+        if (groups_in_columns) return {data + first + depths.begin * p.ld, depths.size, size, p.ld};
+        return {data + depths.begin + first * p.ld, size, depths.size, p.ld};
       };
       HostEngine{}.gemm(op_b_, op_a_, alpha, stored(b_, j, col, out.rows(), op_b_ != Op::none),
                         stored(a_, i, row, out.cols(), op_a_ == Op::none), factor, out);
     };
-    if (part_ == MatrixPart::all) return block(0, 0, beta, c);
-    triangle_.multiply(beta, c, [&](std::size_t col, std::size_t row, T factor, MatrixView<T> out) {
-      block(row, col, factor, out);
-    });
+    if (part_ == MatrixPart::all) return block(k, 0, 0, beta, c);
+    // The rectangles inside a triangle read the same panels one after the other, so these should
+    // fit into a cache.
+    constexpr std::size_t most_depth = 512;
+    for (std::size_t done = 0; done < k.size; done += most_depth)
+      triangle_.multiply(
+          done == 0 ? beta : T{1}, c,
+          [&](std::size_t col, std::size_t row, T factor, MatrixView<T> out) {
+            block({k.begin + done, std::min(most_depth, k.size - done)}, row, col, factor, out);
+          });
   }
 
   /// Computes this rank's part of a cut in shared memory.

@@ -208,7 +208,7 @@ class TriangleOfProduct
                        const F& multiply) const
   {
     if (c.size() == 0) return;
-    constexpr std::size_t smallest = 64;
+    constexpr std::size_t smallest = 32;
     const auto [rows, cols] = c.shape();
     const std::size_t top = rows_[row];
     const std::size_t bottom = rows_[row + rows - 1];
