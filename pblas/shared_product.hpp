@@ -55,6 +55,7 @@
 #include <cubist/memory/leading_dimension.hpp>
 
 #include "local_part.hpp"
+#include "move_to_core.hpp"
 #include "product_arguments.hpp"
 #include "product_cache.hpp"
 #include "shared_block.hpp"
@@ -128,7 +129,8 @@ class SharedProduct final : public PlannedProduct
         op_b_{call.op_b},
         size_{call.size},
         part_{call.part},
-        rank_{rank}
+        rank_{rank},
+        moves_{is_worth_moving(ranks, cores, double(size_.m) * double(size_.n) * double(size_.k))}
   {
     const auto& grid = call.c.layout.grid;
     choose_way(groups_by_part(row_sets(call.c.layout), call.c.i, size_.m),
@@ -212,6 +214,7 @@ class SharedProduct final : public PlannedProduct
         slab.b.copy(b.data, b.ld, shared + b_.offset, b_.ld, CopyElement{});
       });
       world.barrier();
+      if (moves_) move_to_core(rank_);
       time_into(report.product, [&] {
         if (cut_)
           multiply_part(slab.depth, shared, first);
@@ -444,6 +447,7 @@ class SharedProduct final : public PlannedProduct
   ProductSize size_;
   MatrixPart part_;
   int rank_;
+  bool moves_;  // whether ranks move to different cores before they multiply
   std::optional<WorkCut> cut_;
   IndexGroups row_groups_;
   IndexGroups col_groups_;

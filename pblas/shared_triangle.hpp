@@ -38,6 +38,7 @@
 #include <cubist/memory/leading_dimension.hpp>
 
 #include "local_part.hpp"
+#include "move_to_core.hpp"
 #include "product_cache.hpp"
 #include "session.hpp"
 
@@ -203,6 +204,9 @@ void with_shared_triangle(PblasSession& session, std::size_t kept, Triangle tria
     shared_b.read(b, MatrixPart::all, rank);
   });
   world.barrier();
+  if (is_worth_moving(world.size(), session.cores(),
+                      double(a.size.rows) * double(b.size.rows) * double(b.size.cols)))
+    move_to_core(rank);
   time_into(report.product, [&] { f(shared_a, shared_b, shared_c); });
   world.barrier();
   time_into(report.conversion, [&] { shared_c.add_to(to, beta, rank); });
