@@ -1,4 +1,6 @@
 """Hooks of MkDocs, which mkdocs.yml names."""
+import re
+
 from markdown.extensions import Extension
 from mkdocs.structure.nav import Link
 
@@ -21,3 +23,9 @@ def on_nav(nav, config, files):
     api.parent = reference
     reference.children.insert(0, api)
     return nav
+
+
+def on_page_content(html, page, config, files):
+    """Marks options in inline code, so that guide.css keeps browsers from breaking a line after their first hyphen."""
+    option = re.compile(r"(?<=[\s>])-[^\s<]+")
+    return re.sub(r"<code>[^<]*</code>", lambda code: option.sub(r'<span class="option">\g<0></span>', code[0]), html)
