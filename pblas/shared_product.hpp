@@ -389,12 +389,16 @@ class SharedProduct final : public PlannedProduct
     // The rectangles inside a triangle read the same panels one after the other, so these should
     // fit into a cache.
     constexpr std::size_t most_depth = 512;
-    for (std::size_t done = 0; done < k.size; done += most_depth)
-      triangle_.multiply(
-          done == 0 ? beta : T{1}, c,
-          [&](std::size_t col, std::size_t row, T factor, MatrixView<T> out) {
-            block({k.begin + done, std::min(most_depth, k.size - done)}, row, col, factor, out);
-          });
+    std::size_t done = 0;
+    do  // once if k.size is 0, where C = beta C
+    {
+      const Depths depths{k.begin + done, std::min(most_depth, k.size - done)};
+      triangle_.multiply(done == 0 ? beta : T{1}, c,
+                         [&](std::size_t col, std::size_t row, T factor, MatrixView<T> out) {
+                           block(depths, row, col, factor, out);
+                         });
+      done += most_depth;
+    } while (done < k.size);
   }
 
   /// Computes this rank's part of a cut in shared memory.
