@@ -65,7 +65,7 @@ foreach(layer IN LISTS tested_layers)
     set(name "mpi: ${layer} on ${n} ranks")
     set(cases)
     if(n EQUAL 12 AND CUBIST_QUICK_TESTS)
-      set(cases "*Grid3D*,*three extents*") # cases with meshes of 12; the other schemes have such meshes on threads
+      set(cases "*Grid3D*") # cases with meshes of 12; the other schemes have such meshes on threads
     endif()
     set(processors 2)
     if(layer MATCHES "^(backend|comm|testing)$" AND n LESS 8)
