@@ -124,7 +124,6 @@ template <class B, class F>
 void run(F body)
 {
   (void)on_ranks<B>(4, [&](auto& world) {
-    fake::wait_for_pageable_memory();
     const Mesh<Summa2D, B> mesh{world, {.q = 2}};
     SmallState<B> saved{mesh};
     body(mesh, saved);

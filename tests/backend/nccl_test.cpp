@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -234,6 +235,40 @@ TEST_CASE("the time limit of a launch applies to each call of its ranks")
                    launch<Nccl>({.ranks = 1, .time_limit = 0ms}, [](NcclCommunicator&) {});
                  }),
                  "got a time limit of 0 ms"));
+}
+
+TEST_CASE("a copy of pageable host memory does not wait for ever for a rank that has ended")
+{
+  const Watchdog watchdog;
+  constexpr Shape shape{1, 100'000};
+  const auto message = [&](auto copy) {
+    return message_of<TimeLimitError>([&] {
+      launch<Nccl>({.ranks = 2, .time_limit = 100ms}, [&](NcclCommunicator& world) {
+        if (world.rank() == 1) return;
+        CudaBuffer<float> buffer(shape.size());
+        const MatrixView<float> device{buffer.data(), shape};
+        std::vector<float> host(shape.size());
+        world.all_reduce(device.elements());
+        copy(device, MatrixView<float>{host.data(), shape});
+      });
+    });
+  };
+  const std::string expected = "rank 0: waited 100 ms";
+  CHECK(mentions(message([](MatrixView<const float> device, MatrixView<float> host) {
+                   CudaEngine{}.download(device, host);
+                 }),
+                 expected));
+  CHECK(mentions(message([](MatrixView<float> device, MatrixView<const float> host) {
+                   CudaEngine{}.upload(host, device);
+                 }),
+                 expected));
+  CHECK(mentions(message([](MatrixView<const float> device, MatrixView<float> host) {
+                   fake::fail("cudaHostRegister", cudaErrorMemoryAllocation);
+                   detail::CudaDownloads downloads{std::as_writable_bytes(host.elements())};
+                   const std::array all{detail::Download::of(device, host)};
+                   downloads.start(all);
+                 }),
+                 expected));
 }
 
 TEST_CASE("after an error, no pending copy writes to host memory")

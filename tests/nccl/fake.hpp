@@ -5,7 +5,8 @@
 // headers and linked instead of their libraries: ranks are threads, device memory is host memory.
 // It tests ordering. Each stream is a thread with random delays. The fake NCCL returns
 // ncclInProgress and launches later, rejects memory that is not on a device, and blocks where NCCL
-// would.
+// would. A copy to host memory that is not pinned, or a large one from it, returns when it is
+// complete; CUDA's documentation allows this. Such a wait notices no failure of another rank.
 
 #include <functional>
 #include <memory>
@@ -23,9 +24,6 @@ class Point;
 void fail(const std::string& function, int code, int after = 0);
 /// Sets which of the machine's GPUs this thread sees; by default GPUs 0 to 7.
 void see_gpus(int first, int count);
-/// From now on, this thread's copies to host memory that is not pinned return when they are
-/// complete, as CUDA's do. Such a wait notices no failure of another rank.
-void wait_for_pageable_memory();
 /// Makes this thread's next call have this asynchronous result, without being executed.
 void fail_later(ncclResult_t code);
 /// Sets whether ranks get ncclRemoteError when another one aborts its communicator. They do not by

@@ -29,7 +29,8 @@ thread_local int first_gpu = 0;
 thread_local int gpus = 8;
 thread_local int current_device = 0;
 thread_local bool captures = false;
-thread_local bool waits_for_pageable_memory = false;
+/// Copies of up to this many bytes to a device are asynchronous, even from pageable memory.
+constexpr std::size_t small_copy = std::size_t{64} << 10;
 
 /// Delays some tasks at random, so that unordered work on streams runs in varying orders.
 void delay_at_random()
@@ -56,8 +57,6 @@ void fake::fail(const std::string& function, int code, int after)
 }
 
 void fake::capture(bool is_capturing) { captures = is_capturing; }
-
-void fake::wait_for_pageable_memory() { waits_for_pageable_memory = true; }
 
 void fake::see_gpus(int first, int count)
 {
@@ -320,16 +319,13 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   };
   const auto* const p = static_cast<const std::byte*>(from);
   if (from_device)
-  {
     fake::resolved(stream)->enqueue([=] { copy(p); });
-    if (waits_for_pageable_memory && !to_device && written > 0 &&
-        !fake::resolved(stream)->capture && !is_pinned(to, written, true))
-      return cudaStreamSynchronize(stream);
-  }
   else  // Pageable host memory is read before the call returns.
     fake::resolved(stream)->enqueue(
         [copy, data = std::vector<std::byte>(p, p + read)] { copy(data.data()); });
-  return cudaSuccess;
+  const bool pageable = (!to_device && written > 0 && !is_pinned(to, written, true)) ||
+                        (!from_device && read > small_copy && !is_pinned(from, read, true));
+  return pageable && !fake::resolved(stream)->capture ? cudaStreamSynchronize(stream) : cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int)

@@ -58,7 +58,6 @@ bool is_idle(cudaStream_t stream) { return cudaStreamQuery(stream) == cudaSucces
 TEST_CASE("a copy has what earlier work left, and later work waits for it")
 {
   const Watchdog watchdog;
-  fake::wait_for_pageable_memory();
   const auto before = fake::live();
   const int violations = fake::violations();
   {
@@ -109,7 +108,6 @@ TEST_CASE("the memory stays pinned until the copies to it are complete")
 
 TEST_CASE("where the memory cannot be pinned, the host waits for the copies")
 {
-  fake::wait_for_pageable_memory();
   std::vector<int> host(n);
   fake::fail("cudaHostRegister", cudaErrorMemoryAllocation);
   {

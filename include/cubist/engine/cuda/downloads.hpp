@@ -56,10 +56,12 @@ class CudaDownloads
   /// Enqueues the copies after the work that this thread has enqueued so far, and makes its later
   /// work wait for them.
   /// @pre the copies of the call before are complete
-  /// @throws DeviceError if CUDA refuses, CaptureError while this thread captures
+  /// @throws DeviceError if CUDA refuses, CaptureError while this thread captures; if the memory is
+  /// not pinned, what ComputeStream::synchronize throws
   void start(std::span<const Download> all)
   {
     require_no_capture("a download of ", all.size(), " matrices to the host");
+    if (!is_pinned() && !all.empty()) ComputeStream::synchronize();  // see copy_and_wait
     try
     {
       join(ComputeStream::get(), before_, stream_.get());

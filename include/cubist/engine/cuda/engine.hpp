@@ -143,16 +143,14 @@ class CudaEngine : public detail::KernelOperations<detail::CudaKernels>
   void upload(MatrixView<const T> host, MatrixView<T> device) const
   {
     detail::require_no_capture("an upload of ", host.shape(), " elements from the host");
-    detail::enqueue_copy(host, device, cudaMemcpyHostToDevice, ComputeStream::get());
-    ComputeStream::synchronize();
+    detail::copy_and_wait(host, device, cudaMemcpyHostToDevice);
   }
   /// Copies to the host, whose memory holds the elements when this returns.
   template <Element T>
   void download(MatrixView<const T> device, MatrixView<T> host) const
   {
     detail::require_no_capture("a download of ", host.shape(), " elements to the host");
-    detail::enqueue_copy(device, host, cudaMemcpyDeviceToHost, ComputeStream::get());
-    ComputeStream::synchronize();
+    detail::copy_and_wait(device, host, cudaMemcpyDeviceToHost);
   }
 
   /// Copies to memory of the host, on their own stream.

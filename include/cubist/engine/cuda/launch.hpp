@@ -14,10 +14,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include "cubist/core/matrix_view.hpp"
 #include "cubist/cuda/check.hpp"
 #include "cubist/engine/cuda/chunks.hpp"
 #include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/cuda/tiling.hpp"
+#include "cubist/engine/cuda/transfer.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
@@ -258,10 +260,8 @@ struct CudaKernels
   [[nodiscard]] static T read(const T* result)
   {
     T value;
-    require_cuda(
-        cudaMemcpyAsync(&value, result, sizeof(T), cudaMemcpyDeviceToHost, ComputeStream::get()),
-        "cudaMemcpyAsync", "the result of a fold");
-    ComputeStream::synchronize();
+    copy_and_wait(MatrixView<const T>{result, {1, 1}}, MatrixView<T>{&value, {1, 1}},
+                  cudaMemcpyDeviceToHost);
     return value;
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 // Copies matrices within a device's memory, and between it and the host's.
+// Source: NVIDIA, CUDA runtime API, "API synchronization behavior".
 
 #include <concepts>
 #include <cstddef>
@@ -10,6 +11,7 @@
 
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/cuda/check.hpp"
+#include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/shapes.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -38,6 +40,18 @@ void enqueue_copy(MatrixView<const T> from, MatrixView<T> to, cudaMemcpyKind kin
     require_cuda(code, "cudaMemcpyAsync", "a copy of ", to.shape(),
                  std::same_as<T, std::byte> ? " bytes" : " elements");
   }
+}
+
+/// Copies between the device and any memory of the host, and waits until the copy is complete.
+/// @throws ShapeError, DeviceError like enqueue_copy, and what ComputeStream::synchronize throws
+template <class T>
+void copy_and_wait(MatrixView<const T> from, MatrixView<T> to, cudaMemcpyKind kind)
+{
+  // A copy of pageable memory may wait for earlier work before it returns. That work may need a
+  // rank that has failed, which only synchronize() notices, so it is complete before the copy.
+  ComputeStream::synchronize();
+  enqueue_copy(from, to, kind, ComputeStream::get());
+  ComputeStream::synchronize();
 }
 
 }  // namespace cubist::CUBIST_ABI::detail
