@@ -271,6 +271,19 @@ TEST_CASE("a copy of pageable host memory does not wait for ever for a rank that
                  expected));
 }
 
+TEST_CASE("a rank that fails while it opens a window ends the launch")
+{
+  const Watchdog watchdog;
+  const ScopedOptions windows{{.symmetric_bytes = 1024}};
+  const auto text = message_of<CommunicationError>([] {
+    launch<Nccl>({.ranks = 2}, [](NcclCommunicator& world) {
+      if (world.rank() == 1) fake::fail("cudaMemcpyAsync", cudaErrorIllegalAddress);
+      (void)world.split(0, 0);
+    });
+  });
+  CHECK(mentions(text, "rank 1: cudaMemcpyAsync failed", "an exchange of two numbers"));
+}
+
 TEST_CASE("after an error, no pending copy writes to host memory")
 {
   const Watchdog watchdog;

@@ -209,6 +209,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
     };
     copy(found.data(), numbers.data(), cudaMemcpyHostToDevice);
     all_reduce(found, ReduceOp::max);
+    synchronize();  // the copy may wait for the all-reduce, and would not notice a failed rank
     copy(numbers.data(), found.data(), cudaMemcpyDeviceToHost);
     synchronize();
     return numbers;
