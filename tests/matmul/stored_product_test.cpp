@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,9 @@ Global<float> multiplied(const Mesh<S, B>& mesh, StoredWeights type, const Globa
   DistMatrix<float, typename S::Output, M> y{mesh, {x.shape(0), shape.cols}};
   scatter(x, a);
   mesh.engine().fill(y.valid(), 77.0F);
+  std::unique_ptr<typename StoredProduct<float, M>::Workspace> workspace;
   // Twice, because the second call finds the buffers of the first.
-  for (int i = 0; i < 2; ++i) product->forward(a.view(), y.view());
+  for (int i = 0; i < 2; ++i) product->forward(a.view(), y.view(), workspace);
   return gather(y);
 }
 
@@ -102,6 +104,27 @@ TEST_CASE("a stored weight multiplies on every backend")
   equals_product<Grid3D>(4);
 }
 
+TEST_CASE("a stored weight is set in pieces of at most 256 KiB, by rows and by columns")
+{
+  for (const bool by_columns : {false, true})
+  {
+    const auto largest = on_ranks<Threads>(1, [&](Threads::Communicator& world) {
+      const Mesh<Megatron1D, Threads> mesh{world};
+      const auto product =
+          make_stored_product<Megatron1D, Threads, float>(mesh, StoredWeights::q8, {900, 800}, 1);
+      std::size_t most = 0;
+      product->value().set({"w", by_columns, [&](const Block&, MatrixView<float> to) {
+                              most = std::max(most, to.size());
+                              mesh.engine().fill(to, 0.0F);
+                            }});
+      return most * sizeof(float);
+    });
+    // Whole blocks of 32 rows may exceed it by one.
+    CHECK(largest[0] > (1 << 17));
+    CHECK(largest[0] <= (1 << 18) + 32 * 800 * sizeof(float));
+  }
+}
+
 TEST_CASE(
     "a stored weight is refused on engines that cannot multiply by it, and so are wrong shapes")
 {
@@ -119,7 +142,8 @@ TEST_CASE(
         make_stored_product<Megatron1D, Threads, float>(mesh, StoredWeights::q8, {3, 4}, 1);
     DistMatrix<float, Megatron1D::Input, AxisMesh<Megatron1D::Axes, Threads>> x{mesh, {2, 4}};
     DistMatrix<float, Megatron1D::Output, AxisMesh<Megatron1D::Axes, Threads>> y{mesh, {2, 4}};
-    return message_of<ShapeError>([&] { product->forward(x.view(), y.view()); });
+    std::unique_ptr<StoredProduct<float, decltype(x)::Mesh>::Workspace> workspace;
+    return message_of<ShapeError>([&] { product->forward(x.view(), y.view(), workspace); });
   });
   CHECK_FALSE(other[0].empty());
 }

@@ -61,9 +61,17 @@ class StoredProduct
   StoredProduct& operator=(const StoredProduct&) = delete;
   virtual ~StoredProduct() = default;
 
+  /// The matrices of a product between X and Y. Layers that run one after the other share them.
+  struct Workspace
+  {
+    virtual ~Workspace() = default;
+  };
+
   /// Computes Y = X W. Every rank of the mesh calls it.
+  /// @param workspace is null before the first call, or comes from a product on the same scheme
   /// @throws ShapeError for matrices that do not fit
-  virtual void forward(const DistView<const T, M>& x, const DistView<T, M>& y) = 0;
+  virtual void forward(const DistView<const T, M>& x, const DistView<T, M>& y,
+                       std::unique_ptr<Workspace>& workspace) const = 0;
 
   /// The columns of W that this rank holds.
   [[nodiscard]] virtual const Range& columns() const = 0;
@@ -102,6 +110,10 @@ struct AsCols<Rows<A...>>
   using type = Cols<A...>;
 };
 
+/// The size of the pieces in which a stored weight is set. A reader needs up to four times as much:
+/// for the piece, for what it reads, for its conversion, and for its transpose.
+inline constexpr std::size_t piece_bytes = std::size_t{1} << 18;
+
 template <SchemeType S, class B, RealScalar T>
 class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axes, B>>
 {
@@ -113,6 +125,12 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
   using Input = Layout<Kept, typename AsCols<typename W::RowAxes>::type>;
   using Part = Layout<Kept, typename W::ColAxes>;
   static constexpr bool sums = !std::is_same_v<typename W::RowAxes, Rows<>>;
+  using typename StoredProduct<T, M>::Workspace;
+  struct Arranged final : Workspace
+  {
+    std::optional<DistMatrix<T, Input, M>> x;
+    std::optional<DistMatrix<T, Part, M>> y;
+  };
 
  public:
   StationaryProduct(const M& mesh, StoredWeights type, Shape shape, Quanta quanta)
@@ -128,15 +146,18 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
   {
   }
 
-  void forward(const DistView<const T, M>& x, const DistView<T, M>& y) override
+  void forward(const DistView<const T, M>& x, const DistView<T, M>& y,
+               std::unique_ptr<Workspace>& workspace) const override
   {
     require_shape({x.shape.cols, y.shape.cols}, {shape_.rows, shape_.cols});
     require_shape({x.shape.rows, 1}, {y.shape.rows, 1});
     if (!mesh_.active()) return;
+    if (!workspace) workspace = std::make_unique<Arranged>();
+    [[maybe_unused]] auto& kept = static_cast<Arranged&>(*workspace);
     MatrixView<const T> mine = x.valid();
     if constexpr (!std::is_same_v<typename S::Input, Input>)
     {
-      auto& arranged = fit_to(x_, x.shape, {x.quanta.rows, quanta_.rows});
+      auto& arranged = fit_to(kept.x, x.shape, {x.quanta.rows, quanta_.rows});
       redistribute(x, arranged.view());
       mine = std::as_const(arranged).valid();
     }
@@ -144,7 +165,7 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
       return multiply(mine, y.valid(), y.padded);
     else
     {
-      auto& part = fit_to(y_, y.shape, {y.quanta.rows, quanta_.cols});
+      auto& part = fit_to(kept.y, y.shape, {y.quanta.rows, quanta_.cols});
       multiply(mine, part.valid(), part.padded());
       redistribute(std::as_const(part).view(), y);
     }
@@ -159,7 +180,7 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
   {
     const Range rows = weight_.rows();
     if (rows.size == 0 || count == 0) return;
-    constexpr std::size_t most = (std::size_t{1} << 20) / sizeof(T);  // elements of a piece
+    constexpr std::size_t most = piece_bytes / sizeof(T);
     const std::size_t wide =
         source.by_columns ? std::clamp<std::size_t>(most / rows.size, 1, count) : count;
     const std::size_t high = source.by_columns ? rows.size : pad(most / count + 1, q8_block);
@@ -199,8 +220,6 @@ class StationaryProduct final : public StoredProduct<T, AxisMesh<typename S::Axe
   Range columns_;  // of W, on this rank
   StoredWeight weight_;
   StoredValue<T> value_;
-  std::optional<DistMatrix<T, Input, M>> x_;
-  std::optional<DistMatrix<T, Part, M>> y_;
 };
 
 }  // namespace detail

@@ -181,6 +181,8 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
   {
     std::optional<Product> product;         ///< its plan, with the operands that it gathered
     std::unique_ptr<detail::AnyKept> lora;  ///< what LoRA's matrices keep
+    /// The workspace of the product if W is stored in fewer bits.
+    std::unique_ptr<typename StoredProduct<T, Mesh>::Workspace> stored;
   };
 
   /// Computes Y = X W + b.
@@ -197,7 +199,7 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
     const detail::Epilogue<T> bias{bias_row()};
     if (stored_)
     {
-      multiply_stored(x, y);
+      multiply_stored(x, y, kept);
       if (options_.bias) detail::apply(mesh_.engine(), bias, y.valid());
     }
     else if (options_.bias)
@@ -215,7 +217,7 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
   {
     const detail::Epilogue<T, F> epilogue{bias_row(), f, y.valid()};
     if (stored_)
-      multiply_stored(x, z);
+      multiply_stored(x, z, kept);
     else
     {
       auto& p = product(x, kept);
@@ -385,12 +387,13 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
   [[nodiscard]] MatrixView<const T> bias_row() const { return b_.valid(); }
 
   template <class LX, class LY>
-  void multiply_stored(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y) const
+  void multiply_stored(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& y,
+                       Kept& kept) const
   {
     detail::require_layout<LX, typename S::Input>();
     detail::require_layout<LY, typename S::Output>();
     require_like_output(y, "Y", x.rows());
-    stored_->forward(x.view(), y.view());
+    stored_->forward(x.view(), y.view(), kept.stored);
   }
 
   /// Returns the plan for X's rows, which it makes again when they change.

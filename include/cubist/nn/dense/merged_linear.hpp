@@ -132,6 +132,8 @@ class MergedLinear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
     std::optional<Output> y;
     std::optional<Output> dy;
     std::unique_ptr<detail::AnyKept> lora;  ///< what LoRA's matrices keep
+    /// The workspace of the product if the weights are stored in fewer bits.
+    std::unique_ptr<typename StoredProduct<T, Mesh>::Workspace> stored;
   };
 
   /// Returns Y, which is in `kept`. The next layer may change it in place.
@@ -154,7 +156,7 @@ class MergedLinear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
     const auto epilogue = [&] { return detail::Epilogue<T>{std::as_const(*kept.b).valid()}; };
     if (stored_)
     {
-      stored_->forward(x.view(), y->view());
+      stored_->forward(x.view(), y->view(), kept.stored);
       if (options_.bias) detail::apply(mesh_.engine(), epilogue(), y->valid());
     }
     else if (options_.bias)
