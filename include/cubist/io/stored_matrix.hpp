@@ -154,7 +154,9 @@ std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b
   std::vector<T> chunk;
   std::vector<T> swapped;
   const std::size_t element = bytes_of(m.type);
-  detail::for_chunks(block.valid(), element, chunk_bytes, [&](std::size_t i, std::size_t rows) {
+  // Neither what is read nor what it becomes is larger than a chunk.
+  const std::size_t larger = std::max(element, sizeof(T));
+  detail::for_chunks(block.valid(), larger, chunk_bytes, [&](std::size_t i, std::size_t rows) {
     Shape shape{rows, block.cols.valid};
     chunk.resize(shape.size());
     const bool converts = m.type != element_type<T>();
