@@ -329,7 +329,7 @@ class PipelinePlanner
       const double flights = training ? static_cast<double>(most_in_flight(steps, c)) : 1.0;
       MemoryParts blocks;
       add_blocks(blocks, n, block_.cost.memory_parts.activations, block_.workspace, bytes(stream_),
-                 options_);
+                 options_, true);
       kept += flights * blocks.activations;
       workspace += flights * blocks.workspace;
       // What arrives from other stages: X here, and dY below.

@@ -52,10 +52,17 @@ namespace detail
 }
 
 /// Adds the activations and the workspaces of equal blocks, in bytes.
+/// @param in_stages  whether the blocks are those of a stage
 inline void add_blocks(MemoryParts& memory, std::size_t blocks, double activations,
-                       double workspace, double output, const PlanOptions& options)
+                       double workspace, double output, const PlanOptions& options, bool in_stages)
 {
-  // An evaluation keeps those of two blocks.
+  if (!options.training && !in_stages)  // keeps those of one block, and a copy of its input
+  {
+    memory.activations += activations + (blocks > 1 ? output : 0);
+    memory.workspace += workspace;
+    return;
+  }
+  // An evaluation in stages keeps those of two blocks.
   const std::size_t kept = options.training ? blocks : std::min<std::size_t>(blocks, 2);
   SegmentMemory segments{kept, options.training ? options.recompute : 0};
   for (std::size_t i = 0; i < kept; ++i) segments.add(i, 0, activations, workspace, output);
@@ -159,7 +166,7 @@ class TransformerPlanner
     memory.workspace -= products_workspace_;
     memory *= n;
     add_blocks(memory, blocks, activations, products_workspace_, bytes(size(parts_.stream())),
-               options_);
+               options_, false);
     parameters_ *= n;
   }
 

@@ -14,6 +14,7 @@
 #include "cubist/scheme/megatron1d.hpp"
 
 #include "catch.hpp"
+#include "counted_memory.hpp"
 #include "llama_like.hpp"
 #include "nn.hpp"
 #include "ranks.hpp"
@@ -119,6 +120,47 @@ TEST_CASE("a model for inference has no backward, no optimizer and no training m
 namespace
 {
 
+/// Returns the bytes that a rank needs at most for a prompt and a token, beside weights and cache.
+template <class S>
+std::vector<std::size_t> beside_weights(typename S::Extents extents, std::size_t layers,
+                                        StoredWeights weights)
+{
+  const TransformerConfig config{.vocabulary = 50,
+                                 .positions = 64,
+                                 .width = 64,
+                                 .layers = layers,
+                                 .heads = 8,
+                                 .feed_forward = 256};
+  return on_ranks<CountedThreads>(8, [&](auto& world) {
+    const Mesh<S, CountedThreads> mesh{world, extents};
+    Transformer<S, CountedThreads, float> model{
+        mesh, config, {.method = Method::collectives, .inference = true, .weights = weights}};
+    const std::size_t of_weights = counted_bytes.peak = counted_bytes.now;
+    const std::vector<int> ids(32);
+    model.use_cache(40);
+    (void)model.next_logits(ids, 32);
+    (void)model.next_logits(std::span{ids}.first(1), 1, 32);
+    const std::size_t with_cache = counted_bytes.now;
+    model.use_cache(0);
+    return counted_bytes.peak - of_weights - (with_cache - counted_bytes.now);
+  });
+}
+
+template <class S>
+void check_layers(typename S::Extents extents, StoredWeights weights)
+{
+  CAPTURE(S::name, to_string(weights));
+  const auto one = beside_weights<S>(extents, 1, weights);
+  const auto two = beside_weights<S>(extents, 2, weights);
+  const auto six = beside_weights<S>(extents, 6, weights);
+  for (std::size_t r = 0; r < one.size(); ++r)
+  {
+    // A copy of the second block's input, and scores that its attention keeps; then scores alone.
+    CHECK(two[r] <= one[r] + 20'000);
+    CHECK(six[r] <= two[r] + 4 * 5'000);
+  }
+}
+
 /// The most bytes that a rank of a simulated GPT-2 allocates, and those of its weights and cache.
 struct Memory
 {
@@ -150,6 +192,15 @@ Memory of_gpt2(typename S::Extents extents)
 }
 
 }  // namespace
+
+TEST_CASE("inference keeps the matrices of one block, however many there are")
+{
+  for (const auto weights : {StoredWeights::scalar, StoredWeights::q8})
+  {
+    check_layers<Megatron1D>({.p = 8}, weights);
+    check_layers<Grid3D>({.x = 2, .y = 2, .z = 2}, weights);
+  }
+}
 
 TEST_CASE("inference of GPT-2's shape on four ranks needs little more than weights and cache")
 {

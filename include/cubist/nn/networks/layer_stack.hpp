@@ -45,12 +45,15 @@ class LayerStack
   /// @param recompute the number of layers in a segment; 0 puts all into one, which is never
   /// recomputed
   /// @param first the number of the first layer in the names of spans
+  /// @param are_alike  whether all layers have the same sizes, so that in an evaluation one set of
+  /// kept matrices fits each of them
   LayerStack(const char* forward, const char* backward, std::size_t recompute,
-             std::size_t first = 0)
+             std::size_t first = 0, bool are_alike = false)
       : forward_{forward},
         backward_{backward},
         length_{recompute == 0 ? none : recompute},
-        first_{first}
+        first_{first},
+        are_alike_{are_alike}
   {
   }
 
@@ -92,7 +95,8 @@ class LayerStack
     std::size_t segment_ = none;                 // the segment whose activations are kept
     bool has_output_ = false;
     bool has_passed_back_ = false;
-    bool takes_turns_ = false;  // in evaluation, layers of one type alternate between two sets
+    bool takes_turns_ = false;  // in evaluation, layers of one type share one or two sets
+    std::optional<A> input_;    // in evaluation, the input of a layer that shares its set
     Pass pass_;
   };
 
@@ -115,8 +119,9 @@ class LayerStack
   }
 
   /// Returns Y if no `backward` will follow. Layers of one type alternate between two sets of kept
-  /// matrices, so a deep network needs the memory of only two layers; if `forward` has made sets
-  /// before, it uses those instead.
+  /// matrices, so a deep network needs the memory of only two layers. If they are alike, they share
+  /// one set, and a copy of the input of each. If `forward` has made sets before, it uses those
+  /// instead.
   const A& evaluate(const A& x, const Pass& pass, Kept& kept)
   {
     const bool is_prepared = kept.set_of_.size() == layers_.size();
@@ -132,6 +137,7 @@ class LayerStack
     for (std::size_t i = 0; i < layers_.size(); ++i)
     {
       const Span span{x.mesh().engine(), {forward_, first_ + i}};
+      if (i > 0 && kept.set_of_[i] == kept.set_of_[i - 1]) y = &copy_to(kept.input_, *y);
       y = &layers_[i]->forward(*y, pass, set(kept, i));
     }
     return *y;
@@ -192,7 +198,7 @@ class LayerStack
   /// Prepares `kept` for an evaluation, in which a layer reads only what the layer before it keeps.
   void prepare_turns(Kept& kept) const
   {
-    share_sets(kept, [](std::size_t i, std::size_t last) { return i == last + 1; });
+    share_sets(kept, [&](std::size_t i, std::size_t last) { return !are_alike_ && i == last + 1; });
     kept.takes_turns_ = true;
   }
   /// Gives each layer the first set of its type that is free, or a new one.
@@ -236,6 +242,7 @@ class LayerStack
   const char* backward_;
   std::size_t length_;  // the layers of a segment
   std::size_t first_;   // the number of the first layer
+  bool are_alike_;
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 

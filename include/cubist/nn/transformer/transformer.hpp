@@ -75,7 +75,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
       : Any{mesh, config, options.seed, options.inference},
         context_parallel_{options.context_parallel},
         ends_{mesh, mesh, true, config, options},
-        blocks_{"forward of block", "backward of block", options.recompute},
+        blocks_{"forward of block", "backward of block", options.recompute, 0, true},
         table_sums_{mesh, {.bytes = 0}}
   {
     first_trained_ = ends_.freeze(

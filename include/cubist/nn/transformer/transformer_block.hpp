@@ -182,7 +182,7 @@ struct TransformerOptions
   /// at the first trained block if all before it are frozen.
   std::vector<std::string> frozen = {};
   /// Whether the model is only evaluated. If so, it allocates no gradients, and activations for
-  /// only two blocks.
+  /// only one block, or in stages for two.
   bool inference = false;
   /// How a model that is only evaluated stores the weights of its linear layers. Embeddings, the
   /// table of the logits, norms and biases are always stored as scalars.
