@@ -117,13 +117,15 @@ TEST_CASE("A stage keeps the activations of its micro-batches in flight")
 TEST_CASE("A stage has memory for the next input beside the one that it reads")
 {
   const auto step = eight_blocks(8);
+  auto one_block = step;
+  one_block.model.layers = 1;
   auto evaluation = in(1);
   evaluation.training = false;
   const auto activations = [](const Plan& plan) { return plan.memory_parts.activations; };
   const double whole =
-      activations(plan_on<DataParallel<Summa2D>>({1, 1, 1}, step, 1, {}, evaluation));
-  const double last = activations(plan_on<Stages>({2, 1, 1, 1}, step, 2, {}, evaluation));
-  // The last stage has these in place of the embedding's output.
+      activations(plan_on<DataParallel<Summa2D>>({1, 1, 1}, one_block, 1, {}, evaluation));
+  const double last = activations(plan_on<Stages>({8, 1, 1, 1}, step, 8, {}, evaluation));
+  // The last of eight stages has one block, too. It has these in place of the embedding's output.
   const double stream = double(step.batch.tokens() * step.model.width * evaluation.scalar_bytes);
   CHECK(last - whole == Approx(stream));
 }
