@@ -237,22 +237,32 @@ TEST_CASE("the time limit of a launch applies to each call of its ranks")
                  "got a time limit of 0 ms"));
 }
 
+namespace
+{
+
+/// Calls copy(device, host) on rank 0, for a matrix that work on rank 1 must complete, which has
+/// ended. Returns the time limit's error.
+template <class F>
+std::string copy_after_end_of_peer(Shape shape, F copy)
+{
+  return message_of<TimeLimitError>([&] {
+    launch<Nccl>({.ranks = 2, .time_limit = 100ms}, [&](NcclCommunicator& world) {
+      if (world.rank() == 1) return;
+      CudaBuffer<float> buffer(shape.size());
+      const MatrixView<float> device{buffer.data(), shape};
+      std::vector<float> host(shape.size());
+      world.all_reduce(device.elements());
+      copy(device, MatrixView<float>{host.data(), shape});
+    });
+  });
+}
+
+}  // namespace
+
 TEST_CASE("a copy of pageable host memory does not wait for ever for a rank that has ended")
 {
   const Watchdog watchdog;
-  constexpr Shape shape{1, 100'000};
-  const auto message = [&](auto copy) {
-    return message_of<TimeLimitError>([&] {
-      launch<Nccl>({.ranks = 2, .time_limit = 100ms}, [&](NcclCommunicator& world) {
-        if (world.rank() == 1) return;
-        CudaBuffer<float> buffer(shape.size());
-        const MatrixView<float> device{buffer.data(), shape};
-        std::vector<float> host(shape.size());
-        world.all_reduce(device.elements());
-        copy(device, MatrixView<float>{host.data(), shape});
-      });
-    });
-  };
+  const auto message = [](auto copy) { return copy_after_end_of_peer({1, 100'000}, copy); };
   const std::string expected = "rank 0: waited 100 ms";
   CHECK(mentions(message([](MatrixView<const float> device, MatrixView<float> host) {
                    CudaEngine{}.download(device, host);
@@ -287,28 +297,19 @@ TEST_CASE("a rank that fails while it opens a window ends the launch")
 TEST_CASE("after an error, no pending copy writes to host memory")
 {
   const Watchdog watchdog;
-  constexpr Shape shape{1, 4'000'000};
   bool idle = false;
-  const auto text = message_of<TimeLimitError>([&] {
-    launch<Nccl>({.ranks = 2, .time_limit = 100ms}, [&](NcclCommunicator& world) {
-      if (world.rank() == 1) return;
-      CudaBuffer<float> buffer(shape.size());
-      const MatrixView<float> device{buffer.data(), shape};
-      std::vector<float> host(shape.size());
-      world.all_reduce(device.elements());
-      try
-      {
-        CudaEngine{}.download(MatrixView<const float>{device},
-                              MatrixView<float>{host.data(), shape});
-      }
-      catch (const TimeLimitError&)
-      {
-        idle = cudaStreamQuery(ComputeStream::get()) == cudaSuccess;
-        throw;
-      }
-    });
-  });
-  CHECK(mentions(text, "rank 0: waited 100 ms"));
+  const auto download = [&](MatrixView<const float> device, MatrixView<float> host) {
+    try
+    {
+      CudaEngine{}.download(device, host);
+    }
+    catch (const TimeLimitError&)
+    {
+      idle = cudaStreamQuery(ComputeStream::get()) == cudaSuccess;
+      throw;
+    }
+  };
+  CHECK(mentions(copy_after_end_of_peer({1, 4'000'000}, download), "rank 0: waited 100 ms"));
   CHECK(idle);
 }
 
