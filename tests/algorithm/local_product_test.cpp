@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <type_traits>
-
 #include "cubist/algorithm/local_product.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/grid2d.hpp"

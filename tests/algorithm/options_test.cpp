@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <utility>
-
 #include "cubist/algorithm/options.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/matrix/global.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::options_test

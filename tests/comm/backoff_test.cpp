@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <chrono>
-
 #include "cubist/comm/backoff.hpp"
 
 #include "catch.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
 #include <set>
-#include <span>
-#include <string>
 
 #include "cubist/comm/call.hpp"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "cubist/comm/call_text.hpp"
 

@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <chrono>
-#include <limits>
 #include <random>
-#include <span>
-#include <thread>
-#include <vector>
 
 #include "cubist/comm/communicator.hpp"
-#include "cubist/core/finite.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "conformance.hpp"
 #include "economy.hpp"
-#include "ranks.hpp"
 
 namespace comm_communicator_test
 {

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
 #include "cubist/comm/decorator.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace comm_decorator_test

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "cubist/comm/element_range.hpp"

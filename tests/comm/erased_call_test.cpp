@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "cubist/comm/erased_call.hpp"
 
 #include "catch.hpp"

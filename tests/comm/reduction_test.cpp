@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "cubist/comm/reduction.hpp"

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <memory>
-#include <utility>
-
 #include "cubist/comm/request.hpp"
 
 #include "catch.hpp"

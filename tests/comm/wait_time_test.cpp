@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <chrono>
 #include <thread>
-#include <vector>
 
 #include "cubist/comm/wait_time.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace comm_wait_time_test

@@ -1,24 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <numeric>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "cubist/comm/window.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "conformance.hpp"
-#include "ranks.hpp"
-#include "sanitized.hpp"
 #include "watchdog.hpp"
 
 namespace comm_window_test

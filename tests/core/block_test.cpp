@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <limits>
-#include <sstream>
-
 #include "cubist/core/block.hpp"
 
 #include "catch.hpp"

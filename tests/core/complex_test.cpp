@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <concepts>
 #include <type_traits>
 #include <vector>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <exception>
 #include <locale>
-#include <stdexcept>
-#include <string>
 #include <type_traits>
 
 #include "cubist/core/error.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <bit>
-#include <complex>
-#include <cstdint>
 #include <cstring>
-#include <limits>
 #include <set>
-#include <vector>
 
 #include "cubist/core/fingerprint.hpp"
 

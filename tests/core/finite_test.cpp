@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <limits>
-
 #include "cubist/core/finite.hpp"
 
 #include "catch.hpp"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <bit>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <type_traits>
 #include <vector>
 
 #include "cubist/core/float16.hpp"

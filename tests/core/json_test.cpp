@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <limits>
-#include <string>
 
 #include "cubist/core/json.hpp"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <numeric>
-#include <type_traits>
 #include <vector>
 
 #include "cubist/core/matrix_view.hpp"

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
-#include <cmath>
-#include <complex>
-#include <cstdint>
-#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>

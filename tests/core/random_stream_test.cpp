@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
 #include <set>
 
 #include "cubist/core/random_stream.hpp"

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <concepts>
 #include <cstddef>
-#include <cstdint>
 
 #include "cubist/core/scalar.hpp"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "cubist/core/vector_math.hpp"
 

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <vector>
-
 #include "cubist/cuda/nvtx.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
-#include "catch.hpp"
 #include "fake_engine.hpp"
 #include "fake_nvtx.hpp"
 #include "ranks.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <utility>
-
 #include "cubist/cuda/stream.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <vector>
-
 #include "cubist/dataset/batch_order.hpp"
-#include "cubist/dataset/shuffle.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace dataset_batch_order_test

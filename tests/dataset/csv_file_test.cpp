@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "cubist/dataset/csv_file.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "ranks.hpp"
 

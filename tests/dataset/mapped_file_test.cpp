@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <filesystem>
-#include <optional>
-#include <string>
-
 #include "cubist/dataset/mapped_file.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "ranks.hpp"
 

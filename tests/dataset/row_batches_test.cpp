@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <numeric>
-#include <string>
-#include <vector>
-
 #include "cubist/dataset/row_batches.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
 

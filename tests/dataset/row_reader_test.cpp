@@ -1,19 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <limits>
-#include <string>
-#include <vector>
-
 #include "cubist/dataset/row_reader.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
 

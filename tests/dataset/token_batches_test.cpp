@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "cubist/dataset/token_batches.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "folder.hpp"
 #include "ranks.hpp"
 

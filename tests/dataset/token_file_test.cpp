@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <limits>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "cubist/dataset/token_file.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "ranks.hpp"
 

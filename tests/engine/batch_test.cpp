@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <span>
-#include <vector>
-
 #include "cubist/engine/batch.hpp"
 #include "cubist/engine/host/engine.hpp"
 

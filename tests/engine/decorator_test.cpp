@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <functional>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "cubist/engine/decorator.hpp"
 #include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/matrix_groups.hpp"
-#include "cubist/engine/stored_weight.hpp"
 
 #include "catch.hpp"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <vector>
-
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/host/engine.hpp"
 

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <vector>
-
 #include "cubist/engine/epilogue.hpp"
 #include "cubist/engine/host/engine.hpp"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
 #include <numeric>
-#include <vector>
 
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/matrix_groups.hpp"

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
-#include <vector>
-
-#include "cubist/core/error.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/operand.hpp"
 

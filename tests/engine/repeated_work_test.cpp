@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cubist/backend/simulated.hpp"
-#include "cubist/engine/decorator.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/repeated_work.hpp"
 #include "cubist/trace/traced_engine.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace engine_repeated_work_test

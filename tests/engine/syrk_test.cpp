@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <limits>
-#include <string>
-#include <vector>
-
 #include "cubist/engine/decorator.hpp"
-#include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/syrk.hpp"
 

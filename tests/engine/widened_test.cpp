@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <type_traits>
 #include <utility>
 
-#include "cubist/core/complex.hpp"
 #include "cubist/engine/widened.hpp"
 
 #include "catch.hpp"

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-#include <vector>
-
 #include "cubist/foreign/block_cyclic.hpp"
 
 #include "catch.hpp"

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <chrono>
-#include <cstddef>
-#include <utility>
-#include <vector>
 
 #include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/scheme/cube3d.hpp"

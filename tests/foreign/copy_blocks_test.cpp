@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <complex>
-#include <cstddef>
-#include <limits>
-#include <vector>
 
-#include "cubist/core/float16.hpp"
 #include "cubist/foreign/copy_blocks.hpp"
 
 #include "catch.hpp"

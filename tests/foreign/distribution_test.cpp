@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "cubist/foreign/distribution.hpp"
-#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/scheme/cube3d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace foreign_distribution_test

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <span>
-#include <vector>
-
 #include "cubist/foreign/foreign_matrix.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace foreign_foreign_matrix_test

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
-#include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "cubist/foreign/index_set.hpp"
 

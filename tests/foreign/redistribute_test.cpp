@@ -1,28 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <sstream>
-#include <tuple>
-#include <utility>
-#include <vector>
-
-#include "cubist/comm/decorator.hpp"
 #include "cubist/foreign/add.hpp"
 #include "cubist/foreign/redistribute.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa2d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "foreign_matrices.hpp"
-#include "matrices.hpp"
 #include "ranks.hpp"
 
 namespace foreign_redistribute_test

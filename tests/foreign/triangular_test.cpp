@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <string>
-
 #include "cubist/backend/threads.hpp"
 #include "cubist/foreign/triangular.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
-#include "catch.hpp"
 #include "foreign_matrices.hpp"
-#include "matrices.hpp"
-#include "message.hpp"
 #include "one_triangle.hpp"
 #include "ranks.hpp"
 

@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <type_traits>
-#include <vector>
-
 #include "cubist/gradients/gradient_accumulation.hpp"
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::gradient_accumulation_test

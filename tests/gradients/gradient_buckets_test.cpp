@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <numeric>
-#include <span>
-#include <vector>
-
 #include "cubist/gradients/gradient_buckets.hpp"
-#include "cubist/mesh/mesh.hpp"
 #include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/summa2d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::gradient_buckets_test

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-
 #include "cubist/gradients/gradient_reducer.hpp"
-#include "cubist/scheme/mesh.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace dist_gradient_reducer_test

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-
 #include "cubist/nn/dense/dense.hpp"
 #include "cubist/nn/parameter_names.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::parameter_names_test

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <sstream>
-#include <string>
-#include <vector>
-
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/nn/dense/linear.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::parameter_test

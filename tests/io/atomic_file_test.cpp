@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <filesystem>
-#include <span>
-#include <stdexcept>
-#include <string>
-
 #include "cubist/io/atomic_file.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
 #include "watchdog.hpp"

@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <latch>
-#include <optional>
-#include <span>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "cubist/io/background_save.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "message.hpp"
 #include "watchdog.hpp"

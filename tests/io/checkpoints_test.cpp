@@ -1,25 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <latch>
-#include <optional>
-#include <set>
-#include <string>
-#include <system_error>
-#include <utility>
-#include <vector>
-
-#include <sys/file.h>
 
 #include "cubist/io/checkpoints.hpp"
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"

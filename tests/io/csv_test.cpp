@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <limits>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "cubist/io/csv.hpp"
 

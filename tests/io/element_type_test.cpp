@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <bit>
 #include <cmath>
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <span>
 #include <vector>
 
 #include "cubist/io/element_type.hpp"

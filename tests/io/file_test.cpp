@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
 #include <csignal>
-#include <cstddef>
-#include <filesystem>
-#include <span>
-#include <string>
-#include <utility>
 
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cubist/io/file.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "ranks.hpp"
 

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <filesystem>
-
-#include <sys/file.h>
-
 #include "cubist/io/folder_lock.hpp"
 
 #include "catch.hpp"

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "cubist/io/npy_header.hpp"
 
 #include "catch.hpp"

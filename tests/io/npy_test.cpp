@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "cubist/io/npy.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
 

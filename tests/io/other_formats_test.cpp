@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <span>
-#include <string>
-
 #include "cubist/io/csv.hpp"
 #include "cubist/io/npy_header.hpp"
 #include "cubist/io/other_formats.hpp"
 #include "cubist/io/safetensors_folder.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace io_other_formats_test

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-
 #include "cubist/io/quote.hpp"
 
 #include "catch.hpp"

@@ -1,14 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <map>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "cubist/io/safetensors_header.hpp"
 
 #include "catch.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/io/safetensors.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
 

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <complex>
-#include <cstddef>
 #include <numeric>
-#include <span>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/io/stored_matrix.hpp"

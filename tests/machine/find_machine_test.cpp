@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <string>
-
 #include "cubist/machine/find_machine.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "ranks.hpp"
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <string>
 
 #include "cubist/machine/machine_json.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace machine_json_test

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <functional>
-#include <limits>
-#include <vector>
-
 #include "cubist/machine/machine.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace machine_test

@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <string>
-#include <tuple>
-#include <vector>
-
 #include "cubist/matmul/dist_batch_matmul.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/summa25d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
 #include "batching_engine.hpp"
-#include "catch.hpp"
-#include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
 namespace matmul_dist_batch_matmul_test

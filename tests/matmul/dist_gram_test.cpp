@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <numeric>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <vector>
-
 #include "cubist/matmul/dist_gram.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/scheme/catalogue.hpp"
 #include "cubist/scheme/gram_grid.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "counted_memory.hpp"
 #include "economy.hpp"
-#include "message.hpp"
 #include "products.hpp"
-#include "ranks.hpp"
 
 namespace matmul_dist_gram_test
 {

@@ -1,26 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <atomic>
-#include <cmath>
-#include <complex>
-#include <cstddef>
-#include <limits>
-#include <memory>
-#include <string>
 #include <thread>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/matrix/global.hpp"
-#include "cubist/scheme/cube3d.hpp"
-#include "cubist/scheme/summa25d.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
-#include "matrices.hpp"
-#include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
 namespace matmul_dist_matmul_test

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <vector>
-
-#include "cubist/core/error.hpp"
 #include "cubist/matmul/product_calls.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace matmul_product_calls_test

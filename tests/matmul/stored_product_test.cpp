@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
 #include "cubist/backend/threads.hpp"
 #include "cubist/matmul/stored_product.hpp"
-#include "cubist/matrix/global.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/scheme/catalogue.hpp"
-#include "cubist/scheme/mesh.hpp"
 
-#include "catch.hpp"
-#include "message.hpp"
 #include "nn.hpp"
-#include "ranks.hpp"
 #include "stored.hpp"
 
 namespace cubist::test::stored_product_test

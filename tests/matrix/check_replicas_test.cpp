@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <bit>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "cubist/matrix/check_replicas.hpp"
-#include "cubist/mesh/mesh.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace dist_check_replicas_test

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <vector>
-
 #include "cubist/matrix/dist_batch.hpp"
 #include "cubist/scheme/batch_mesh.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace dist_dist_batch_test

@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <complex>
-#include <cstddef>
-#include <optional>
-#include <type_traits>
-#include <vector>
-
 #include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/matrix/global.hpp"
 #include "cubist/matrix/redistribute.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace dist_dist_matrix_test

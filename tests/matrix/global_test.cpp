@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
-#include <string>
-#include <type_traits>
-#include <vector>
-
 #include "cubist/matrix/global.hpp"
 
 #if __has_include(<xtensor/containers/xarray.hpp>)
@@ -18,10 +12,7 @@
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "matrices.hpp"
 #include "ranks.hpp"
 

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <string>
-#include <type_traits>
 #include <vector>
 
 #include "cubist/matrix/layout.hpp"

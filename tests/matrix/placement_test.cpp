@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <vector>
-
 #include "cubist/matrix/placement.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "placements.hpp"
 #include "ranks.hpp"
 

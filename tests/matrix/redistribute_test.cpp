@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <sstream>
-#include <string>
-#include <tuple>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "cubist/matrix/global.hpp"
 #include "cubist/matrix/redistribute.hpp"
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 #include "cubist/scheme/summa2d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "matrices.hpp"
 #include "ranks.hpp"
 

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <vector>
-
-#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/matrix/replica_memory.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::replica_memory_test

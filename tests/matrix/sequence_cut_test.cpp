@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <vector>
-
 #include "cubist/matrix/sequence_cut.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::sequence_cut_test

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests matrices of one stage, seen as matrices of all ranks.
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "cubist/matrix/check_replicas.hpp"
 #include "cubist/matrix/global.hpp"
 #include "cubist/matrix/stage_view.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::stage_view_test

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstdint>
-#include <span>
-
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/matrix/staging.hpp"
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "cubist/matrix/state.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace dist_state_test

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "cubist/matrix/sum_partial.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "matrices.hpp"
 #include "ranks.hpp"
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
-#include <thread>
 
 #include "cubist/memory/futex_event.hpp"
 
-#include "catch.hpp"
 #include "watchdog.hpp"
 
 namespace memory_futex_event_test

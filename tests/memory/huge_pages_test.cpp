@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <string>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <complex>
-#include <cstddef>
 #include <vector>
 
 #include "cubist/memory/leading_dimension.hpp"

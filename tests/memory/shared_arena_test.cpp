@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
 #include <cstring>
 #include <numeric>
 #include <vector>
 
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cubist/memory/shared_arena.hpp"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <limits>
 #include <set>
 
 #include "cubist/mesh/axes.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <string>
-#include <vector>
-
 #include "cubist/mesh/mesh.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::mesh_test

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <string>
-#include <vector>
-
 #include "argument_check.hpp"
 #include "catch.hpp"
 

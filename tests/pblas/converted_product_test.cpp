@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <limits>
-#include <string>
-#include <tuple>
-#include <vector>
-
 #include "catch.hpp"
 #include "converted_product.hpp"
 

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <vector>
-
 #include "catch.hpp"
 #include "local_part.hpp"
 

@@ -2,8 +2,6 @@
 #include <cstddef>
 #include <vector>
 
-#include <sched.h>
-
 #include "catch.hpp"
 #include "move_to_core.hpp"
 

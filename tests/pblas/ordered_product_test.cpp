@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-#include <vector>
-
 #include "cubist/foreign/conversion_plan.hpp"
 #include "cubist/scheme/summa2d.hpp"
 

@@ -1,26 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <complex>
-#include <cstddef>
-#include <map>
 #include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include <boost/mpi/communicator.hpp>
 #include <mpi.h>
-#include <sys/stat.h>
-
-#include "cubist/backend/mpi.hpp"
-#include "cubist/foreign/pgemm.hpp"
-#include "cubist/memory/shared_arena.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"
 #include "foreign_matrices.hpp"
-#include "local_part.hpp"
 #include "session.hpp"
 #include "shared_product.hpp"
 

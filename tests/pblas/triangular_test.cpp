@@ -1,17 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
-#include <string>
-#include <vector>
-
-#include <boost/mpi/communicator.hpp>
 #include <mpi.h>
-
-#include "cubist/backend/mpi.hpp"
-#include "cubist/foreign/block_cyclic.hpp"
-#include "cubist/foreign/conversion_plan.hpp"
-#include "cubist/foreign/distribution.hpp"
-#include "cubist/foreign/pgemm.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"

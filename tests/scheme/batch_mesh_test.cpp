@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <tuple>
-
 #include "cubist/scheme/batch_mesh.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::batch_mesh_test

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
 #include <set>
-#include <string>
 
 #include "cubist/scheme/catalogue.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace scheme_catalogue_test

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <climits>
-#include <complex>
-#include <cstdint>
-#include <string>
-#include <tuple>
-#include <vector>
 
 #include "cubist/scheme/cube3d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "extents.hpp"
-#include "ranks.hpp"
-#include "sanitized.hpp"
-#include "scheme_conformance.hpp"
 #include "words.hpp"
 
 namespace scheme_cube3d_test

@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <climits>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "cubist/matrix/check_replicas.hpp"
 #include "cubist/matrix/redistribute.hpp"
-#include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/grid2d.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/scheme/summa25d.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "extents.hpp"
-#include "ranks.hpp"
-#include "scheme_conformance.hpp"
 #include "words.hpp"
 
 namespace scheme_data_parallel_test

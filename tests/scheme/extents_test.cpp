@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <climits>
-#include <string>
 
 #include "cubist/scheme/extents.hpp"
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <type_traits>
-
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/front_axis.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace scheme_front_axis_test

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-#include <vector>
-
 #include "cubist/matmul/dist_gram.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/redistribute.hpp"
 #include "cubist/scheme/gram_grid.hpp"
-#include "cubist/scheme/summa25d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "extents.hpp"
 #include "products.hpp"
-#include "ranks.hpp"
 
 namespace scheme_gram_grid_test
 {

@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstdint>
-#include <string>
-#include <tuple>
-
 #include "cubist/scheme/grid2d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "extents.hpp"
 #include "far.hpp"
-#include "ranks.hpp"
-#include "scheme_conformance.hpp"
 #include "words.hpp"
 
 namespace scheme_grid2d_test

@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstdint>
-#include <string>
-#include <tuple>
-#include <type_traits>
-
 #include "cubist/scheme/megatron1d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "far.hpp"
-#include "ranks.hpp"
-#include "scheme_conformance.hpp"
 #include "words.hpp"
 
 namespace scheme_megatron1d_test

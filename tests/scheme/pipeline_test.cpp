@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <type_traits>
-
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/pipeline.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
-#include "catch.hpp"
 #include "extents.hpp"
 #include "ranks.hpp"
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <type_traits>
-
 #include "cubist/scheme/cube3d.hpp"
 #include "cubist/scheme/grid2d.hpp"
-#include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/scheme/scheme.hpp"
 #include "cubist/scheme/summa25d.hpp"

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <climits>
-#include <cstdint>
-#include <string>
-#include <tuple>
-#include <type_traits>
 
 #include "cubist/scheme/summa25d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "extents.hpp"
-#include "ranks.hpp"
-#include "scheme_conformance.hpp"
 #include "words.hpp"
 
 namespace scheme_summa25d_test

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <climits>
-#include <complex>
-#include <cstdint>
-#include <tuple>
-#include <type_traits>
 
 #include "cubist/scheme/summa2d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "extents.hpp"
-#include "ranks.hpp"
-#include "scheme_conformance.hpp"
 #include "words.hpp"
 
 namespace scheme_summa2d_test

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <vector>
 
 #include "cubist/simulation/activities.hpp"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
-#include <cstddef>
 #include <limits>
 
 #include "cubist/simulation/address_space.hpp"

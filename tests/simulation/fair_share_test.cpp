@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-
-#include <algorithm>
-#include <limits>
-#include <vector>
-
 #include "cubist/simulation/fair_share.hpp"
 
 #include "catch.hpp"

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <exception>
 #include <memory>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "cubist/simulation/fiber.hpp"

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <vector>
-
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/pipeline.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/simulation/folding.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace simulation_folding_test

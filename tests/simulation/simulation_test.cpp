@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <vector>
-
 #include "cubist/simulation/simulation.hpp"
 
-#include "catch.hpp"
 #include "watchdog.hpp"
 
 namespace simulation_simulation_test

@@ -1,19 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "cubist/matrix/global.hpp"
 
 #include "archive.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace support_archive_test

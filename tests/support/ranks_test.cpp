@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "cubist/core/error.hpp"
-
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace support_ranks_test

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
-#include <chrono>
-#include <string>
-#include <thread>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "catch.hpp"
 #include "watchdog.hpp"
 
 namespace support_watchdog_test

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
 #include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "conformance.hpp"
-#include "ranks.hpp"
 #include "watchdog.hpp"
 
 namespace testing_counting_test

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <string>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
 #include "cubist/testing/faulty_communicator.hpp"
 
-#include "catch.hpp"
 #include "conformance.hpp"
-#include "ranks.hpp"
 
 namespace testing_faulty_communicator_test
 {

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <concepts>
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "cubist/testing/faulty.hpp"
 
-#include "catch.hpp"
 #include "faults.hpp"
 #include "ranks.hpp"
 #include "watchdog.hpp"

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstdint>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/testing/traffic.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace testing_traffic_test

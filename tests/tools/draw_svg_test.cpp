@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <string>
-
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
-#include "catch.hpp"
 #include "draw_svg.hpp"
 #include "ranks.hpp"
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <string>
-
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
-#include "catch.hpp"
 #include "draw_text.hpp"
 #include "ranks.hpp"
 

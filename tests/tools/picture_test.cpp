@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
 #include <set>
-#include <vector>
 
 #include "cubist/scheme/catalogue.hpp"
 
-#include "catch.hpp"
 #include "picture.hpp"
 #include "ranks.hpp"
 

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-
-#include "cubist/core/rank_local.hpp"
 #include "cubist/trace/rank_trace.hpp"
 
 #include "catch.hpp"

@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <cstddef>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <set>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "cubist/backend/simulated.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/summa2d.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/trace/traced.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "folder.hpp"
 #include "ranks.hpp"
 

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <vector>
-
 #include "cubist/algorithm/direct/block_products.hpp"
 
 #include "catch.hpp"

@@ -1,22 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <tuple>
-#include <type_traits>
-#include <vector>
-
 #include "cubist/algorithm/direct/direct_product.hpp"
-#include "cubist/matmul/dist_matmul.hpp"
-#include "cubist/scheme/cube3d.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/scheme/summa25d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "placements.hpp"
-#include "ranks.hpp"
-#include "sanitized.hpp"
 #include "scheme_conformance.hpp"
 
 namespace algorithm_direct_direct_product_test

@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <map>
-#include <utility>
-#include <vector>
-
 #include "cubist/algorithm/direct/work_assignment.hpp"
 
 #include "catch.hpp"

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstdint>
-#include <tuple>
-
 #include "cubist/algorithm/gather/gather_multiply_scatter.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "far.hpp"
-#include "ranks.hpp"
-#include "scheme_conformance.hpp"
 #include "words.hpp"
 
 namespace algorithm_gather_gather_multiply_scatter_test

@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <iterator>
-#include <limits>
-#include <vector>
-
 #include "cubist/algorithm/gather/pieces.hpp"
 #include "cubist/engine/host/engine.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace algorithm_gather_pieces_test

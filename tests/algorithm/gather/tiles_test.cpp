@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
 #include <set>
-#include <tuple>
-#include <vector>
 
 #include "cubist/algorithm/gather/tiles.hpp"
 

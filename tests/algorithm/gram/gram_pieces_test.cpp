@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <numeric>
-#include <vector>
-
 #include "cubist/algorithm/gram/gram_pieces.hpp"
 
 #include "catch.hpp"

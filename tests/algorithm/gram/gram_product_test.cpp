@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <vector>
-
 #include "cubist/algorithm/gram/gram_product.hpp"
 #include "cubist/backend/threads.hpp"
 
-#include "catch.hpp"
 #include "matrices.hpp"
 #include "ranks.hpp"
 

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <limits>
-#include <vector>
-
 #include "cubist/algorithm/gram/packed_triangle.hpp"
 #include "cubist/engine/host/engine.hpp"
 

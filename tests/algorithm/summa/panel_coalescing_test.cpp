@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-
 #include "cubist/algorithm/summa/panel_coalescing.hpp"
 #include "cubist/engine/host/engine.hpp"
 

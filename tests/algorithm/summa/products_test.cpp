@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <numeric>
-#include <vector>
-
 #include "cubist/algorithm/summa/products.hpp"
 #include "cubist/engine/host/engine.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "matrices.hpp"
 #include "ranks.hpp"
 

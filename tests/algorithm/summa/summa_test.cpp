@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstdint>
-#include <numeric>
-#include <tuple>
-
 #include "cubist/algorithm/summa/summa.hpp"
 #include "cubist/backend/threads.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "far.hpp"
-#include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
 namespace algorithm_summa_summa_test

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <complex>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "cubist/comm/group/call.hpp"
 

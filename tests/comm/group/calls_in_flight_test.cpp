@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
 #include <deque>
 
 #include "cubist/comm/group/calls_in_flight.hpp"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-
 #include "cubist/comm/group/failure.hpp"
-#include "cubist/core/error.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::comm_group_failure_test

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "cubist/comm/group/call.hpp"
 #include "cubist/comm/group/group.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace comm_group_group_test

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <memory>
-#include <vector>
-
 #include "cubist/comm/group/split.hpp"
 
 #include "catch.hpp"

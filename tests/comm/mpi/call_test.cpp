@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-#include <numeric>
-#include <span>
-#include <string>
-#include <vector>
-
 #include <mpi.h>
 
 #include "cubist/comm/mpi/call.hpp"
 
-#include "catch.hpp"
 #include "job_context.hpp"
 #include "ranks.hpp"
 

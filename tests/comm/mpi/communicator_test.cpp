@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <complex>
-#include <cstdint>
-#include <cstring>
 #include <fstream>
-#include <optional>
 #include <random>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include <mpi.h>
 
@@ -19,10 +8,8 @@
 #include "cubist/backend/threads.hpp"
 #include "cubist/comm/mpi/communicator.hpp"
 
-#include "catch.hpp"
 #include "conformance.hpp"
 #include "job_context.hpp"
-#include "ranks.hpp"
 #include "watchdog.hpp"
 
 namespace comm_mpi_communicator_test

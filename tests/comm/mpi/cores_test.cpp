@@ -2,7 +2,6 @@
 #include <thread>
 
 #include <boost/mpi/communicator.hpp>
-#include <sched.h>
 
 #include "cubist/comm/mpi/cores.hpp"
 

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <string>
-#include <thread>
-
-#include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
 #include "cubist/comm/mpi/failure.hpp"
 
-#include "catch.hpp"
 #include "job_context.hpp"
 #include "ranks.hpp"
 

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <vector>
-
 #include <mpi.h>
-#include <sched.h>
 
 #include "cubist/backend/mpi.hpp"
 #include "cubist/comm/mpi/group.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace comm_mpi_group_test

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <vector>
-
 #include "cubist/comm/mpi/pending.hpp"
 
-#include "catch.hpp"
 #include "job_context.hpp"
 #include "ranks.hpp"
 

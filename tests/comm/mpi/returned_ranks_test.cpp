@@ -1,21 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <span>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
 #include "cubist/comm/mpi/returned_ranks.hpp"
 
-#include "catch.hpp"
 #include "job_context.hpp"
 #include "ranks.hpp"
 #include "watchdog.hpp"

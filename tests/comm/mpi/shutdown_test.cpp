@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <optional>
-#include <thread>
-
-#include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
 #include "cubist/comm/mpi/shutdown.hpp"

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "cubist/backend/mpi.hpp"
 #include "cubist/comm/mpi/window.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace comm_mpi_window_test

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "cubist/comm/nccl/call.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace comm_nccl_call_test

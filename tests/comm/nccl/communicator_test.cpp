@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests properties of NcclCommunicator beyond those that conformance.hpp tests for every
 // communicator.
-#include <array>
-#include <chrono>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "cubist/comm/nccl/communicator.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "cubist/comm/nccl/context.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <stdexcept>
-
 #include "cubist/comm/nccl/handle.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "ranks.hpp"
 

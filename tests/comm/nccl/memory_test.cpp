@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <set>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "cubist/comm/nccl/memory.hpp"
 #include "cubist/engine/cuda/buffer.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <span>
-#include <thread>
-
 #include "cubist/comm/nccl/queue.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"

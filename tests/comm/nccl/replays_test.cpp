@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <optional>
-#include <string>
-#include <thread>
-
 #include "cubist/comm/nccl/replays.hpp"
-#include "cubist/cuda/stream.hpp"
 
 #include "catch.hpp"
 #include "fake.hpp"

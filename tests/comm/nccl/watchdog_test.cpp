@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <stdexcept>
-
 #include "cubist/comm/nccl/watchdog.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "ranks.hpp"
 #include "watchdog.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <span>
-#include <vector>
-
 #include "cubist/comm/nccl/window.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "printed.hpp"

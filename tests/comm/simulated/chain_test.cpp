@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-
-#include <span>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
 #include "cubist/comm/simulated/chain.hpp"
 

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <numeric>
-#include <vector>
-
 #include "cubist/comm/simulated/collective_cost.hpp"
 #include "cubist/comm/traffic.hpp"
 

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
 #include "cubist/comm/simulated/communicator.hpp"
-#include "cubist/comm/window.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "conformance.hpp"
-#include "ranks.hpp"
 
 namespace comm_simulated_communicator_test
 {

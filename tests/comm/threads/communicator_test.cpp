@@ -1,26 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <complex>
-#include <cstdint>
-#include <functional>
-#include <numeric>
-#include <optional>
 #include <random>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "cubist/backend/threads.hpp"
 #include "cubist/comm/threads/communicator.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
-#include "sanitized.hpp"
 #include "watchdog.hpp"
 
 namespace comm_threads_communicator_test

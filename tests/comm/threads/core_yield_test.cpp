@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-
 #include "cubist/comm/threads/core_yield.hpp"
 
 #include "catch.hpp"

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
 #include "cubist/comm/threads/group.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace comm_threads_group_test

@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "cubist/comm/threads/scheduler.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
-#include "sanitized.hpp"
 #include "sleep_hook.hpp"
 #include "watchdog.hpp"
 

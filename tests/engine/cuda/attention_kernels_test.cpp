@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <limits>
-#include <string>
-#include <vector>
-
 #include "cubist/engine/cuda/attention_kernels.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/attention/local_attention.hpp"

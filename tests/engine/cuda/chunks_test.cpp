@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
 #include <vector>
 
 #include "cubist/core/scalar.hpp"

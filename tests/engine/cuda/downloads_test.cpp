@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests copies to the host beside the compute stream, on the fake of CUDA.
-#include <array>
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/downloads.hpp"
 #include "cubist/engine/cuda/graph.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "message.hpp"
 #include "watchdog.hpp"

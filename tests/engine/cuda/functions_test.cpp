@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <concepts>
-#include <cstddef>
-#include <limits>
-
-#include "cubist/core/complex.hpp"
 #include "cubist/core/fingerprint.hpp"
-#include "cubist/core/random_stream.hpp"
-#include "cubist/core/scalar.hpp"
 #include "cubist/engine/cuda/functions.hpp"
-#include "cubist/engine/functions.hpp"
 #include "cubist/nn/initial_values.hpp"
 #include "cubist/training/finite.hpp"
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests captured work on the fake of CUDA.
-#include <functional>
-#include <optional>
-#include <vector>
 
-#include "cubist/cuda/stream.hpp"
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/graph.hpp"
 

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <numeric>
-#include <vector>
-
-#include "cubist/core/float16.hpp"
 #include "cubist/engine/cuda/groups.hpp"
-#include "cubist/engine/matrix_groups.hpp"
 
 #include "catch.hpp"
 #include "host_kernels.hpp"

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <complex>
-#include <cstddef>
-#include <vector>
-
 #include "cubist/engine/cuda/operations.hpp"
-#include "cubist/engine/engine.hpp"
-#include "cubist/engine/functions.hpp"
-#include "cubist/engine/host/engine.hpp"
 
 #include "../../cuda/engine_operations.hpp"
 #include "catch.hpp"

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <vector>
-
-#include "cubist/core/scalar.hpp"
 #include "cubist/engine/cuda/rows.hpp"
-#include "cubist/engine/engine.hpp"
 
 #include "../../cuda/engine_operations.hpp"
 #include "catch.hpp"

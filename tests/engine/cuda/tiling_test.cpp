@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
 #include <vector>
 
 #include "cubist/engine/cuda/tiling.hpp"

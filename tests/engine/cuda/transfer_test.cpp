@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests copies of matrices on the fake of CUDA.
-#include <cstddef>
-#include <vector>
 
 #include "cubist/engine/cuda/buffer.hpp"
-#include "cubist/engine/cuda/compute_stream.hpp"
 #include "cubist/engine/cuda/transfer.hpp"
 
 #include "catch.hpp"

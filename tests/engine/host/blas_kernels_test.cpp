@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-
 #include "cubist/engine/host/blas_kernels.hpp"
 
 #include "catch.hpp"

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <complex>
-#include <cstddef>
-#include <limits>
 #include <vector>
 
 #include "cubist/core/vector_math.hpp"
 #include "cubist/engine/host/element_loop.hpp"
-#include "cubist/engine/host/targets.hpp"
 
 #include "catch.hpp"
 

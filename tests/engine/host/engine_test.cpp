@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <complex>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <thread>
 #include <tuple>
-#include <vector>
 
-#include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/engine.hpp"
 
 #include "catch.hpp"

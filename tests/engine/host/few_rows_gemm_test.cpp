@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <limits>
 #include <tuple>
-#include <vector>
 
-#include "cubist/core/matrix_view.hpp"
-#include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/host/few_rows_gemm.hpp"
 

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <limits>
-#include <vector>
-
 #include "cubist/engine/host/engine.hpp"
-#include "cubist/engine/stored_weight.hpp"
 
 #include "catch.hpp"
 

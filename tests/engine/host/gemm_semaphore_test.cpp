@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <atomic>
-#include <thread>
 #include <vector>
 
 #include "cubist/engine/host/gemm_semaphore.hpp"
 
-#include "catch.hpp"
 #include "watchdog.hpp"
 
 namespace engine_host_gemm_semaphore_test

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
 #include <vector>
 
-#include "cubist/core/matrix_view.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/host/index_loop.hpp"
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstddef>
-#include <limits>
 #include <tuple>
-#include <vector>
 
 #include "cubist/engine/host/q8_rows.hpp"
-#include "cubist/engine/stored_weight.hpp"
 
 #include "catch.hpp"
 

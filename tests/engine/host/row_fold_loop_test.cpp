@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
 #include <vector>
 
-#include "cubist/core/float16.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
-#include "cubist/engine/host/targets.hpp"
 
 #include "catch.hpp"
 

@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
-#include <vector>
-
-#include "cubist/core/float16.hpp"
-#include "cubist/core/scalar.hpp"
-#include "cubist/engine/engine.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/host/row_sums.hpp"
 

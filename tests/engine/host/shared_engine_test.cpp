@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cubist/engine/host/shared_engine.hpp"
-#include "cubist/memory/shared_arena.hpp"
 
 #include "catch.hpp"
 

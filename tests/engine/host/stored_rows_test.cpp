@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <type_traits>
 #include <vector>
 
 #include "cubist/engine/host/stored_rows.hpp"

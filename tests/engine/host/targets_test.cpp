@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstdlib>
-#include <string>
-
 #include "cubist/engine/host/targets.hpp"
 
 #include "catch.hpp"

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
-#include <vector>
-
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/engine/host/triangular_blas.hpp"
 
 #include "catch.hpp"
-#include "matrices.hpp"
 #include "message.hpp"
 #include "one_triangle.hpp"
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
 #include "cubist/engine/simulated/buffer.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace engine_simulated_buffer_test

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstddef>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
-#include "cubist/engine/functions.hpp"
 #include "cubist/engine/simulated/engine.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace engine_simulated_engine_test

@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <memory>
-#include <numeric>
-#include <vector>
-
 #include "cubist/comm/mpi/collectives/chain.hpp"
 
 #include "../job_context.hpp"

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <vector>
-
 #include "cubist/comm/mpi/collectives/exchange.hpp"
 
 #include "../job_context.hpp"

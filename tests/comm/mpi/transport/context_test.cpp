@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <vector>
-
-#include <boost/mpi/communicator.hpp>
 #include <mpi.h>
 
 #include "cubist/comm/mpi/transport/context.hpp"
 
 #include "../job_context.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace comm_mpi_context_test

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include <mpi.h>
 
 #include "cubist/comm/mpi/transport/messages.hpp"
 
 #include "../job_context.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace comm_mpi_messages_test

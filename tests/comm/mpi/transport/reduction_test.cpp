@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
 #include <cstring>
-#include <span>
 
 #include "cubist/comm/mpi/transport/reduction.hpp"
 

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <span>
-#include <vector>
-
 #include "cubist/backend/mpi.hpp"
 #include "cubist/comm/mpi/transport/shared_barrier.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 #include "watchdog.hpp"
 

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstdint>
-#include <string>
-
 #include "cubist/comm/mpi/transport/signature.hpp"
 
 #include "catch.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <cstdint>
 #include <set>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <set>
-#include <vector>
 
 #include "cubist/comm/mpi/transport/topology.hpp"
 
