@@ -6,12 +6,7 @@
 
 #include "catch.hpp"
 
-namespace algorithm_local_product_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::algorithm_local_product_test
 {
 
 template <class S>
@@ -19,8 +14,6 @@ using Local = LocalProduct<typename S::Input, typename S::Weight, typename S::Ou
 
 template <class A, class B>
 inline constexpr bool same = std::is_same_v<A, B>;
-
-}  // namespace
 
 TEST_CASE("The cube gathers X along y and W along z, and scatters Y along x")
 {
@@ -71,4 +64,4 @@ TEST_CASE("DistMatMul sums the gradient of replicated weights")
   STATIC_REQUIRE((same<L::M, Axes<Depth>> && same<L::Weight::CollectiveAxes, Axes<>>));
 }
 
-}  // namespace algorithm_local_product_test
+}  // namespace cubist::test::algorithm_local_product_test

@@ -4,10 +4,7 @@
 
 #include "nn.hpp"
 
-namespace cubist::test::options_test
-{
-
-namespace
+namespace cubist::test::algorithm_options_test
 {
 
 const auto x = integers<double>(5, 7, 1);
@@ -18,8 +15,6 @@ const auto dy = integers<double>(5, 6, 3);
 using Results = std::pair<Global<double>, Global<double>>;
 
 const Results wanted{product(x, w), product(transposed(x), dy)};
-
-}  // namespace
 
 TEST_CASE("an operand that is stored transposed is multiplied as its transpose")
 {
@@ -34,10 +29,7 @@ TEST_CASE("an operand that is stored transposed is multiplied as its transpose")
   CHECK(identical(y, wanted.first));
 }
 
-namespace
-{
-
-Results multiply(const Mesh<Summa2D, Threads>& mesh, Gathered gathered, Method method)
+static Results multiply(const Mesh<Summa2D, Threads>& mesh, Gathered gathered, Method method)
 {
   using Product = DistMatMul<Summa2D, Threads, double>;
   Product plan{mesh, {.m = 5, .n = 6, .k = 7}, gathered, method};
@@ -49,8 +41,6 @@ Results multiply(const Mesh<Summa2D, Threads>& mesh, Gathered gathered, Method m
   plan.backward(in, weight, scatter<Summa2D::Output>(mesh, dy), dx, dw);
   return {gather(out), gather(dw)};
 }
-
-}  // namespace
 
 TEST_CASE("a product has the same result by each method, with gathered operands kept or not")
 {
@@ -65,4 +55,4 @@ TEST_CASE("a product has the same result by each method, with gathered operands 
     }
 }
 
-}  // namespace cubist::test::options_test
+}  // namespace cubist::test::algorithm_options_test

@@ -3,7 +3,7 @@
 
 #include "catch.hpp"
 
-namespace comm_backoff_test
+namespace cubist::test::comm_backoff_test
 {
 
 using cubist::detail::Backoff;
@@ -33,4 +33,4 @@ TEST_CASE("a backoff that is to yield for a while does not sleep in it")
   CHECK(slept == 85);
 }
 
-}  // namespace comm_backoff_test
+}  // namespace cubist::test::comm_backoff_test

@@ -6,10 +6,8 @@
 
 #include "catch.hpp"
 
-namespace comm_call_test
+namespace cubist::test::comm_call_test
 {
-
-using namespace cubist;
 
 TEST_CASE("every kind of call has its own name")
 {
@@ -85,4 +83,4 @@ TEST_CASE("buffers may overlap only where a rank's own piece is in place")
   CHECK_FALSE(fits(scatter, 0, 12, 4, 4, 2, 2));
 }
 
-}  // namespace comm_call_test
+}  // namespace cubist::test::comm_call_test

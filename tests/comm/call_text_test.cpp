@@ -5,10 +5,8 @@
 
 #include "catch.hpp"
 
-namespace comm_call_text_test
+namespace cubist::test::comm_call_text_test
 {
-
-using namespace cubist;
 
 TEST_CASE("the text of a call has its size, its reduction and its root, if it has them")
 {
@@ -33,4 +31,4 @@ TEST_CASE("at most sixteen ranks are listed")
   CHECK(rank_list(many) == "{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, …}");
 }
 
-}  // namespace comm_call_text_test
+}  // namespace cubist::test::comm_call_text_test

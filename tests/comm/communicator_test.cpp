@@ -6,18 +6,10 @@
 #include "conformance.hpp"
 #include "economy.hpp"
 
-namespace comm_communicator_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::comm_communicator_test
 {
 
 using World = TestBackend::Communicator;
-
-}  // namespace
 
 TEST_CASE("the backend has a communicator")
 {
@@ -25,21 +17,19 @@ TEST_CASE("the backend has a communicator")
   STATIC_REQUIRE_FALSE(Communicator<int>);
 }
 
-namespace
-{
-
 /// The sizes of groups that the backend supports.
-std::vector<int> group_sizes() { return those_that_fit<TestBackend>(conformance::group_sizes); }
+static std::vector<int> group_sizes()
+{
+  return those_that_fit<TestBackend>(conformance::group_sizes);
+}
 
 /// The sizes of groups to test: only the largest two where many ranks on few cores are slow.
-std::vector<int> largest_group_sizes()
+static std::vector<int> largest_group_sizes()
 {
   auto sizes = group_sizes();
   if (many_are_slow<TestBackend> && sizes.size() > 2) sizes.erase(sizes.begin(), sizes.end() - 2);
   return sizes;
 }
-
-}  // namespace
 
 TEST_CASE("every rank receives the right data from every collective")
 {
@@ -157,4 +147,4 @@ TEST_CASE("16-bit sums are rounded after each addition")
   }));
 }
 
-}  // namespace comm_communicator_test
+}  // namespace cubist::test::comm_communicator_test

@@ -4,13 +4,7 @@
 
 #include "ranks.hpp"
 
-namespace comm_decorator_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::comm_decorator_test
 {
 
 using Log = std::vector<std::string>;
@@ -59,17 +53,15 @@ class Unordered : public Plain<ThreadsCommunicator>
   [[nodiscard]] Unordered split(int, int) { return *this; }
 };
 
-}  // namespace
-
-}  // namespace comm_decorator_test
+}  // namespace cubist::test::comm_decorator_test
 
 namespace cubist
 {
 template <>
-inline constexpr bool sums_in_order<comm_decorator_test::Unordered> = false;
+inline constexpr bool sums_in_order<test::comm_decorator_test::Unordered> = false;
 }  // namespace cubist
 
-namespace comm_decorator_test
+namespace cubist::test::comm_decorator_test
 {
 
 TEST_CASE("a decorator's hooks run around calls and windows, also of communicators that it splits")
@@ -121,4 +113,4 @@ TEST_CASE(
   STATIC_REQUIRE_FALSE(sums_in_order<Plain<Plain<Unordered>>>);
 }
 
-}  // namespace comm_decorator_test
+}  // namespace cubist::test::comm_decorator_test

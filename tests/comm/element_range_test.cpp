@@ -6,10 +6,8 @@
 
 #include "catch.hpp"
 
-namespace comm_element_range_test
+namespace cubist::test::comm_element_range_test
 {
-
-using namespace cubist;
 
 TEST_CASE("buffers are contiguous ranges of elements")
 {
@@ -29,4 +27,4 @@ TEST_CASE("buffers are contiguous ranges of elements")
   STATIC_REQUIRE_FALSE(SendReceive<std::vector<float>, const std::vector<float>>);
 }
 
-}  // namespace comm_element_range_test
+}  // namespace cubist::test::comm_element_range_test

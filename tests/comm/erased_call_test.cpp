@@ -3,10 +3,9 @@
 
 #include "catch.hpp"
 
-namespace comm_erased_call_test
+namespace cubist::test::comm_erased_call_test
 {
 
-using namespace cubist;
 using detail::ErasedCall;
 
 TEST_CASE("an erased call has the signature, the buffers and the element size of the call")
@@ -45,4 +44,4 @@ TEST_CASE("elements are combined as those of the type that was erased, in the or
   CHECK(least == std::array<std::int8_t, 2>{-5, -128});
 }
 
-}  // namespace comm_erased_call_test
+}  // namespace cubist::test::comm_erased_call_test

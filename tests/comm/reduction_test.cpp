@@ -5,14 +5,10 @@
 
 #include "catch.hpp"
 
-namespace comm_reduction_test
+namespace cubist::test::comm_reduction_test
 {
 
-using namespace cubist;
 using namespace cubist::detail;
-
-namespace
-{
 
 template <class T>
 using Inputs = std::vector<std::vector<T>>;
@@ -33,7 +29,7 @@ std::vector<T> combine_all(ReduceOp op, const Inputs<T>& in)
 }
 
 /// Numbers whose sum depends on their order.
-Inputs<float> uneven(std::size_t inputs, std::size_t n)
+static Inputs<float> uneven(std::size_t inputs, std::size_t n)
 {
   Inputs<float> in(inputs, std::vector<float>(n));
   for (std::size_t k = 0; k < inputs; ++k)
@@ -42,15 +38,13 @@ Inputs<float> uneven(std::size_t inputs, std::size_t n)
   return in;
 }
 
-std::vector<float> added(const Inputs<float>& in, const std::vector<std::size_t>& order)
+static std::vector<float> added(const Inputs<float>& in, const std::vector<std::size_t>& order)
 {
   auto sum = in[order[0]];
   for (std::size_t k = 1; k < order.size(); ++k)
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += in[order[k]][i];
   return sum;
 }
-
-}  // namespace
 
 TEST_CASE("inputs are added in their order, whatever their size")
 {
@@ -147,4 +141,4 @@ TEST_CASE("shares cover all elements once, and the first ones are the larger one
     }
 }
 
-}  // namespace comm_reduction_test
+}  // namespace cubist::test::comm_reduction_test

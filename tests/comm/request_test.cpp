@@ -3,12 +3,7 @@
 
 #include "catch.hpp"
 
-namespace comm_request_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::comm_request_test
 {
 
 /// Counts the calls of its functions.
@@ -28,8 +23,6 @@ struct CountingGroup
 };
 
 using Call = cubist::detail::PendingCall<CountingGroup>;
-
-}  // namespace
 
 TEST_CASE("a pending call is a request")
 {
@@ -73,4 +66,4 @@ TEST_CASE("a request that is destroyed before it is complete is abandoned, but n
   CHECK(group->releases == 0);
 }
 
-}  // namespace comm_request_test
+}  // namespace cubist::test::comm_request_test

@@ -3,7 +3,7 @@
 
 #include "catch.hpp"
 
-namespace comm_small_call_test
+namespace cubist::test::comm_small_call_test
 {
 
 using cubist::CallKind;
@@ -43,4 +43,4 @@ TEST_CASE("an all_reduce by messages sends whole blocks up to 32 KiB from a rank
   CHECK(sends_blocks(1 << 30, 1));
 }
 
-}  // namespace comm_small_call_test
+}  // namespace cubist::test::comm_small_call_test

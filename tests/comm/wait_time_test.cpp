@@ -5,16 +5,11 @@
 
 #include "ranks.hpp"
 
-namespace comm_wait_time_test
+namespace cubist::test::comm_wait_time_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using namespace std::chrono_literals;
 using World = TestBackend::Communicator;
-
-namespace
-{
 
 /// How long each rank waits in call(world), which rank 0 makes 50 ms after the others.
 template <class F>
@@ -39,8 +34,6 @@ void check_waits(F call)
   CHECK(found[0] < 0.02);
   CHECK(found[1] >= 0.045);
 }
-
-}  // namespace
 
 TEST_CASE("a rank that waits for another counts the time, and the other does not")
 {
@@ -76,4 +69,4 @@ TEST_CASE("a call that is complete counts nothing")
 }
 #endif
 
-}  // namespace comm_wait_time_test
+}  // namespace cubist::test::comm_wait_time_test

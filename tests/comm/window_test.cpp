@@ -6,13 +6,10 @@
 #include "conformance.hpp"
 #include "watchdog.hpp"
 
-namespace comm_window_test
+namespace cubist::test::comm_window_test
 {
 
 // Tests what every communicator that exposes memory must do.
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("which communicators expose")
 {
@@ -23,9 +20,6 @@ TEST_CASE("which communicators expose")
     return found;
   }));
 }
-
-namespace
-{
 
 using World = TestBackend::Communicator;
 
@@ -49,8 +43,6 @@ void check_windows(World& world, std::size_t count, Findings& found)
     mine = conformance::values<T>(world.rank() + round + 1, count);
   }
 }
-
-}  // namespace
 
 TEST_CASE("every rank reads the blocks of all, and may change its own once the window is complete")
 {
@@ -333,4 +325,4 @@ TEST_CASE("a small block may change while peers read it, as they read a copy")
 
 #endif
 
-}  // namespace comm_window_test
+}  // namespace cubist::test::comm_window_test

@@ -3,10 +3,8 @@
 
 #include "catch.hpp"
 
-namespace core_block_test
+namespace cubist::test::core_block_test
 {
-
-using namespace cubist;
 
 TEST_CASE("a shape has a size and is printed")
 {
@@ -136,4 +134,4 @@ TEST_CASE("matrices of more bytes than 64 bits can count are refused")
       "and columns that are swapped or multiplied");
 }
 
-}  // namespace core_block_test
+}  // namespace cubist::test::core_block_test

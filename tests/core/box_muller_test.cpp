@@ -7,18 +7,13 @@
 
 #include "catch.hpp"
 
-namespace core_box_muller_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::core_box_muller_test
 {
 
 constexpr std::uint64_t end = std::uint64_t{1} << 53;
 
 /// Both ends, the borders of quadrants, and numbers in between.
-std::vector<std::uint64_t> samples()
+static std::vector<std::uint64_t> samples()
 {
   std::vector<std::uint64_t> all;
   for (std::uint64_t eighth = 0; eighth <= 8; ++eighth)
@@ -32,8 +27,6 @@ std::vector<std::uint64_t> samples()
   for (int shift = 0; shift < 53; ++shift) all.push_back(end - (std::uint64_t{1} << shift));
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("box_muller is its formula, to the last places")
 {
@@ -69,9 +62,6 @@ TEST_CASE("box_muller at the ends")
   CHECK(detail::box_muller(end - 1, end / 4 * 3).y == Approx(-most).epsilon(1e-15));
 }
 
-namespace
-{
-
 /// Writes the bits of the normal number at `index` to `out`.
 struct NormalBits
 {
@@ -80,8 +70,6 @@ struct NormalBits
     out = std::bit_cast<std::uint64_t>(Philox{42, 7}.normal<double>(index, 1));
   }
 };
-
-}  // namespace
 
 // If a compiler could contract a product and a sum, the loops with FMA would give other bits.
 TEST_CASE("normal numbers have the same bits on every processor")
@@ -102,4 +90,4 @@ TEST_CASE("normal numbers have the same bits on every processor")
   }
 }
 
-}  // namespace core_box_muller_test
+}  // namespace cubist::test::core_box_muller_test

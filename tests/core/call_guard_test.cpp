@@ -3,10 +3,8 @@
 
 #include "catch.hpp"
 
-namespace core_call_guard_test
+namespace cubist::test::core_call_guard_test
 {
-
-using namespace cubist;
 
 TEST_CASE("a second call is refused until the first one ends")
 {
@@ -25,4 +23,4 @@ TEST_CASE("a second call is refused until the first one ends")
   CHECK_NOTHROW(guard.enter("a plan"));
 }
 
-}  // namespace core_call_guard_test
+}  // namespace cubist::test::core_call_guard_test

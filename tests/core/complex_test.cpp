@@ -6,12 +6,7 @@
 
 #include "catch.hpp"
 
-namespace core_complex_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::core_complex_test
 {
 
 /// The results of all operators on exact operands, as one list of numbers.
@@ -29,8 +24,6 @@ std::vector<std::complex<double>> results(Z a, Z b)
   for (const Z& z : all) numbers.push_back(static_cast<std::complex<double>>(z));
   return numbers;
 }
-
-}  // namespace
 
 TEST_CASE("operators of Complex give what those of std::complex give")
 {
@@ -66,4 +59,4 @@ TEST_CASE("std::complex becomes Complex implicitly, and Complex becomes std::com
   STATIC_REQUIRE(std::is_trivially_copyable_v<Complex<float>>);
 }
 
-}  // namespace core_complex_test
+}  // namespace cubist::test::core_complex_test

@@ -7,10 +7,8 @@
 
 #include "catch.hpp"
 
-namespace core_error_test
+namespace cubist::test::core_error_test
 {
-
-using namespace cubist;
 
 TEST_CASE("every error is a cubist::Error and a std::runtime_error")
 {
@@ -102,4 +100,4 @@ TEST_CASE("numbers in messages have no separators, whatever the program's locale
   CHECK(message == "got 1234567 rows and 2.5");
 }
 
-}  // namespace core_error_test
+}  // namespace cubist::test::core_error_test

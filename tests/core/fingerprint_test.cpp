@@ -7,11 +7,8 @@
 #include "catch.hpp"
 #include "matrices.hpp"
 
-namespace core_fingerprint_test
+namespace cubist::test::core_fingerprint_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("mix is splitmix64")
 {
@@ -21,16 +18,11 @@ TEST_CASE("mix is splitmix64")
   CHECK(mix(1234567, 2) == 9817491932198370423U);
 }
 
-namespace
-{
-
 template <class T>
 MatrixView<const T> view(const GlobalMatrix<T>& a)
 {
   return {a.data.data(), a.shape};
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("A fingerprint does not depend on how a matrix is cut", "", float, double,
                    std::complex<float>, std::complex<double>)
@@ -50,9 +42,6 @@ TEMPLATE_TEST_CASE("A fingerprint does not depend on how a matrix is cut", "", f
   CHECK(fingerprint(MatrixView<const TestType>{}, 3, 4, 7) == 0);
 }
 
-namespace
-{
-
 /// The matrix with bit `bit` of element n flipped.
 template <class T>
 GlobalMatrix<T> flip(GlobalMatrix<T> a, std::size_t n, std::size_t bit)
@@ -63,8 +52,6 @@ GlobalMatrix<T> flip(GlobalMatrix<T> a, std::size_t n, std::size_t bit)
   std::memcpy(&a.data[n], bytes, sizeof(T));
   return a;
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("Each flipped bit gives another fingerprint", "", float, double,
                    std::complex<float>, std::complex<double>)
@@ -137,4 +124,4 @@ TEST_CASE("A 16-bit element counts as the float of its value")
   CHECK(of(halves) == of(x));
 }
 
-}  // namespace core_fingerprint_test
+}  // namespace cubist::test::core_fingerprint_test

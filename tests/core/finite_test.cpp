@@ -3,10 +3,8 @@
 
 #include "catch.hpp"
 
-namespace core_finite_test
+namespace cubist::test::core_finite_test
 {
-
-using namespace cubist;
 
 TEMPLATE_TEST_CASE("numbers, infinities and NaN are told apart", "", float, double, half, bfloat16)
 {
@@ -46,4 +44,4 @@ TEST_CASE("a complex number is finite if both components are")
   CHECK_FALSE(is_nan(Z{infinity, 0}));
 }
 
-}  // namespace core_finite_test
+}  // namespace cubist::test::core_finite_test

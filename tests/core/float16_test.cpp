@@ -7,12 +7,7 @@
 
 #include "catch.hpp"
 
-namespace core_float16_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::core_float16_test
 {
 
 template <class T>
@@ -34,8 +29,6 @@ double value_of(unsigned bits)
   if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
   return sign * std::ldexp(std::ldexp(fraction, -fraction_bits) + 1, exponent - bias);
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("every 16-bit number converts to a float and back", "", bfloat16, half)
 {
@@ -77,9 +70,6 @@ TEMPLATE_TEST_CASE("numbers between two neighbours are rounded to the nearest, t
   }
 }
 
-namespace
-{
-
 /// The bits of the positive number nearest to x >= 0, ties to even, by bisection.
 template <class T>
 unsigned nearest(double x)
@@ -95,8 +85,6 @@ unsigned nearest(double x)
   const double down = x - value_of<T>(below);
   return down < up || (down == up && below % 2 == 0) ? below : below + 1;
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("floats of all magnitudes are rounded to the nearest", "", bfloat16, half)
 {
@@ -197,4 +185,4 @@ TEMPLATE_TEST_CASE("arithmetic is that of float", "", bfloat16, half)
   CHECK(sum == 1);
 }
 
-}  // namespace core_float16_test
+}  // namespace cubist::test::core_float16_test

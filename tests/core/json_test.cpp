@@ -7,21 +7,16 @@
 #include "catch.hpp"
 #include "message.hpp"
 
-namespace core_json_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::core_json_test
 {
 
 constexpr JsonUse use{"so nothing is known", "name a file", "take a fresh copy of it"};
 
-nlohmann::json parse(const std::string& text) { return parse_json(text, "file", use); }
+static nlohmann::json parse(const std::string& text) { return parse_json(text, "file", use); }
 
-std::string error(const std::string& text)
+static std::string error(const std::string& text)
 {
-  return test::message_of<DataError>([&] { (void)parse(text); });
+  return message_of<DataError>([&] { (void)parse(text); });
 }
 
 template <class V>
@@ -31,8 +26,8 @@ bool holds(const std::string& text)
 }
 
 /// `text` with `depth` lists or objects around it.
-std::string nested(std::size_t depth, const std::string& begin, const std::string& end,
-                   const std::string& text = "")
+static std::string nested(std::size_t depth, const std::string& begin, const std::string& end,
+                          const std::string& text = "")
 {
   std::string all;
   for (std::size_t i = 0; i < depth; ++i) all += begin;
@@ -40,8 +35,6 @@ std::string nested(std::size_t depth, const std::string& begin, const std::strin
   for (std::size_t i = 0; i < depth; ++i) all += end;
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("JSON is parsed up to the depth limit, and refused beyond it")
 {
@@ -118,4 +111,4 @@ TEST_CASE("an excerpt of a value is short and printable")
   CHECK(excerpt("\xff").find('\xff') == std::string::npos);
 }
 
-}  // namespace core_json_test
+}  // namespace cubist::test::core_json_test

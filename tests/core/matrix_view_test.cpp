@@ -6,20 +6,15 @@
 
 #include "catch.hpp"
 
-namespace core_matrix_view_test
+namespace cubist::test::core_matrix_view_test
 {
 
-using namespace cubist;
-
-namespace
-{
-std::vector<int> iota(int n)
+static std::vector<int> iota(int n)
 {
   std::vector<int> v(static_cast<std::size_t>(n));
   std::iota(v.begin(), v.end(), 0);
   return v;
 }
-}  // namespace
 
 TEST_CASE("a view is row-major, with a leading dimension")
 {
@@ -100,4 +95,4 @@ TEST_CASE("contiguous elements are a span, and others are refused")
                                         Catch::Matchers::ContainsSubstring("copy it to a buffer"));
 }
 
-}  // namespace core_matrix_view_test
+}  // namespace cubist::test::core_matrix_view_test

@@ -8,12 +8,7 @@
 
 #include "catch.hpp"
 
-namespace core_philox_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::core_philox_test
 {
 
 struct KnownAnswer
@@ -33,14 +28,12 @@ constexpr KnownAnswer known_answers[] = {
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 };
 
-double exact_double(std::uint32_t a, std::uint32_t b)
+static double exact_double(std::uint32_t a, std::uint32_t b)
 {
   return std::ldexp(static_cast<double>(a), -32) + std::ldexp(static_cast<double>(b >> 11), -53);
 }
 
-float exact_float(std::uint32_t a) { return std::ldexp(static_cast<float>(a >> 8), -24); }
-
-}  // namespace
+static float exact_float(std::uint32_t a) { return std::ldexp(static_cast<float>(a >> 8), -24); }
 
 TEST_CASE("the numbers are those of Philox4x32-10")
 {
@@ -205,4 +198,4 @@ TEMPLATE_TEST_CASE("uniform numbers of 16 bits are exact, and never 1", "", bflo
   CHECK(most == 1 - std::ldexp(1.0F, -digits));
 }
 
-}  // namespace core_philox_test
+}  // namespace cubist::test::core_philox_test

@@ -5,7 +5,7 @@
 
 #include "catch.hpp"
 
-namespace cubist::test::random_stream_test
+namespace cubist::test::core_random_stream_test
 {
 
 TEST_CASE("random numbers do not change from release to release")
@@ -34,4 +34,4 @@ TEST_CASE("seed, draw, layer and step each select a different stream")
   CHECK_THROWS_AS(stream(0, Draw::dropout, 0, last_step + 1), ArgumentError);
 }
 
-}  // namespace cubist::test::random_stream_test
+}  // namespace cubist::test::core_random_stream_test

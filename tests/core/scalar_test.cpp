@@ -5,10 +5,8 @@
 
 #include "catch.hpp"
 
-namespace core_scalar_test
+namespace cubist::test::core_scalar_test
 {
-
-using namespace cubist;
 
 TEST_CASE("there are six scalar types")
 {
@@ -78,4 +76,4 @@ TEST_CASE("elements have names")
   CHECK(element_name<std::uint64_t>() == "uint64");
 }
 
-}  // namespace core_scalar_test
+}  // namespace cubist::test::core_scalar_test

@@ -3,10 +3,8 @@
 
 #include "catch.hpp"
 
-namespace core_stored_weights_test
+namespace cubist::test::core_stored_weights_test
 {
-
-using namespace cubist;
 
 TEST_CASE("stored weights take 2 bytes an element, or 34 for 32")
 {
@@ -28,4 +26,4 @@ TEST_CASE("ways to store weights have names")
                     "them; use float, bfloat16, half or q8");
 }
 
-}  // namespace core_stored_weights_test
+}  // namespace cubist::test::core_stored_weights_test

@@ -5,20 +5,13 @@
 
 #include "catch.hpp"
 
-namespace core_vector_math_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::core_vector_math_test
 {
 
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 template <class T>
 constexpr T nan_of = std::numeric_limits<T>::quiet_NaN();
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("pick selects one of two numbers", "", float, double)
 {
@@ -34,9 +27,6 @@ TEMPLATE_TEST_CASE("polynomial evaluates its coefficients from the lowest", "", 
   using T = TestType;
   CHECK(detail::polynomial(T{2}, T{3}, T{-2}, T{5}) == 19);
 }
-
-namespace
-{
 
 /// |got - wanted| in units in the last place of a number near 1.
 template <class T>
@@ -58,8 +48,6 @@ double worst(T from, F f, G wanted)
   }
   return most;
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("exponentials are exact to 2 units in the last place", "", float, double)
 {
@@ -155,4 +143,4 @@ TEMPLATE_TEST_CASE("square roots are exact to 2 units in the last place", "", fl
   CHECK(std::isnan(detail::square_root(nan_of<T>)));
 }
 
-}  // namespace core_vector_math_test
+}  // namespace cubist::test::core_vector_math_test

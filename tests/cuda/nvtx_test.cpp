@@ -7,11 +7,9 @@
 #include "fake_nvtx.hpp"
 #include "ranks.hpp"
 
-namespace device_nvtx_test
+namespace cubist::test::cuda_nvtx_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::NvtxRange;
 
 TEST_CASE("NvtxRange: names, and which range is in which")
@@ -75,4 +73,4 @@ TEST_CASE("a profiler sees layers, the products in them, and their collectives")
   }
 }
 
-}  // namespace device_nvtx_test
+}  // namespace cubist::test::cuda_nvtx_test

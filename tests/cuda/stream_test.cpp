@@ -5,18 +5,13 @@
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
 
-namespace device_stream_test
+namespace cubist::test::cuda_stream_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::CudaEvent;
 using cubist::detail::CudaStream;
 
-namespace
-{
 const auto doing = [] { return "a test"; };
-}
 
 TEST_CASE("streams and events are destroyed once, and moved")
 {
@@ -70,4 +65,4 @@ TEST_CASE("errors of CUDA name the call, its purpose and the reason")
   CHECK_THROWS_AS(CudaEvent{}, CommunicationError);
 }
 
-}  // namespace device_stream_test
+}  // namespace cubist::test::cuda_stream_test

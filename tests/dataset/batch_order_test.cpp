@@ -3,11 +3,8 @@
 
 #include "ranks.hpp"
 
-namespace dataset_batch_order_test
+namespace cubist::test::dataset_batch_order_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("batches cut the shuffled epochs, one after the other, into equal parts")
 {
@@ -75,4 +72,4 @@ TEST_CASE("a batch is neither empty nor more than an epoch, and its number is bo
   CHECK_NOTHROW(order(std::uint64_t{1} << 41));
 }
 
-}  // namespace dataset_batch_order_test
+}  // namespace cubist::test::dataset_batch_order_test

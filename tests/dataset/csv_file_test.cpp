@@ -4,25 +4,17 @@
 #include "folder.hpp"
 #include "ranks.hpp"
 
-namespace dataset_csv_file_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::dataset_csv_file_test
 {
 
 using Values = std::vector<double>;
 
-Values read(const CsvFile& file, std::uint64_t row, std::size_t first, std::size_t count)
+static Values read(const CsvFile& file, std::uint64_t row, std::size_t first, std::size_t count)
 {
   Values values(count, -1);
   file.read(row, first, values);
   return values;
 }
-
-}  // namespace
 
 TEST_CASE("any values of a table are read, as parse_csv reads them")
 {
@@ -101,4 +93,4 @@ TEST_CASE("the line of a row counts the header")
   CHECK(CsvFile(folder / "x.csv", {.header = true}).line_of(0) == 2);
 }
 
-}  // namespace dataset_csv_file_test
+}  // namespace cubist::test::dataset_csv_file_test

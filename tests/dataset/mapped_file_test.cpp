@@ -4,21 +4,13 @@
 #include "folder.hpp"
 #include "ranks.hpp"
 
-namespace dataset_mapped_file_test
+namespace cubist::test::dataset_mapped_file_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
-std::string text(const MappedFile& file)
+static std::string text(const MappedFile& file)
 {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
-
-}  // namespace
 
 TEST_CASE("a mapped file has the bytes of the file")
 {
@@ -55,4 +47,4 @@ TEST_CASE("a file that cannot be mapped is an error")
   CHECK(mentions(message(folder.path()), "not a regular file"));
 }
 
-}  // namespace dataset_mapped_file_test
+}  // namespace cubist::test::dataset_mapped_file_test

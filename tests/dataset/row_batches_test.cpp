@@ -5,19 +5,13 @@
 #include "folder.hpp"
 #include "nn.hpp"
 
-namespace dataset_row_batches_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::dataset_row_batches_test
 {
 
 using Rows = std::vector<std::uint64_t>;
 
 /// Writes a table whose row i is 10 i, 10 i + 1, 10 i + 2 and the label i.
-CsvFile write_table(const std::filesystem::path& path, std::size_t rows)
+static CsvFile write_table(const std::filesystem::path& path, std::size_t rows)
 {
   std::string text;
   for (std::size_t i = 0; i < rows; ++i)
@@ -29,20 +23,18 @@ CsvFile write_table(const std::filesystem::path& path, std::size_t rows)
   return CsvFile{path};
 }
 
-Rows numbers(std::uint64_t count)
+static Rows numbers(std::uint64_t count)
 {
   Rows all(count);
   std::iota(all.begin(), all.end(), std::uint64_t{0});
   return all;
 }
 
-Rows sorted(Rows rows)
+static Rows sorted(Rows rows)
 {
   std::sort(rows.begin(), rows.end());
   return rows;
 }
-
-}  // namespace
 
 TEST_CASE("the held-out and training rows together are all rows, and an epoch visits each once")
 {
@@ -78,9 +70,6 @@ TEST_CASE("the held-out and training rows together are all rows, and an epoch vi
     }
 }
 
-namespace
-{
-
 /// Batches and the held-out part on a mesh, gathered on rank 0.
 struct Gathered
 {
@@ -109,8 +98,6 @@ Gathered read_on(const Place<S>& place, const RowBatches& data, const Rows& batc
     return got;
   });
 }
-
-}  // namespace
 
 TEST_CASE("batches are the same on every mesh, and do not depend on those read before")
 {
@@ -228,4 +215,4 @@ TEST_CASE("settings outside their ranges are refused")
                  "got no held-out rows", "set held_out"));
 }
 
-}  // namespace dataset_row_batches_test
+}  // namespace cubist::test::dataset_row_batches_test

@@ -5,11 +5,8 @@
 #include "folder.hpp"
 #include "nn.hpp"
 
-namespace dataset_row_reader_test
+namespace cubist::test::dataset_row_reader_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("the mean and deviation are those of the chosen rows, far from zero, too")
 {
@@ -29,18 +26,18 @@ TEST_CASE("the mean and deviation are those of the chosen rows, far from zero, t
                  "x.csv with a deviation of 0", "do not normalise"));
 }
 
-namespace
-{
-
 constexpr std::size_t row_count = 13;
 constexpr std::size_t col_count = 8;
 using Rows = std::vector<std::uint64_t>;
 const Rows some_rows{12, 0, 5, 5, 1, 11, 7};
 
 /// A value of the table: a small integer, so that it can also be a class.
-int value(std::uint64_t i, std::size_t j) { return static_cast<int>((7 * i + 3 * j * j) % 11); }
+static int value(std::uint64_t i, std::size_t j)
+{
+  return static_cast<int>((7 * i + 3 * j * j) % 11);
+}
 
-CsvFile write_table(const std::filesystem::path& path)
+static CsvFile write_table(const std::filesystem::path& path)
 {
   std::string text;
   for (std::size_t i = 0; i < row_count; ++i)
@@ -51,7 +48,7 @@ CsvFile write_table(const std::filesystem::path& path)
 }
 
 /// The features of some_rows, without the column of labels.
-Global<double> expected_features(std::size_t label)
+static Global<double> expected_features(std::size_t label)
 {
   return generate<double>(some_rows.size(), col_count - 1, [&](std::size_t i, std::size_t j) {
     return value(some_rows[i], j < label ? j : j + 1);
@@ -92,8 +89,6 @@ void read_on(const Place<S>& place, const RowReader& reader, std::size_t label)
     return compare(reader.read_features<double, typename S::Weight>(mesh, some_rows), wanted);
   }));
 }
-
-}  // namespace
 
 TEST_CASE("each rank reads its block of the rows, and all labels")
 {
@@ -167,18 +162,13 @@ TEST_CASE("features are scaled in double and rounded once")
   check(std::complex<double>{});
 }
 
-namespace
-{
-
-std::string error(const std::string& text, const RowOptions& options)
+static std::string error(const std::string& text, const RowOptions& options)
 {
   const Folder folder;
   write_contents(folder / "x.csv", text);
   const CsvFile file{folder / "x.csv"};
   return message_of<Error>([&] { RowReader{file, options}; });
 }
-
-}  // namespace
 
 TEST_CASE("a label is a whole number that is not negative")
 {
@@ -259,4 +249,4 @@ TEST_CASE("idle ranks, and ranks without a part, read nothing")
   }));
 }
 
-}  // namespace dataset_row_reader_test
+}  // namespace cubist::test::dataset_row_reader_test

@@ -9,24 +9,17 @@
 
 #include "catch.hpp"
 
-namespace dataset_shuffle_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::dataset_shuffle_test
 {
 
 using Numbers = std::vector<std::uint64_t>;
 
-Numbers all(const Shuffle& shuffle)
+static Numbers all(const Shuffle& shuffle)
 {
   Numbers numbers(shuffle.count());
   for (std::uint64_t i = 0; i < numbers.size(); ++i) numbers[i] = shuffle(i);
   return numbers;
 }
-
-}  // namespace
 
 TEST_CASE("a shuffle contains each number once")
 {
@@ -67,12 +60,9 @@ TEST_CASE("a shuffle does not change from machine to machine or release to relea
         Numbers{1001716233240, 169610015833, 966112431810});
 }
 
-namespace
-{
-
 /// Pearson's statistic of counts that are expected to be equal, in standard deviations from its
 /// mean.
-double chi_squared(const std::vector<int>& counts)
+static double chi_squared(const std::vector<int>& counts)
 {
   const double cells = static_cast<double>(counts.size());
   const double expected = std::accumulate(counts.begin(), counts.end(), 0.0) / cells;
@@ -80,8 +70,6 @@ double chi_squared(const std::vector<int>& counts)
   for (const int c : counts) sum += (c - expected) * (c - expected) / expected;
   return (sum - (cells - 1)) / std::sqrt(2 * (cells - 1));
 }
-
-}  // namespace
 
 TEST_CASE("each order of a few numbers is equally frequent")
 {
@@ -151,4 +139,4 @@ TEST_CASE("numbers of a shuffle of a trillion are below the count, spread and di
   }
 }
 
-}  // namespace dataset_shuffle_test
+}  // namespace cubist::test::dataset_shuffle_test

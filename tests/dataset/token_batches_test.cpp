@@ -4,13 +4,7 @@
 #include "folder.hpp"
 #include "ranks.hpp"
 
-namespace dataset_token_batches_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::dataset_token_batches_test
 {
 
 /// A file of the tokens 0, 1, 2, ….
@@ -29,8 +23,6 @@ class CountingFile
  private:
   Folder folder_;
 };
-
-}  // namespace
 
 TEST_CASE("a file of one window is a batch")
 {
@@ -112,4 +104,4 @@ TEST_CASE("ranks that share batches read the same")
   for (const auto& rank : ranks) CHECK(rank == ranks[0]);
 }
 
-}  // namespace dataset_token_batches_test
+}  // namespace cubist::test::dataset_token_batches_test

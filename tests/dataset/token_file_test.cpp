@@ -4,24 +4,18 @@
 #include "folder.hpp"
 #include "ranks.hpp"
 
-namespace dataset_token_file_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::dataset_token_file_test
 {
 
 /// The error message for a file with these bytes.
-std::string error(const std::string& bytes, TokenType type = TokenType::uint16)
+static std::string error(const std::string& bytes, TokenType type = TokenType::uint16)
 {
   const Folder folder;
   write_contents(folder / "x.bin", bytes);
   return message_of<DataError>([&] { TokenFile(folder / "x.bin", type); });
 }
 
-std::string four_bytes(std::uint32_t n)
+static std::string four_bytes(std::uint32_t n)
 {
   std::string bytes;
   for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(n >> shift & 0xffU);
@@ -29,30 +23,29 @@ std::string four_bytes(std::uint32_t n)
 }
 
 /// A file with llm.c's header and these tokens.
-std::string llmc_file(std::uint32_t magic, std::uint32_t version, std::uint32_t count,
-                      const std::string& tokens)
+static std::string llmc_file(std::uint32_t magic, std::uint32_t version, std::uint32_t count,
+                             const std::string& tokens)
 {
   std::string bytes = four_bytes(magic) + four_bytes(version) + four_bytes(count);
   bytes.resize(1024);
   return bytes + tokens;
 }
 
-TokenHeader read_header(const std::string& file, std::optional<TokenType> type = {})
+static TokenHeader read_header(const std::string& file, std::optional<TokenType> type = {})
 {
   return read_token_header(std::as_bytes(std::span{file}), "x.bin", type);
 }
-std::string header_error(const std::string& file, std::optional<TokenType> type = {})
+static std::string header_error(const std::string& file, std::optional<TokenType> type = {})
 {
   return message_of<DataError>([&] { (void)read_header(file, type); });
 }
 
 /// A file with llm.c's header and this many bytes after it.
-std::string llmc(std::uint32_t magic, std::uint32_t version, std::uint32_t count, std::size_t bytes)
+static std::string llmc(std::uint32_t magic, std::uint32_t version, std::uint32_t count,
+                        std::size_t bytes)
 {
   return llmc_file(magic, version, count, std::string(bytes, '\0'));
 }
-
-}  // namespace
 
 TEST_CASE("tokens of 16 and 32 bits are read, little-endian")
 {
@@ -255,4 +248,4 @@ TEST_CASE("files of other formats are refused by their first bytes")
   CHECK(header_error("\x93NUM").empty());
 }
 
-}  // namespace dataset_token_file_test
+}  // namespace cubist::test::dataset_token_file_test

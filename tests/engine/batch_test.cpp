@@ -4,12 +4,7 @@
 
 #include "catch.hpp"
 
-namespace engine_batch_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::engine_batch_test
 {
 
 struct BatchingEngine : HostEngine
@@ -28,8 +23,6 @@ struct BatchingEngine : HostEngine
 static_assert(detail::MultipliesBatches<BatchingEngine, double>);
 static_assert(!detail::MultipliesBatches<BatchingEngine, float>);
 static_assert(!detail::MultipliesBatches<HostEngine, double>);
-
-}  // namespace
 
 TEST_CASE("products are collected as they are stored, and computed in one call")
 {
@@ -69,4 +62,4 @@ TEST_CASE("products are collected as they are stored, and computed in one call")
   CHECK(d == std::vector<double>{19, 22, 19});
 }
 
-}  // namespace engine_batch_test
+}  // namespace cubist::test::engine_batch_test

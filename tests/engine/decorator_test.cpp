@@ -6,15 +6,10 @@
 
 #include "catch.hpp"
 
-using namespace cubist;
-
-namespace engine_decorator_test
+namespace cubist::test::engine_decorator_test
 {
 
-namespace
-{
-
-std::vector<std::string>& log()
+static std::vector<std::string>& log()
 {
   static std::vector<std::string> lines;
   return lines;
@@ -150,21 +145,22 @@ std::vector<std::string> lines_of(F f)
 }
 
 /// The lines that one call of this name records.
-std::vector<std::string> lines(const std::string& name) { return {"begin " + name, "end " + name}; }
+static std::vector<std::string> lines(const std::string& name)
+{
+  return {"begin " + name, "end " + name};
+}
 
-}  // namespace
-
-}  // namespace engine_decorator_test
+}  // namespace cubist::test::engine_decorator_test
 
 namespace cubist
 {
 template <>
-inline constexpr bool in_host_memory<engine_decorator_test::RichEngine> = false;
+inline constexpr bool in_host_memory<cubist::test::engine_decorator_test::RichEngine> = false;
 template <>
-inline constexpr std::size_t row_alignment<engine_decorator_test::RichEngine> = 16;
+inline constexpr std::size_t row_alignment<cubist::test::engine_decorator_test::RichEngine> = 16;
 }  // namespace cubist
 
-namespace engine_decorator_test
+namespace cubist::test::engine_decorator_test
 {
 
 TEST_CASE("a decorator sees a product, which its engine computes")
@@ -315,4 +311,4 @@ TEST_CASE("a decorator sees a product with a bias as a product, with the bytes o
   CHECK(call.function.ends_with("Same"));
 }
 
-}  // namespace engine_decorator_test
+}  // namespace cubist::test::engine_decorator_test

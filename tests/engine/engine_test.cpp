@@ -4,10 +4,8 @@
 
 #include "catch.hpp"
 
-namespace engine_engine_test
+namespace cubist::test::engine_engine_test
 {
-
-using namespace cubist;
 
 TEST_CASE("op_shape is the shape of an operand")
 {
@@ -15,9 +13,6 @@ TEST_CASE("op_shape is the shape of an operand")
   STATIC_REQUIRE(op_shape(Op::transpose, {2, 3}) == Shape{3, 2});
   STATIC_REQUIRE(op_shape(Op::adjoint, {2, 3}) == Shape{3, 2});
 }
-
-namespace
-{
 
 struct NoGemm : HostEngine
 {
@@ -58,8 +53,6 @@ struct FloatOfFold : HostEngine
   }
 };
 
-}  // namespace
-
 TEST_CASE("the concept requires all functions of an engine")
 {
   STATIC_REQUIRE(Engine<HostEngine>);
@@ -73,16 +66,11 @@ TEST_CASE("the concept requires all functions of an engine")
   STATIC_REQUIRE_FALSE(Engine<FloatOfFold>);
 }
 
-namespace
-{
-
 struct ShowsSpansOnly : HostEngine
 {
   void begin_span(const SpanName&) const {}
   void end_span() const {}
 };
-
-}  // namespace
 
 TEST_CASE("an engine need not have the optional functions, and may have some of them")
 {
@@ -98,4 +86,4 @@ TEST_CASE("an engine need not have the optional functions, and may have some of 
   STATIC_REQUIRE_FALSE(detail::Captures<ShowsSpansOnly>);
 }
 
-}  // namespace engine_engine_test
+}  // namespace cubist::test::engine_engine_test

@@ -4,12 +4,7 @@
 
 #include "catch.hpp"
 
-namespace engine_epilogue_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::engine_epilogue_test
 {
 
 struct Twice
@@ -59,8 +54,6 @@ struct Operands
 const std::vector<double> sums{107, 208, 116, 217};
 const std::vector<double> doubled{214, 416, 232, 434};
 
-}  // namespace
-
 TEST_CASE("an affine map is a product, a bias and an activation")
 {
   Operands o;
@@ -72,9 +65,6 @@ TEST_CASE("an affine map is a product, a bias and an activation")
   CHECK(o.z == sums);
   CHECK(o.y == doubled);
 }
-
-namespace
-{
 
 /// An engine that supports some fused products.
 struct Fusing : HostEngine
@@ -99,8 +89,6 @@ struct Fusing : HostEngine
   }
 };
 
-}  // namespace
-
 TEST_CASE("a fused product is used where the engine supports it")
 {
   Operands o;
@@ -119,4 +107,4 @@ TEST_CASE("a fused product is used where the engine supports it")
   CHECK(engine.calls == 2);
 }
 
-}  // namespace engine_epilogue_test
+}  // namespace cubist::test::engine_epilogue_test

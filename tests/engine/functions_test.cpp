@@ -3,10 +3,8 @@
 
 #include "catch.hpp"
 
-namespace engine_functions_test
+namespace cubist::test::engine_functions_test
 {
-
-using namespace cubist;
 
 TEST_CASE("the functions of maps and folds")
 {
@@ -39,4 +37,4 @@ TEMPLATE_TEST_CASE("the larger and the smaller of a number and a NaN is the NaN"
   CHECK(detail::Smaller{}(T{3}, infinity) == 3);
 }
 
-}  // namespace engine_functions_test
+}  // namespace cubist::test::engine_functions_test

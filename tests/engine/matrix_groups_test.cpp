@@ -6,10 +6,7 @@
 
 #include "catch.hpp"
 
-namespace cubist::test::matrix_groups_test
-{
-
-namespace
+namespace cubist::test::engine_matrix_groups_test
 {
 
 struct AddTimes
@@ -23,14 +20,12 @@ struct AddTimes
 };
 
 /// Memory for `rows` rows of `ld` elements, with the numbers 0, 1, …
-std::vector<float> numbers(std::size_t rows, std::size_t ld)
+static std::vector<float> numbers(std::size_t rows, std::size_t ld)
 {
   std::vector<float> v(rows * ld);
   std::iota(v.begin(), v.end(), 0.0F);
   return v;
 }
-
-}  // namespace
 
 TEST_CASE("a function of groups of matrices maps each group, and nothing else")
 {
@@ -91,4 +86,4 @@ TEST_CASE("the parts of groups have every element once, and no more than was ask
     }
 }
 
-}  // namespace cubist::test::matrix_groups_test
+}  // namespace cubist::test::engine_matrix_groups_test

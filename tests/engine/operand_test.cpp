@@ -5,13 +5,7 @@
 #include "catch.hpp"
 #include "matrices.hpp"
 
-namespace engine_operand_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::engine_operand_test
 {
 
 template <class T>
@@ -19,8 +13,6 @@ MatrixView<T> view(GlobalMatrix<T>& m)
 {
   return {m.data.data(), m.shape};
 }
-
-}  // namespace
 
 TEST_CASE("A block of an operand is a block of op(A)")
 {
@@ -38,21 +30,16 @@ TEST_CASE("A block of an operand is a block of op(A)")
   CHECK(flipped.block(2, 1, {3, 2}).t().op() == Op::none);
 }
 
-namespace
-{
-
 using C = std::complex<double>;
 
 /// The matrix for which op gives `x`.
-GlobalMatrix<C> stored(Op op, const GlobalMatrix<C>& x)
+static GlobalMatrix<C> stored(Op op, const GlobalMatrix<C>& x)
 {
   if (op == Op::none) return x;
   auto a = transposed(x);
   for (auto& v : a.data) v = op == Op::adjoint ? std::conj(v) : v;
   return a;
 }
-
-}  // namespace
 
 TEST_CASE("Products of operands do not depend on how they are stored")
 {
@@ -94,4 +81,4 @@ TEST_CASE("A conjugate that is not transposed is refused")
                         Catch::Matchers::ContainsSubstring("conjugate the operand first"));
 }
 
-}  // namespace engine_operand_test
+}  // namespace cubist::test::engine_operand_test

@@ -6,11 +6,8 @@
 
 #include "ranks.hpp"
 
-namespace engine_repeated_work_test
+namespace cubist::test::engine_repeated_work_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("an engine that computes does all work")
 {
@@ -18,9 +15,6 @@ TEST_CASE("an engine that computes does all work")
   for (int i = 0; i < 3; ++i) detail::repeat(HostEngine{}, {}, [&] { ++count; });
   CHECK(count == 3);
 }
-
-namespace
-{
 
 /// How many of three equal pieces of work, and of one with other sizes, a simulated rank does.
 template <class E>
@@ -36,23 +30,16 @@ int done()
       .front();
 }
 
-}  // namespace
-
 TEST_CASE("an engine that computes nothing does equal work once")
 {
   CHECK(done<SimulatedEngine>() == 2);
   CHECK(done<TracedEngine<SimulatedEngine>>() == 2);
 }
 
-namespace
-{
-
 struct SeeingEngine : EngineDecorator<SeeingEngine, SimulatedEngine>
 {
   [[nodiscard]] static int around(const EngineCall&) { return 0; }
 };
-
-}  // namespace
 
 TEST_CASE("a decorator sees all work")
 {
@@ -83,4 +70,4 @@ TEST_CASE("work with different code has a different name")
   CHECK(code_of<decltype(first)>() != code_of<decltype(second)>());
 }
 
-}  // namespace engine_repeated_work_test
+}  // namespace cubist::test::engine_repeated_work_test

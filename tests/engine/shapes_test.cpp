@@ -3,10 +3,9 @@
 
 #include "catch.hpp"
 
-namespace engine_shapes_test
+namespace cubist::test::engine_shapes_test
 {
 
-using namespace cubist;
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("product_size is the size of op(A) op(B)")
@@ -28,4 +27,4 @@ TEST_CASE("shapes that do not fit are refused")
   CHECK_THROWS_WITH(require_shape({2, 3}, {3, 2}), ContainsSubstring("an operand of (2, 3)"));
 }
 
-}  // namespace engine_shapes_test
+}  // namespace cubist::test::engine_shapes_test

@@ -6,17 +6,11 @@
 #include "catch.hpp"
 #include "message.hpp"
 
-namespace engine_stored_weight_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::engine_stored_weight_test
 {
 
 /// Element (i, j) of W.
-double value(const StoredView& w, std::size_t i, std::size_t j)
+static double value(const StoredView& w, std::size_t i, std::size_t j)
 {
   if (w.type == StoredWeights::bfloat16)
     return static_cast<float>(w.as<bfloat16>()(j, w.first + i));
@@ -26,7 +20,7 @@ double value(const StoredView& w, std::size_t i, std::size_t j)
 }
 
 /// A column of n elements.
-std::vector<float> column(std::size_t n)
+static std::vector<float> column(std::size_t n)
 {
   std::vector<float> x(n);
   for (std::size_t i = 0; i < n; ++i) x[i] = std::sin(static_cast<float>(i * i)) * 0.3F;
@@ -45,8 +39,6 @@ struct Stored
   }
   StoredWeight weight;
 };
-
-}  // namespace
 
 TEST_CASE("a block of q8 has the scale of its largest element")
 {
@@ -152,4 +144,4 @@ TEST_CASE("weights that are not numbers are refused with the name of their matri
   CHECK(mentions(refusal(StoredWeights::q8, 1e7F), "got up.weight", "becomes inf"));
 }
 
-}  // namespace engine_stored_weight_test
+}  // namespace cubist::test::engine_stored_weight_test

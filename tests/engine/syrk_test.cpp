@@ -6,13 +6,7 @@
 #include "catch.hpp"
 #include "matrices.hpp"
 
-namespace engine_syrk_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::engine_syrk_test
 {
 
 /// The host's engine without its syrk.
@@ -25,12 +19,10 @@ static_assert(detail::ComputesTriangles<HostEngine, double>);
 static_assert(detail::ComputesTriangles<HostEngine, bfloat16>);
 static_assert(!detail::ComputesTriangles<GemmEngine, double>);
 
-bool is_in(Triangle triangle, std::size_t i, std::size_t j)
+static bool is_in(Triangle triangle, std::size_t i, std::size_t j)
 {
   return triangle == Triangle::lower ? j <= i : j >= i;
 }
-
-}  // namespace
 
 TEST_CASE("syrk computes one triangle, and mirror the other one")
 {
@@ -170,4 +162,4 @@ TEST_CASE("a decorator sees a syrk as a product")
   CHECK(bytes == (6 + 4) * sizeof(double));
 }
 
-}  // namespace engine_syrk_test
+}  // namespace cubist::test::engine_syrk_test

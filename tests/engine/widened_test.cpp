@@ -5,10 +5,9 @@
 
 #include "catch.hpp"
 
-namespace engine_widened_test
+namespace cubist::test::engine_widened_test
 {
 
-using namespace cubist;
 using cubist::detail::element_of;
 using cubist::detail::on_widened;
 using cubist::detail::wide;
@@ -28,9 +27,6 @@ TEST_CASE("a function for a device may return Complex on the host, too")
   CHECK(z == std::complex<float>{1, 2});
 }
 
-namespace
-{
-
 struct Shift
 {
   template <class A, class B, class C>
@@ -41,8 +37,6 @@ struct Shift
     c = a == b ? 1 : 2;
   }
 };
-
-}  // namespace
 
 TEST_CASE("a function writes floats, which are rounded when they are stored")
 {
@@ -60,4 +54,4 @@ TEST_CASE("functions of other elements are not wrapped")
   STATIC_REQUIRE(std::is_same_v<decltype(on_widened<float, const int>(Shift{})), Shift>);
 }
 
-}  // namespace engine_widened_test
+}  // namespace cubist::test::engine_widened_test

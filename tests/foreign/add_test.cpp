@@ -3,11 +3,8 @@
 
 #include "ranks.hpp"
 
-namespace foreign_add_test
+namespace cubist::test::foreign_add_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("transpose and add are what their names say, in one conversion each")
 {
@@ -56,4 +53,4 @@ TEST_CASE("transpose and add are what their names say, in one conversion each")
   }));
 }
 
-}  // namespace foreign_add_test
+}  // namespace cubist::test::foreign_add_test

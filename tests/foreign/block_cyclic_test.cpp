@@ -4,17 +4,13 @@
 #include "catch.hpp"
 #include "foreign_matrices.hpp"
 
-namespace foreign_block_cyclic_test
+namespace cubist::test::foreign_block_cyclic_test
 {
 
-using namespace cubist;
 using detail::IndexRun;
 using detail::IndexSet;
 
-namespace
-{
-
-std::vector<std::size_t> indices_of(const IndexSet& set)
+static std::vector<std::size_t> indices_of(const IndexSet& set)
 {
   std::vector<std::size_t> found;
   IndexRun run;
@@ -22,8 +18,6 @@ std::vector<std::size_t> indices_of(const IndexSet& set)
     for (std::size_t i = run.begin; i < run.end; ++i) found.push_back(i);
   return found;
 }
-
-}  // namespace
 
 TEST_CASE("indices are on the parts of the grid that ScaLAPACK puts them on")
 {
@@ -52,4 +46,4 @@ TEST_CASE("what all parts of the grid hold is one set")
   CHECK(detail::col_sets(layout).size() == 2);
 }
 
-}  // namespace foreign_block_cyclic_test
+}  // namespace cubist::test::foreign_block_cyclic_test

@@ -7,10 +7,8 @@
 #include "catch.hpp"
 #include "sanitized.hpp"
 
-namespace foreign_conversion_plan_test
+namespace cubist::test::foreign_conversion_plan_test
 {
-
-using namespace cubist;
 
 TEST_CASE("a conversion plan names what is sent, received and copied")
 {
@@ -80,4 +78,4 @@ TEST_CASE("a conversion of 8192 x 8192 in blocks of 64 on 4096 ranks is planned 
   }
 }
 
-}  // namespace foreign_conversion_plan_test
+}  // namespace cubist::test::foreign_conversion_plan_test

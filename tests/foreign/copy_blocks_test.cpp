@@ -5,10 +5,9 @@
 
 #include "catch.hpp"
 
-namespace foreign_copy_blocks_test
+namespace cubist::test::foreign_copy_blocks_test
 {
 
-using namespace cubist;
 using detail::Combine;
 
 TEMPLATE_TEST_CASE("a block is transposed in tiles, whatever its sizes", "", float, double,
@@ -118,4 +117,4 @@ TEST_CASE("elements are multiplied by beta, or overwritten where it is 0")
   CHECK(y == std::array<C, 3>{C{}, {}, {7, 7}});
 }
 
-}  // namespace foreign_copy_blocks_test
+}  // namespace cubist::test::foreign_copy_blocks_test

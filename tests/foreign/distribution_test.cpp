@@ -4,11 +4,8 @@
 
 #include "ranks.hpp"
 
-namespace foreign_distribution_test
+namespace cubist::test::foreign_distribution_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("a block-cyclic distribution has the local sizes of ScaLAPACK's NUMROC")
 {
@@ -90,17 +87,12 @@ TEST_CASE("a distribution refuses integers that no layout has")
   CHECK(mentions(error({{4, 4}, {2, 2}, {2, 2}, 0, -2}), "process (0, -2)", "replicated"));
 }
 
-namespace
-{
-
 using Rectangles = std::vector<RankRectangle>;
 
-std::string error_of(Shape shape, const Rectangles& list)
+static std::string error_of(Shape shape, const Rectangles& list)
 {
   return message_of<ShapeError>([&] { (void)Distribution(shape, list); });
 }
-
-}  // namespace
 
 TEST_CASE("a list of rectangles must hold each element once")
 {
@@ -185,4 +177,4 @@ TEST_CASE("a sub-matrix must lie inside")
                  "(8, 5) at (3, 4)", "(10, 9)"));
 }
 
-}  // namespace foreign_distribution_test
+}  // namespace cubist::test::foreign_distribution_test

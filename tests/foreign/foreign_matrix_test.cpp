@@ -3,11 +3,8 @@
 
 #include "ranks.hpp"
 
-namespace foreign_foreign_matrix_test
+namespace cubist::test::foreign_foreign_matrix_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("a foreign matrix refuses arrays that are missing, or whose lines would overlap")
 {
@@ -67,4 +64,4 @@ TEST_CASE("an array that is too short on one rank is an error on all ranks, whic
   }));
 }
 
-}  // namespace foreign_foreign_matrix_test
+}  // namespace cubist::test::foreign_foreign_matrix_test

@@ -6,15 +6,11 @@
 
 #include "catch.hpp"
 
-namespace foreign_index_set_test
+namespace cubist::test::foreign_index_set_test
 {
 
-using namespace cubist;
 using detail::IndexRun;
 using detail::IndexSet;
-
-namespace
-{
 
 /// An index of a set, and its position in memory.
 struct Held
@@ -25,7 +21,7 @@ struct Held
 };
 using List = std::vector<Held>;
 
-List all_of(const IndexSet& set)
+static List all_of(const IndexSet& set)
 {
   List found;
   IndexRun run;
@@ -34,8 +30,6 @@ List all_of(const IndexSet& set)
       found.push_back({i, run.position + (i - run.begin)});
   return found;
 }
-
-}  // namespace
 
 TEST_CASE("a window of a window, and a set that is packed or begins at another position")
 {
@@ -53,9 +47,6 @@ TEST_CASE("a window of a window, and a set that is packed or begins at another p
   CHECK(interval.stored() == 13);
 }
 
-namespace
-{
-
 /// A set, and the indices that it holds by definition.
 struct Case
 {
@@ -64,7 +55,7 @@ struct Case
 };
 
 /// The case for those indices of `all` that are in a window.
-Case in_window(const IndexSet& set, const List& all, std::size_t lo, std::size_t n)
+static Case in_window(const IndexSet& set, const List& all, std::size_t lo, std::size_t n)
 {
   Case c{set.window(lo, n), {}};
   for (const Held& h : all)
@@ -72,7 +63,7 @@ Case in_window(const IndexSet& set, const List& all, std::size_t lo, std::size_t
   return c;
 }
 
-std::vector<Case> cases_of_23_indices()
+static std::vector<Case> cases_of_23_indices()
 {
   constexpr std::size_t n = 23;
   std::vector<Case> all;
@@ -105,8 +96,6 @@ std::vector<Case> cases_of_23_indices()
         }
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("an index set finds its runs, and their positions in memory")
 {
@@ -148,4 +137,4 @@ TEST_CASE("two index sets have their common runs in order")
     }
 }
 
-}  // namespace foreign_index_set_test
+}  // namespace cubist::test::foreign_index_set_test

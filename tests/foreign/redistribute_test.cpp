@@ -7,18 +7,10 @@
 #include "foreign_matrices.hpp"
 #include "ranks.hpp"
 
-namespace foreign_redistribute_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::foreign_redistribute_test
 {
 
 using Counted = Counting<TestBackend>;
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("a block-cyclic matrix becomes a DistMatrix and returns, bit for bit", "",
                    TestBackend, Counted)
@@ -52,9 +44,6 @@ TEMPLATE_TEST_CASE("a block-cyclic matrix becomes a DistMatrix and returns, bit 
     return found;
   }));
 }
-
-namespace
-{
 
 template <class T>
 T nan_of()
@@ -230,8 +219,6 @@ void check_conversions(int ranks, std::uint64_t first, std::uint64_t cases)
   }
 }
 
-}  // namespace
-
 TEST_CASE("a conversion between any two layouts sends each element once to each rank that lacks it")
 {
   for (const int ranks : those_that_fit<Counted>(std::array{1, 2, 3, 4, 6, 8}))
@@ -287,9 +274,6 @@ TEST_CASE("many transfers between the same two ranks and rectangles arrive in th
   }));
 }
 
-namespace
-{
-
 /// Counts messages, and passes on the windows of what it decorates.
 template <Communicator C>
 class WatchedCommunicator : public CommunicatorDecorator<WatchedCommunicator<C>, C>
@@ -310,8 +294,6 @@ class WatchedCommunicator : public CommunicatorDecorator<WatchedCommunicator<C>,
  private:
   std::shared_ptr<int> messages_ = std::make_shared<int>(0);
 };
-
-}  // namespace
 
 TEST_CASE("a conversion on shared memory sends no message")
 {
@@ -360,4 +342,4 @@ TEST_CASE("conversions refuse other shapes and other communicators on all ranks 
   }));
 }
 
-}  // namespace foreign_redistribute_test
+}  // namespace cubist::test::foreign_redistribute_test

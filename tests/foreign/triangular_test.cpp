@@ -6,13 +6,7 @@
 #include "one_triangle.hpp"
 #include "ranks.hpp"
 
-namespace foreign_triangular_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::foreign_triangular_test
 {
 
 template <class T>
@@ -122,8 +116,6 @@ Findings multiply_some(typename Threads::Communicator& world)
   return found;
 }
 
-}  // namespace
-
 TEMPLATE_TEST_CASE("triangles of matrices in any layouts multiply as the serial oracle does", "",
                    double, std::complex<float>)
 {
@@ -156,4 +148,4 @@ TEST_CASE("products with a triangle do not read what they need not, and refuse w
   }));
 }
 
-}  // namespace foreign_triangular_test
+}  // namespace cubist::test::foreign_triangular_test

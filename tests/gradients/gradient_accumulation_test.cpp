@@ -6,10 +6,7 @@
 
 #include "nn.hpp"
 
-namespace cubist::test::gradient_accumulation_test
-{
-
-namespace
+namespace cubist::test::gradients_gradient_accumulation_test
 {
 
 constexpr std::size_t in = 7, out = 5, rows = 24;
@@ -30,7 +27,7 @@ std::vector<double> gathered_gradients(const Parameters& parameters)
 }
 
 /// The rows [i rows / n, (i + 1) rows / n).
-xt::xarray<double> micro_batch(const xt::xarray<double>& x, std::size_t i, std::size_t n)
+static xt::xarray<double> micro_batch(const xt::xarray<double>& x, std::size_t i, std::size_t n)
 {
   return xt::view(x, xt::range(i * rows / n, (i + 1) * rows / n), xt::all());
 }
@@ -61,7 +58,7 @@ std::vector<double> gradients(const Place<S>& place, std::size_t n, Method metho
   });
 }
 
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b)
+static double largest_difference(const std::vector<double>& a, const std::vector<double>& b)
 {
   double most = a.size() == b.size() && !a.empty() ? 0 : 1;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
@@ -82,8 +79,6 @@ void check_against_one_batch(const Place<S>& place)
       CHECK(largest_difference(found, expected) < 1e-15);
     }
 }
-
-}  // namespace
 
 TEST_CASE("four micro-batches have the gradients of one batch")
 {
@@ -247,4 +242,4 @@ TEST_CASE("gradients in another order than those of the micro-batch before are r
   CHECK(mentions(message, "in a different order", "one network in every backward"));
 }
 
-}  // namespace cubist::test::gradient_accumulation_test
+}  // namespace cubist::test::gradients_gradient_accumulation_test

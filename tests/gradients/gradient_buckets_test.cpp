@@ -4,10 +4,7 @@
 
 #include "nn.hpp"
 
-namespace cubist::test::gradient_buckets_test
-{
-
-namespace
+namespace cubist::test::gradients_gradient_buckets_test
 {
 
 using S = DataParallel<Summa2D>;
@@ -17,9 +14,7 @@ using Blocks = std::vector<std::vector<float>>;
 
 const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
 
-MatrixView<float> row(std::vector<float>& x) { return {x.data(), {1, x.size()}}; }
-
-}  // namespace
+static MatrixView<float> row(std::vector<float>& x) { return {x.data(), {1, x.size()}}; }
 
 TEST_CASE("buckets take gradients of their size, and of a new size after it is set")
 {
@@ -42,11 +37,8 @@ TEST_CASE("buckets take gradients of their size, and of a new size after it is s
   CHECK(right == std::vector(3, true));
 }
 
-namespace
-{
-
 /// Numbers whose sum depends on their order.
-Blocks gradients(int rank, const std::vector<std::size_t>& sizes)
+static Blocks gradients(int rank, const std::vector<std::size_t>& sizes)
 {
   Blocks blocks;
   for (std::size_t k = 0; k < sizes.size(); ++k)
@@ -69,7 +61,7 @@ struct Found
 };
 
 /// Sums gradients of these sizes along Data, twice, in buckets of this many bytes.
-std::vector<Found> sums(const std::vector<std::size_t>& sizes, std::size_t bytes)
+static std::vector<Found> sums(const std::vector<std::size_t>& sizes, std::size_t bytes)
 {
   return on_mesh<B>(three_ranks, [&](const auto& mesh) {
     Buckets buckets{mesh, {.bytes = bytes}};
@@ -88,8 +80,6 @@ std::vector<Found> sums(const std::vector<std::size_t>& sizes, std::size_t bytes
     return found;
   });
 }
-
-}  // namespace
 
 TEST_CASE("sums in buckets have the bits of sums one by one, in fewer messages")
 {
@@ -286,4 +276,4 @@ TEST_CASE("a backward pass that did not finish does not disturb the next one")
   CHECK(right == std::vector(3, true));
 }
 
-}  // namespace cubist::test::gradient_buckets_test
+}  // namespace cubist::test::gradients_gradient_buckets_test

@@ -4,17 +4,11 @@
 
 #include "ranks.hpp"
 
-namespace dist_gradient_reducer_test
+namespace cubist::test::gradients_gradient_reducer_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
 using World = TestBackend::Communicator;
 using Grid = Mesh<Summa25D, TestBackend>;
-}  // namespace
 
 TEST_CASE("a reducer sums along the given axes only")
 {
@@ -54,4 +48,4 @@ TEST_CASE("a gradient that only one rank holds is complete")
   }));
 }
 
-}  // namespace dist_gradient_reducer_test
+}  // namespace cubist::test::gradients_gradient_reducer_test

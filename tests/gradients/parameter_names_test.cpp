@@ -4,7 +4,7 @@
 
 #include "nn.hpp"
 
-namespace cubist::test::parameter_names_test
+namespace cubist::test::gradients_parameter_names_test
 {
 
 TEST_CASE("an asterisk stands for any characters of a name")
@@ -22,9 +22,6 @@ TEST_CASE("an asterisk stands for any characters of a name")
   CHECK(matches_name("*ab", "aab"));
   CHECK(matches_name("a*a*b", "aaaab"));
 }
-
-namespace
-{
 
 /// A layer with two parameters, one of which cannot be frozen.
 struct Half
@@ -49,8 +46,6 @@ struct Half
   Matrix w, dw, v, dv;
   bool is_frozen = false;
 };
-
-}  // namespace
 
 TEST_CASE("parameters are frozen by their names, and then have no gradient")
 {
@@ -81,4 +76,4 @@ TEST_CASE("parameters are frozen by their names, and then have no gradient")
   }));
 }
 
-}  // namespace cubist::test::parameter_names_test
+}  // namespace cubist::test::gradients_parameter_names_test

@@ -4,7 +4,7 @@
 
 #include "nn.hpp"
 
-namespace cubist::test::parameter_test
+namespace cubist::test::gradients_parameter_test
 {
 
 TEST_CASE("a layer's parameters have its prefix, and the shapes of value and gradient")
@@ -88,4 +88,4 @@ TEST_CASE("a parameter refuses a matrix of another shape")
                  "give both the same shape"));
 }
 
-}  // namespace cubist::test::parameter_test
+}  // namespace cubist::test::gradients_parameter_test

@@ -5,21 +5,13 @@
 #include "nn.hpp"
 #include "watchdog.hpp"
 
-namespace io_atomic_file_test
+namespace cubist::test::io_atomic_file_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
-void write(File& file, std::uint64_t to, const std::string& text)
+static void write(File& file, std::uint64_t to, const std::string& text)
 {
   file.write(to, std::as_bytes(std::span{text}));
 }
-
-}  // namespace
 
 TEST_CASE("a file that ranks write together appears under its name when it is published")
 {
@@ -76,4 +68,4 @@ TEST_CASE("a folder that does not exist is an error on rank 0, and no rank keeps
   CHECK(mentions(message, "rank 0: cannot write to", "all.part", "No such file"));
 }
 
-}  // namespace io_atomic_file_test
+}  // namespace cubist::test::io_atomic_file_test

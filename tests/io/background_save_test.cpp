@@ -8,16 +8,11 @@
 #include "message.hpp"
 #include "watchdog.hpp"
 
-namespace io_background_save_test
+namespace cubist::test::io_background_save_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::BackgroundFile;
 using detail::BackgroundSave;
-
-namespace
-{
 
 /// A file with two tensors, "zero" and "ones", with the fingerprints 10 and 11. Each of two ranks
 /// writes one.
@@ -58,8 +53,6 @@ struct TwoParts
     return file;
   }
 };
-
-}  // namespace
 
 TEST_CASE("a file has its name once every rank's thread has written, and is complete then")
 {
@@ -224,9 +217,6 @@ TEST_CASE("the memory of copies is kept, and grows")
   CHECK(copy.bytes() == std::size_t{1} << 20);
 }
 
-namespace
-{
-
 /// What an engine prepares, which notes when it begins and ends, and reads its memory then.
 struct Prepared
 {
@@ -243,8 +233,6 @@ struct Prepared
   Prepared& operator=(const Prepared&) = delete;
   ~Prepared() { log.push_back(memory.front() == std::byte{3} ? "end" : "end too late"); }
 };
-
-}  // namespace
 
 TEST_CASE("what an engine has prepared for the memory of copies ends before the memory")
 {
@@ -290,4 +278,4 @@ TEST_CASE("a thread waits for the copy before it writes, and an error of the cop
   }
 }
 
-}  // namespace io_background_save_test
+}  // namespace cubist::test::io_background_save_test

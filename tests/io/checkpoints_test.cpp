@@ -13,13 +13,7 @@
 #include "interrupted.hpp"
 #endif
 
-namespace io_checkpoints_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::io_checkpoints_test
 {
 
 constexpr std::size_t rows = 12;
@@ -82,12 +76,10 @@ struct BySgd
   };
 };
 
-std::vector<double> from(const std::vector<double>& all, std::size_t begin)
+static std::vector<double> from(const std::vector<double>& all, std::size_t begin)
 {
   return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.end()};
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE(
     "a run continues from a checkpoint with the same bits, and on other meshes with the "
@@ -127,18 +119,13 @@ TEST_CASE("a run in bfloat16, with master weights, continues from a checkpoint w
   CHECK(mentions(contents(folder / "part" / name), "adam.master.layers.0.weight", "BF16", "F32"));
 }
 
-namespace
-{
-
-std::set<std::string> names(const std::filesystem::path& folder)
+static std::set<std::string> names(const std::filesystem::path& folder)
 {
   std::set<std::string> all;
   for (const auto& entry : std::filesystem::directory_iterator{folder})
     all.insert(entry.path().filename().string());
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("the newest checkpoints are kept, as many as requested")
 {
@@ -197,9 +184,6 @@ TEST_CASE("a state is not set from a checkpoint of another network or configurat
                  "cannot open", "step-000000000007"));
 }
 
-namespace
-{
-
 template <class T>
 std::vector<Global<T>> gather_all(const auto& state)
 {
@@ -236,8 +220,6 @@ struct SmallState
   }
 };
 
-}  // namespace
-
 TEST_CASE("files that are saved in the background are those of save, byte for byte")
 {
   const Watchdog watchdog;
@@ -262,9 +244,6 @@ TEST_CASE("files that are saved in the background are those of save, byte for by
     return train<bfloat16, ByAdam>(two_by_two, path, 6, 3, 0, copies);
   });
 }
-
-namespace
-{
 
 /// A file whose parts are written only when this rank says so.
 struct Blocked
@@ -293,8 +272,6 @@ struct Blocked
     background.start(file, false);
   }
 };
-
-}  // namespace
 
 TEST_CASE("a save in the background waits for the one before it, or is skipped and says so")
 {
@@ -609,4 +586,4 @@ TEST_CASE("without a checkpoint, a load leaves the state unchanged")
   CHECK(mentions(message, "cannot list", "file"));
 }
 
-}  // namespace io_checkpoints_test
+}  // namespace cubist::test::io_checkpoints_test

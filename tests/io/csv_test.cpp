@@ -7,24 +7,18 @@
 #include "catch.hpp"
 #include "message.hpp"
 
-namespace io_csv_test
+namespace cubist::test::io_csv_test
 {
 
-using namespace cubist;
 using Catch::Matchers::ContainsSubstring;
-
-namespace
-{
 
 using Values = std::vector<double>;
 
 /// The error message for a text; empty if the text is accepted.
-std::string error(const std::string& text, const CsvOptions& options = {})
+static std::string error(const std::string& text, const CsvOptions& options = {})
 {
-  return test::message_of<DataError>([&] { (void)parse_csv(text, "x.csv", options); });
+  return message_of<DataError>([&] { (void)parse_csv(text, "x.csv", options); });
 }
-
-}  // namespace
 
 TEST_CASE("a table of numbers is read line by line")
 {
@@ -174,4 +168,4 @@ TEST_CASE("a long file is read, and a missing one is an error")
   CHECK(read_csv("/dev/null").rows == 0);
 }
 
-}  // namespace io_csv_test
+}  // namespace cubist::test::io_csv_test

@@ -6,10 +6,8 @@
 
 #include "catch.hpp"
 
-namespace io_element_type_test
+namespace cubist::test::io_element_type_test
 {
-
-using namespace cubist;
 
 TEST_CASE("every element type has a size, and is found by its name")
 {
@@ -80,9 +78,6 @@ TEST_CASE("the number of bytes must match the number of elements")
   CHECK_NOTHROW(decode<double>(ElementType::f64, {}, {}));
 }
 
-namespace
-{
-
 /// Decodes elements from bytes that are not aligned.
 template <class T, class From>
 std::vector<T> decode_all(ElementType type, const std::vector<From>& elements)
@@ -95,8 +90,6 @@ std::vector<T> decode_all(ElementType type, const std::vector<From>& elements)
 }
 
 using Halfs = std::vector<std::uint16_t>;
-
-}  // namespace
 
 TEST_CASE("16-bit elements keep their bits, and others are rounded once")
 {
@@ -172,4 +165,4 @@ TEST_CASE("elements of the scalar itself keep their bits")
   CHECK(std::signbit(out[1]));
 }
 
-}  // namespace io_element_type_test
+}  // namespace cubist::test::io_element_type_test

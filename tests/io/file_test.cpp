@@ -8,26 +8,22 @@
 #include "folder.hpp"
 #include "ranks.hpp"
 
-namespace io_file_test
+namespace cubist::test::io_file_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using Mode = File::Mode;
 
-namespace
+static std::span<const std::byte> bytes(const std::string& text)
 {
+  return std::as_bytes(std::span{text});
+}
 
-std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span{text}); }
-
-std::string read(const File& file, std::uint64_t from, std::size_t count)
+static std::string read(const File& file, std::uint64_t from, std::size_t count)
 {
   std::string text(count, '?');
   file.read(from, std::as_writable_bytes(std::span{text}));
   return text;
 }
-
-}  // namespace
 
 TEST_CASE("a file is read and written at any position")
 {
@@ -136,4 +132,4 @@ TEST_CASE("a renamed file replaces the file of its new name")
   CHECK(contents(folder / "old") == "new");
 }
 
-}  // namespace io_file_test
+}  // namespace cubist::test::io_file_test

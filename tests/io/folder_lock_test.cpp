@@ -5,11 +5,8 @@
 #include "folder.hpp"
 #include "message.hpp"
 
-namespace io_folder_lock_test
+namespace cubist::test::io_folder_lock_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("a folder has one lock in a process, which goes with its last owner")
 {
@@ -51,4 +48,4 @@ TEST_CASE("a folder that was removed and made again is locked again")
   CHECK(std::filesystem::exists(path / ".lock"));
 }
 
-}  // namespace io_folder_lock_test
+}  // namespace cubist::test::io_folder_lock_test

@@ -4,19 +4,15 @@
 #include "catch.hpp"
 #include "message.hpp"
 
-namespace io_npy_header_test
+namespace cubist::test::io_npy_header_test
 {
 
-using namespace cubist;
 using Catch::Matchers::ContainsSubstring;
-
-namespace
-{
 
 using Sizes = std::vector<std::uint64_t>;
 
 /// The start of a file with this version and dictionary.
-std::string file(const std::string& dictionary, char major = 1)
+static std::string file(const std::string& dictionary, char major = 1)
 {
   const auto length = dictionary.size();
   std::string text = "\x93NUMPY";
@@ -25,19 +21,17 @@ std::string file(const std::string& dictionary, char major = 1)
   return text + dictionary;
 }
 
-NpyHeader parse(const std::string& start, std::uint64_t data_bytes)
+static NpyHeader parse(const std::string& start, std::uint64_t data_bytes)
 {
   return parse_npy_header(start, start.size() + data_bytes, "x.npy");
 }
 
 /// The dictionary of a matrix of 2 x 3 elements.
-std::string dictionary(const std::string& descr, const std::string& order = "False",
-                       const std::string& shape = "(2, 3)")
+static std::string dictionary(const std::string& descr, const std::string& order = "False",
+                              const std::string& shape = "(2, 3)")
 {
   return "{'descr': " + descr + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
 }
-
-}  // namespace
 
 TEST_CASE("headers of NumPy are parsed")
 {
@@ -54,16 +48,11 @@ TEST_CASE("headers of NumPy are parsed")
   CHECK(parse(file(dictionary("'<f8'", "True")), 48).fortran_order);
 }
 
-namespace
-{
-
 /// The error message for a file; empty if the file is accepted.
-std::string error(const std::string& start, std::uint64_t data_bytes = 48)
+static std::string error(const std::string& start, std::uint64_t data_bytes = 48)
 {
-  return test::message_of<DataError>([&] { (void)parse(start, data_bytes); });
+  return message_of<DataError>([&] { (void)parse(start, data_bytes); });
 }
-
-}  // namespace
 
 TEST_CASE("the size of the file must match its header")
 {
@@ -83,15 +72,10 @@ TEST_CASE("the size of the file must match its header")
   CHECK_THAT(error(minor), ContainsSubstring("version 1.1"));
 }
 
-namespace
-{
-
-std::string error_of_shape(const std::string& shape)
+static std::string error_of_shape(const std::string& shape)
 {
   return error(file(dictionary("'<f8'", "False", shape)));
 }
-
-}  // namespace
 
 TEST_CASE("a shape whose size overflows is refused")
 {
@@ -143,44 +127,38 @@ TEST_CASE("a written header is NumPy's own, and is parsed as the same")
   CHECK(format_npy_header(ElementType::f64, {~std::size_t{0}, ~std::size_t{0}}).size() == 128);
 }
 
-}  // namespace io_npy_header_test
+}  // namespace cubist::test::io_npy_header_test
 
-namespace io_npy_dictionary_test
+namespace cubist::test::io_npy_dictionary_test
 {
 
-using namespace cubist;
 using Catch::Matchers::ContainsSubstring;
-
-namespace
-{
 
 using Sizes = std::vector<std::uint64_t>;
 
-NpyHeader parse(const std::string& text)
+static NpyHeader parse(const std::string& text)
 {
   return cubist::detail::NpyDictionary{text, "x.npy"}.parse();
 }
 
 /// The error message for a text; empty if the text is accepted.
-std::string error(const std::string& text)
+static std::string error(const std::string& text)
 {
-  return test::message_of<DataError>([&] { (void)parse(text); });
+  return message_of<DataError>([&] { (void)parse(text); });
 }
 
 /// The dictionary of a matrix of 2 x 3 elements.
-std::string dictionary(const std::string& descr, const std::string& order = "False",
-                       const std::string& shape = "(2, 3)")
+static std::string dictionary(const std::string& descr, const std::string& order = "False",
+                              const std::string& shape = "(2, 3)")
 {
   return "{'descr': " + descr + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
 }
 
-std::string error_of_type(const std::string& descr) { return error(dictionary(descr)); }
-std::string error_of_shape(const std::string& shape)
+static std::string error_of_type(const std::string& descr) { return error(dictionary(descr)); }
+static std::string error_of_shape(const std::string& shape)
 {
   return error(dictionary("'<f8'", "False", shape));
 }
-
-}  // namespace
 
 TEST_CASE("keys may be in any order, with either quote, with or without a last comma")
 {
@@ -266,4 +244,4 @@ TEST_CASE("the dictionary must have each of its three keys once, and nothing els
   CHECK(error("{'" + std::string(10000, 'k') + "': 1}").size() < 300);
 }
 
-}  // namespace io_npy_dictionary_test
+}  // namespace cubist::test::io_npy_dictionary_test

@@ -4,11 +4,8 @@
 #include "folder.hpp"
 #include "nn.hpp"
 
-namespace io_npy_test
+namespace cubist::test::io_npy_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("a matrix that is saved on one mesh is loaded on others")
 {
@@ -72,9 +69,6 @@ TEST_CASE("half is NumPy's f2, and bfloat16 has no name in .npy files")
   once([&] { CHECK_FALSE(std::filesystem::exists(folder / "y.npy")); });
 }
 
-namespace
-{
-
 /// Writes a file with these elements.
 template <class V>
 void write_npy(const std::filesystem::path& path, std::string dictionary, const V& values)
@@ -88,13 +82,12 @@ void write_npy(const std::filesystem::path& path, std::string dictionary, const 
   });
 }
 
-std::string dictionary(const std::string& descr, const std::string& shape, bool columns = false)
+static std::string dictionary(const std::string& descr, const std::string& shape,
+                              bool columns = false)
 {
   return "{'descr': '" + descr + "', 'fortran_order': " + (columns ? "True" : "False") +
          ", 'shape': " + shape + ", }";
 }
-
-}  // namespace
 
 TEST_CASE(
     "arrays of another order are converted, and of another type or number of dimensions refused")
@@ -214,4 +207,4 @@ TEST_CASE("ranks that a mesh leaves idle save and load nothing")
   CHECK(identical(ranks[0], x));
 }
 
-}  // namespace io_npy_test
+}  // namespace cubist::test::io_npy_test

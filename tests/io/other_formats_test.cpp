@@ -6,11 +6,9 @@
 
 #include "ranks.hpp"
 
-namespace io_other_formats_test
+namespace cubist::test::io_other_formats_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("a zip archive is refused by each reader, which says what to save instead")
@@ -58,4 +56,4 @@ TEST_CASE("every reader says that a file is a Git LFS pointer")
   CHECK_THROWS_WITH(safetensors_header_bytes(first, pointer.size(), "x.safetensors"), says);
 }
 
-}  // namespace io_other_formats_test
+}  // namespace cubist::test::io_other_formats_test

@@ -3,7 +3,7 @@
 
 #include "catch.hpp"
 
-namespace io_quote_test
+namespace cubist::test::io_quote_test
 {
 
 using cubist::quote;
@@ -18,4 +18,4 @@ TEST_CASE("a quote is short and printable")
   CHECK(quote(std::string(50'000'000, 'x')).size() == 45);
 }
 
-}  // namespace io_quote_test
+}  // namespace cubist::test::io_quote_test

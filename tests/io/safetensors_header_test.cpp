@@ -4,10 +4,9 @@
 #include "catch.hpp"
 #include "message.hpp"
 
-namespace io_safetensors_header_test
+namespace cubist::test::io_safetensors_header_test
 {
 
-using namespace cubist;
 using Catch::Matchers::ContainsSubstring;
 using cubist::detail::SafetensorsJson;
 
@@ -19,10 +18,7 @@ TEST_CASE("the text of a header is that of safetensors")
         "     ");
 }
 
-namespace
-{
-
-std::uint64_t length(std::uint64_t value, std::uint64_t file_bytes)
+static std::uint64_t length(std::uint64_t value, std::uint64_t file_bytes)
 {
   std::array<std::byte, 8> first{};
   for (auto& byte : first)
@@ -32,8 +28,6 @@ std::uint64_t length(std::uint64_t value, std::uint64_t file_bytes)
   }
   return safetensors_header_bytes(first, file_bytes, "x.safetensors");
 }
-
-}  // namespace
 
 TEST_CASE("the length of a header must fit the file and the limit")
 {
@@ -51,11 +45,8 @@ TEST_CASE("the length of a header must fit the file and the limit")
     CHECK_THROWS_AS(length(most, ~std::uint64_t{0}), DataError);
 }
 
-namespace
-{
-
-std::string tensor(const std::string& name, const std::string& dtype, const std::string& shape,
-                   const std::string& offsets)
+static std::string tensor(const std::string& name, const std::string& dtype,
+                          const std::string& shape, const std::string& offsets)
 {
   return '"' + name + R"(":{"dtype":")" + dtype + R"(","shape":[)" + shape +
          R"(],"data_offsets":[)" + offsets + "]}";
@@ -64,8 +55,6 @@ std::string tensor(const std::string& name, const std::string& dtype, const std:
 const std::string dtype = R"("dtype":"F32")";
 const std::string shape = R"("shape":[2,3])";
 const std::string offsets = R"("data_offsets":[0,24])";
-
-}  // namespace
 
 TEST_CASE("tensors are sorted by their bytes, and found by name")
 {
@@ -84,17 +73,12 @@ TEST_CASE("tensors are sorted by their bytes, and found by name")
   CHECK(parse_safetensors_header("{}", 0, "x").tensors.empty());
 }
 
-namespace
-{
-
 /// The message for a header that is refused; empty for one that is accepted.
-std::string error(const std::string& tensors, std::uint64_t data_bytes)
+static std::string error(const std::string& tensors, std::uint64_t data_bytes)
 {
-  return test::message_of<DataError>(
+  return message_of<DataError>(
       [&] { (void)parse_safetensors_header('{' + tensors + '}', data_bytes, "x.safetensors"); });
 }
-
-}  // namespace
 
 TEST_CASE("tensors must cover the data without gaps and overlaps")
 {
@@ -158,16 +142,11 @@ TEST_CASE("names that safetensors cannot store are refused")
   CHECK_THROWS_AS(format_safetensors_header({{{"note", "\xFF"}}, {}}), ArgumentError);
 }
 
-namespace
-{
-
 /// The message for a text that is refused; empty for one that is accepted.
-std::string error_of_json(const std::string& json)
+static std::string error_of_json(const std::string& json)
 {
-  return test::message_of<DataError>([&] { (void)SafetensorsJson(json, "x.safetensors"); });
+  return message_of<DataError>([&] { (void)SafetensorsJson(json, "x.safetensors"); });
 }
-
-}  // namespace
 
 TEST_CASE("the JSON of a header is parsed, in the order of its text")
 {
@@ -183,16 +162,11 @@ TEST_CASE("the JSON of a header is parsed, in the order of its text")
   CHECK(error_of_json(R"({"__metadata__":{}})").empty());
 }
 
-namespace
-{
-
 /// The message for a tensor "a" with these fields.
-std::string error_of_tensor(const std::string& fields)
+static std::string error_of_tensor(const std::string& fields)
 {
   return error_of_json(R"({"a":{)" + fields + "}}");
 }
-
-}  // namespace
 
 TEST_CASE("numbers must be integers of 64 bits")
 {
@@ -304,4 +278,4 @@ TEST_CASE("a malicious header takes no deep stack, and has a short message")
              ContainsSubstring("more than 64 sizes"));
 }
 
-}  // namespace io_safetensors_header_test
+}  // namespace cubist::test::io_safetensors_header_test

@@ -4,13 +4,7 @@
 #include "folder.hpp"
 #include "nn.hpp"
 
-namespace io_safetensors_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::io_safetensors_test
 {
 
 template <class S>
@@ -87,8 +81,6 @@ void save(const std::filesystem::path& path, const Place<S>& place = two_two_two
     return 0;
   });
 }
-
-}  // namespace
 
 TEST_CASE("matrices that are saved on one mesh are loaded on others")
 {
@@ -215,12 +207,9 @@ TEST_CASE("elements of other types are converted, and a tensor of one dimension 
   CHECK(same);
 }
 
-namespace
-{
-
 /// Writes a file as a program other than cubist does: without metadata.
-void write_foreign(const std::filesystem::path& path,
-                   const std::vector<std::pair<std::string, Global<double>>>& tensors)
+static void write_foreign(const std::filesystem::path& path,
+                          const std::vector<std::pair<std::string, Global<double>>>& tensors)
 {
   std::string header;
   std::string data;
@@ -239,8 +228,6 @@ void write_foreign(const std::filesystem::path& path,
   length[1] = static_cast<char>(header.size() / 256);
   once([&] { write_contents(path, length + header + data); });
 }
-
-}  // namespace
 
 TEST_CASE("a file of another program is loaded as its order says, on any mesh")
 {
@@ -371,4 +358,4 @@ TEST_CASE("two matrices of one name, or none, are refused")
   CHECK_FALSE(std::filesystem::exists(folder / "a"));
 }
 
-}  // namespace io_safetensors_test
+}  // namespace cubist::test::io_safetensors_test

@@ -9,16 +9,10 @@
 #include "folder.hpp"
 #include "matrices.hpp"
 
-namespace io_stored_matrix_test
+namespace cubist::test::io_stored_matrix_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
-Range part(std::size_t n, std::size_t parts, std::size_t index)
+static Range part(std::size_t n, std::size_t parts, std::size_t index)
 {
   return block_range(n, pad(n, parts), parts, index);
 }
@@ -36,8 +30,6 @@ MatrixView<const T> take(const MatrixView<T>& all, const Block& b)
 {
   return all.block(b.rows.offset, b.cols.offset, b.valid());
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("the blocks of a matrix are written and read at their positions", "", float,
                    std::complex<double>)
@@ -214,4 +206,4 @@ TEST_CASE("a file shorter than its matrix is an error")
                   DataError);
 }
 
-}  // namespace io_stored_matrix_test
+}  // namespace cubist::test::io_stored_matrix_test

@@ -4,15 +4,10 @@
 #include "folder.hpp"
 #include "ranks.hpp"
 
-namespace machine_find_machine_test
+namespace cubist::test::machine_find_machine_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 namespace fs = std::filesystem;
-
-namespace
-{
 
 /// Changes the current folder until the end of the scope.
 class CurrentFolder
@@ -30,8 +25,6 @@ class CurrentFolder
  private:
   fs::path before_;
 };
-
-}  // namespace
 
 TEST_CASE("a machine is found by its name from any folder below the one that has machines/")
 {
@@ -75,4 +68,4 @@ TEST_CASE("the folder that the environment names comes first")
   CHECK(fs::equivalent(found, folder / "named" / "abacus_of_a_test.json"));
 }
 
-}  // namespace machine_find_machine_test
+}  // namespace cubist::test::machine_find_machine_test

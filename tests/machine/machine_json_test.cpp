@@ -7,11 +7,9 @@
 
 #include "ranks.hpp"
 
-namespace machine_json_test
+namespace cubist::test::machine_machine_json_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using nlohmann::json;
 
 TEST_CASE("A machine is read as it was written")
@@ -99,15 +97,10 @@ TEST_CASE("Short names change what a machine has, and leave the rest")
   CHECK(nodes.across().bandwidth == 1e9);
 }
 
-namespace
-{
-
-std::string error(const char* text)
+static std::string error(const char* text)
 {
   return message_of<DataError>([&] { (void)machine_from_json(json::parse(text)); });
 }
-
-}  // namespace
 
 TEST_CASE("JSON that describes no machine is refused")
 {
@@ -148,11 +141,8 @@ TEST_CASE("JSON that describes no machine is refused")
   }
 }
 
-namespace
-{
-
 /// Results in the format of `cubist_bench collectives`.
-json measured(int nodes, int ranks)
+static json measured(int nodes, int ranks)
 {
   json rows = json::array();
   for (const double words : {1.0, 1000.0})
@@ -171,8 +161,6 @@ json measured(int nodes, int ranks)
           {"cores", 4},
           {"rows", rows}};
 }
-
-}  // namespace
 
 TEST_CASE("Results of collectives with impossible counts are refused")
 {
@@ -252,4 +240,4 @@ TEST_CASE("Every file in machines is a machine")
   CHECK(names.size() >= 7);
 }
 
-}  // namespace machine_json_test
+}  // namespace cubist::test::machine_machine_json_test

@@ -3,11 +3,8 @@
 
 #include "ranks.hpp"
 
-namespace machine_test
+namespace cubist::test::machine_machine_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("Ranks of a node share its cores and memory")
 {
@@ -165,4 +162,4 @@ TEST_CASE("A machine with which times would be wrong is refused")
   CHECK(mentions(refused(changes.back()), "got gemm.copy = 0"));
 }
 
-}  // namespace machine_test
+}  // namespace cubist::test::machine_machine_test

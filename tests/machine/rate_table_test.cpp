@@ -3,17 +3,10 @@
 
 #include "catch.hpp"
 
-namespace machine_rate_table_test
+namespace cubist::test::machine_rate_table_test
 {
 
-using namespace cubist;
-
-namespace
-{
-
-RateTable table() { return {{64, 1024}, {64, 1024}, {16, 256}, {1, 2, 3, 4, 5, 6, 7, 8}}; }
-
-}  // namespace
+static RateTable table() { return {{64, 1024}, {64, 1024}, {16, 256}, {1, 2, 3, 4, 5, 6, 7, 8}}; }
 
 TEST_CASE("a table has the rates of its own shapes")
 {
@@ -68,4 +61,4 @@ TEST_CASE("a table whose times would be unknown is refused")
     CHECK_THROWS_AS(require_valid(bad), ArgumentError);
 }
 
-}  // namespace machine_rate_table_test
+}  // namespace cubist::test::machine_rate_table_test

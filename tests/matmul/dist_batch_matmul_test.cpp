@@ -4,11 +4,8 @@
 #include "batching_engine.hpp"
 #include "scheme_conformance.hpp"
 
-namespace matmul_dist_batch_matmul_test
+namespace cubist::test::matmul_dist_batch_matmul_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("each of two groups of ranks multiplies two matrices of 2 x 2")
 {
@@ -37,9 +34,6 @@ TEST_CASE("each of two groups of ranks multiplies two matrices of 2 x 2")
     return found;
   }));
 }
-
-namespace
-{
 
 template <class S>
 struct Case
@@ -113,8 +107,6 @@ void check_batch(const Case<S>& c)
     return found;
   }));
 }
-
-}  // namespace
 
 TEST_CASE("Each product of a batch is the oracle's, with transposed operands too")
 {
@@ -223,9 +215,6 @@ TEST_CASE("A batch that does not match is refused")
                    "make the plan for this batch"));
 }
 
-namespace
-{
-
 struct Batching
 {
   using Communicator = TestBackend::Communicator;
@@ -267,8 +256,6 @@ std::vector<std::vector<double>> products(TestBackend::Communicator& world, int 
   return {elements(y), elements(dx), elements(dw)};
 }
 
-}  // namespace
-
 TEST_CASE("An engine's call for batches gives what one product after the other gives")
 {
   const auto same = []<Op op_x, Op op_w>(int ranks, int groups, int calls) {
@@ -288,4 +275,4 @@ TEST_CASE("An engine's call for batches gives what one product after the other g
   same.operator()<Op::none, Op::none>(4, 2, 0);
 }
 
-}  // namespace matmul_dist_batch_matmul_test
+}  // namespace cubist::test::matmul_dist_batch_matmul_test

@@ -8,21 +8,16 @@
 #include "economy.hpp"
 #include "products.hpp"
 
-namespace matmul_dist_gram_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::matmul_dist_gram_test
 {
 
 using Grid = GramGrid::Axes;
 using OnGrid = GramGrid::Weight;
 
-GlobalMatrix<double> gram_of(const GlobalMatrix<double>& x) { return product(x, transposed(x)); }
-
-}  // namespace
+static GlobalMatrix<double> gram_of(const GlobalMatrix<double>& x)
+{
+  return product(x, transposed(x));
+}
 
 TEST_CASE("two ranks multiply a matrix of 2 x 3 by its transpose")
 {
@@ -49,9 +44,6 @@ TEST_CASE("two ranks multiply a matrix of 2 x 3 by its transpose")
       CHECK(rows == std::vector<std::vector<double>>{{14, 32}, {32, 77}});
   }
 }
-
-namespace
-{
 
 /// Checks all four forms of the product, and the product A A^T of its result A, against the oracle.
 template <class L, Op op, class M>
@@ -117,8 +109,6 @@ void check_scheme(int ranks)
   }));
 }
 
-}  // namespace
-
 TEST_CASE("On every scheme, half of the work gives the products of the serial oracle")
 {
   for_each_scheme([]<class S>() {
@@ -156,9 +146,6 @@ TEST_CASE("Any number of groups, and sizes that leave ranks without a block, are
   }
 }
 
-namespace
-{
-
 /// The number of elements that the ranks of a grid send for X X^T and for A^2.
 struct Sent
 {
@@ -166,7 +153,7 @@ struct Sent
   std::uint64_t square = 0;
 };
 
-Sent sent_on_grid(Grid::Array e, std::size_t n, std::size_t k)
+static Sent sent_on_grid(Grid::Array e, std::size_t n, std::size_t k)
 {
   using B = Counting<TestBackend>;
   using M = AxisMesh<Grid, B>;
@@ -189,8 +176,6 @@ Sent sent_on_grid(Grid::Array e, std::size_t n, std::size_t k)
   for (const auto& r : ranks) sum.gram += r[0], sum.square += r[1];
   return sum;
 }
-
-}  // namespace
 
 TEST_CASE("The ranks send the elements of the formula")
 {
@@ -269,4 +254,4 @@ TEST_CASE("A product of a matrix with itself refuses matrices that do not fit")
   CHECK(mentions(errors[0][3], "quantum of 2"));
 }
 
-}  // namespace matmul_dist_gram_test
+}  // namespace cubist::test::matmul_dist_gram_test

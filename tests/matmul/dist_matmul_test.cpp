@@ -5,20 +5,12 @@
 
 #include "scheme_conformance.hpp"
 
-namespace matmul_dist_matmul_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::matmul_dist_matmul_test
 {
 
 using World = TestBackend::Communicator;
 using Product = DistMatMul<Summa2D, TestBackend, double>;
 using TestMesh2 = Mesh<Summa2D, TestBackend>;
-
-}  // namespace
 
 TEST_CASE("a product of two matrices on one rank, and its gradients")
 {
@@ -42,12 +34,7 @@ TEST_CASE("a product of two matrices on one rank, and its gradients")
   }));
 }
 
-namespace
-{
-
 constexpr ProductSize size{.m = 4, .n = 8, .k = 6};
-
-}  // namespace
 
 TEST_CASE("A plan knows its mesh and size")
 {
@@ -95,9 +82,6 @@ TEST_CASE("Where ranks cannot expose memory, a plan uses collectives and refuses
   }));
 }
 
-namespace
-{
-
 /// The operands of a product; tests replace one of them.
 struct Matrices
 {
@@ -125,7 +109,7 @@ struct Refusal
   std::vector<std::string> calls;
 };
 
-void replace(Matrices& o, char operand, const Product::Mesh& mesh, Shape shape)
+static void replace(Matrices& o, char operand, const Product::Mesh& mesh, Shape shape)
 {
   if (operand == 'x') o.x = {mesh, shape};
   if (operand == 'w') o.w = {mesh, shape};
@@ -166,8 +150,6 @@ void check_refused(bool on_another_mesh, const std::string& fix,
     return found;
   }));
 }
-
-}  // namespace
 
 TEST_CASE("Every operand of another size is refused, on every rank, by every call that takes it")
 {
@@ -316,10 +298,7 @@ TEST_CASE("A plan of Summa25D sums dW over the layers, and adds beta dW once")
   }));
 }
 
-namespace
-{
-
-std::atomic<int> buffers_allocated{0};
+static std::atomic<int> buffers_allocated{0};
 
 /// The host's engine, but it counts buffers.
 struct CountingEngine : HostEngine
@@ -426,8 +405,6 @@ Buffers buffers(int ranks, typename S::Extents extents, const Way& way, ProductS
     return of_process;
   })[0];
 }
-
-}  // namespace
 
 TEST_CASE("A plan allocates its workspace when it is made, and nothing when it multiplies")
 {
@@ -588,4 +565,4 @@ TEST_CASE("Products in bfloat16 are float's, rounded where they are stored")
   }));
 }
 
-}  // namespace matmul_dist_matmul_test
+}  // namespace cubist::test::matmul_dist_matmul_test

@@ -3,13 +3,7 @@
 
 #include "ranks.hpp"
 
-namespace matmul_product_calls_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::matmul_product_calls_test
 {
 
 struct ShowingEngine
@@ -22,8 +16,6 @@ struct ShowingEngine
 struct OtherEngine
 {
 };
-
-}  // namespace
 
 TEST_CASE("a call of a product is a span, named after the scheme, the product and its size")
 {
@@ -91,4 +83,4 @@ TEST_CASE("a result that is an operand, too, is refused")
                    "pass a separate matrix for Y"));
 }
 
-}  // namespace matmul_product_calls_test
+}  // namespace cubist::test::matmul_product_calls_test

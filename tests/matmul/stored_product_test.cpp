@@ -8,10 +8,7 @@
 #include "nn.hpp"
 #include "stored.hpp"
 
-namespace cubist::test::stored_product_test
-{
-
-namespace
+namespace cubist::test::matmul_stored_product_test
 {
 
 /// Computes Y on a mesh; returns what rank 0 gathers, and how many times W was read.
@@ -77,8 +74,6 @@ void equals_product(int most)
   });
 }
 
-}  // namespace
-
 #ifndef CUBIST_TEST_MPI
 TEST_CASE("a weight that is stored in fewer bits multiplies on every scheme and mesh")
 {
@@ -136,4 +131,4 @@ TEST_CASE(
   CHECK_FALSE(other[0].empty());
 }
 
-}  // namespace cubist::test::stored_product_test
+}  // namespace cubist::test::matmul_stored_product_test

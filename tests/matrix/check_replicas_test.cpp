@@ -3,13 +3,7 @@
 
 #include "ranks.hpp"
 
-namespace dist_check_replicas_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::matrix_check_replicas_test
 {
 
 using World = TestBackend::Communicator;
@@ -52,14 +46,12 @@ std::vector<std::string> errors(std::vector<int> flipped, const Grid::Array& ext
   });
 }
 
-void require_error(const std::vector<std::string>& ranks, const std::string& text)
+static void require_error(const std::vector<std::string>& ranks, const std::string& text)
 {
   CAPTURE(ranks.front(), text);
   CHECK(mentions(ranks.front(), text));
   for (const auto& rank : ranks) CHECK(rank == ranks.front());
 }
-
-}  // namespace
 
 TEST_CASE("check_replicas: no error for equal replicas, and for layouts without replicas")
 {
@@ -139,4 +131,4 @@ TEST_CASE("check_replicas: matrices of several meshes are an error")
   }));
 }
 
-}  // namespace dist_check_replicas_test
+}  // namespace cubist::test::matrix_check_replicas_test

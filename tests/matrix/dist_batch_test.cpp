@@ -6,16 +6,10 @@
 
 #include "ranks.hpp"
 
-namespace dist_dist_batch_test
+namespace cubist::test::matrix_dist_batch_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
-double element(std::size_t b, std::size_t i, std::size_t j)
+static double element(std::size_t b, std::size_t i, std::size_t j)
 {
   return 1 + static_cast<double>(10000 * b + 100 * i + j);
 }
@@ -67,8 +61,6 @@ void round_trip(int ranks, int groups, typename S::Extents extents)
   }
 }
 
-}  // namespace
-
 TEST_CASE("DistBatch: gather undoes scatter on groups of ranks")
 {
   round_trip<Grid3D>(6, 1, {1, 2, 3});
@@ -94,4 +86,4 @@ TEST_CASE("DistBatch: scatter of a tensor of other sizes throws on every rank")
   }
 }
 
-}  // namespace dist_dist_batch_test
+}  // namespace cubist::test::matrix_dist_batch_test

@@ -5,13 +5,7 @@
 
 #include "ranks.hpp"
 
-namespace dist_dist_matrix_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::matrix_dist_matrix_test
 {
 
 using World = TestBackend::Communicator;
@@ -22,11 +16,12 @@ template <class T>
 using Matrix = DistMatrix<T, Blocks, TestMesh>;
 
 /// Element (i, j) of a global matrix.
-double element(std::size_t i, std::size_t j) { return static_cast<double>(1000 * i + j + 1); }
+static double element(std::size_t i, std::size_t j)
+{
+  return static_cast<double>(1000 * i + j + 1);
+}
 
 constexpr Shape shape{5, 7};
-
-}  // namespace
 
 TEST_CASE("DistMatrix: a new matrix is zero, with its padding, and has the block of its layout")
 {
@@ -255,4 +250,4 @@ TEST_CASE("DistMatrix: after its launch a matrix can be read, but its communicat
   CHECK_THROWS_AS(kept[3]->mesh().along<Row>().barrier(), CommunicationError);
 }
 
-}  // namespace dist_dist_matrix_test
+}  // namespace cubist::test::matrix_dist_matrix_test

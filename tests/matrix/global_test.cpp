@@ -16,13 +16,7 @@
 #include "matrices.hpp"
 #include "ranks.hpp"
 
-namespace dist_global_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::matrix_global_test
 {
 
 template <class T>
@@ -36,8 +30,6 @@ Global<T> numbered(Shape shape, std::uint64_t seed = 1)
   std::copy(values.data.begin(), values.data.end(), m.data());
   return m;
 }
-
-}  // namespace
 
 TEST_CASE("scatter sends each other rank its block, gather the first replica of each block")
 {
@@ -61,9 +53,6 @@ TEST_CASE("scatter sends each other rank its block, gather the first replica of 
     CHECK(sent[r][1] == (r >= 1 && r < 4 ? block : 0));
   }
 }
-
-namespace
-{
 
 using World = TestBackend::Communicator;
 
@@ -128,8 +117,6 @@ void check_layouts(int ranks, typename S::Extents extents)
   }
 }
 
-}  // namespace
-
 TEST_CASE("gather undoes scatter in the layouts of the schemes")
 {
   check_layouts<double, Summa2D, Summa2D::Input, RowVector<Summa2D::Output>>(1, {.q = 1});
@@ -150,12 +137,7 @@ TEMPLATE_TEST_CASE("gather undoes scatter of other scalars", "", float, std::com
   check_layouts<TestType, Summa25D, Summa25D::Weight>(12, {.q = 2, .d = 3});
 }
 
-namespace
-{
-
 using Mesh2 = Mesh<Summa2D, TestBackend>;
-
-}  // namespace
 
 TEST_CASE("scatter accepts any xtensor expression")
 {
@@ -312,4 +294,4 @@ TEST_CASE("scatter into a matrix from a view of itself")
   }));
 }
 
-}  // namespace dist_global_test
+}  // namespace cubist::test::matrix_global_test

@@ -5,10 +5,8 @@
 
 #include "catch.hpp"
 
-namespace dist_layout_test
+namespace cubist::test::matrix_layout_test
 {
-
-using namespace cubist;
 
 TEST_CASE("Layout: only dimensions that are cut are padded, by less than a quantum")
 {
@@ -22,9 +20,6 @@ TEST_CASE("Layout: only dimensions that are cut are padded, by less than a quant
     CHECK(3 * b.padded().cols < n + 6);
   }
 }
-
-namespace
-{
 
 /// The blocks of all ranks of a mesh, and the ranks that hold the first replicas.
 struct Cutting
@@ -47,7 +42,7 @@ Cutting cutting(Shape shape, const typename A::Array& extents, std::size_t quant
 }
 
 /// For each element, the number of blocks that hold it.
-std::vector<int> coverage(Shape shape, const std::vector<Block>& blocks)
+static std::vector<int> coverage(Shape shape, const std::vector<Block>& blocks)
 {
   std::vector<int> count(shape.size());
   for (const Block& b : blocks)
@@ -95,8 +90,6 @@ void check_all(const std::vector<typename A::Array>& meshes)
     }
 }
 
-}  // namespace
-
 TEST_CASE("Layout: blocks partition the matrix, on two axes")
 {
   check_all<Axes<Row, Col>, Layout<Rows<Row>, Cols<Col>>, Layout<Rows<>, Cols<Col>>,
@@ -104,13 +97,8 @@ TEST_CASE("Layout: blocks partition the matrix, on two axes")
       {{1, 1}, {2, 2}, {2, 3}, {4, 1}, {1, 5}, {7, 3}});
 }
 
-namespace
-{
-
 using Three = Axes<Depth, Row, Col>;
 using Cube = Axes<AxisX, AxisY, AxisZ>;
-
-}  // namespace
 
 TEST_CASE("Layout: blocks partition the matrix, on three axes")
 {
@@ -121,9 +109,6 @@ TEST_CASE("Layout: blocks partition the matrix, on three axes")
             Layout<Rows<AxisZ, AxisX>, Cols<AxisY>>, Layout<Rows<>, Cols<AxisZ, AxisX, AxisY>>>(
       {{1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {2, 3, 4}, {5, 1, 2}});
 }
-
-namespace
-{
 
 /// Calls f(here, there) with the coordinates of each pair of neighbours along an axis.
 template <class A, class Axis, class F>
@@ -140,8 +125,6 @@ void for_neighbours(const typename A::Array& extents, F f)
   }
 }
 
-}  // namespace
-
 TEST_CASE("Layout: ranks that differ along uncut axes only hold the same block")
 {
   using L = Layout<Rows<Row>, Cols<Col>>;
@@ -157,16 +140,11 @@ TEST_CASE("Layout: ranks that differ along uncut axes only hold the same block")
         std::vector<std::size_t>{0});
 }
 
-namespace
-{
-
 /// Whether the second range begins where the first ends, including padding.
-bool follows(const Range& a, const Range& b, std::size_t n)
+static bool follows(const Range& a, const Range& b, std::size_t n)
 {
   return b.offset == std::min(a.offset + a.size, n) && (b.valid == 0 || a.valid == a.size);
 }
-
-}  // namespace
 
 TEST_CASE("Layout: blocks along the innermost axis are consecutive, along an outer axis not")
 {
@@ -272,4 +250,4 @@ TEST_CASE("PendingAxes: the axes that cut the sum and hold replicas of the param
   STATIC_REQUIRE(std::is_same_v<PendingAxes<Weight, Rows<>>::type, Axes<>>);
 }
 
-}  // namespace dist_layout_test
+}  // namespace cubist::test::matrix_layout_test

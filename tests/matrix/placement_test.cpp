@@ -5,11 +5,8 @@
 #include "placements.hpp"
 #include "ranks.hpp"
 
-namespace dist_placement_test
+namespace cubist::test::matrix_placement_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("intersection: the rectangle that two blocks share, without their padding")
 {
@@ -103,4 +100,4 @@ TEST_CASE("is_blockwise_product: the inner dimension is not cut, and the others 
   CHECK_FALSE(local(blocks({7, 1}, 1, 2), blocks({1, 9}, 2, 1), blocks({7, 9}, 1, 1, 2)));
 }
 
-}  // namespace dist_placement_test
+}  // namespace cubist::test::matrix_placement_test

@@ -10,13 +10,7 @@
 #include "matrices.hpp"
 #include "ranks.hpp"
 
-namespace dist_redistribute_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::matrix_redistribute_test
 {
 
 using B = Counting<TestBackend>;
@@ -31,9 +25,10 @@ template <class A>
 using View = DistView<double, On<A>>;
 
 /// Element (i, j) of a global matrix.
-double element(std::size_t i, std::size_t j) { return static_cast<double>(1000 * i + j + 1); }
-
-}  // namespace
+static double element(std::size_t i, std::size_t j)
+{
+  return static_cast<double>(1000 * i + j + 1);
+}
 
 TEST_CASE("redistribute to the same layout on an equal mesh sends nothing")
 {
@@ -56,9 +51,6 @@ TEST_CASE("redistribute to the same layout on an equal mesh sends nothing")
     return found;
   }));
 }
-
-namespace
-{
 
 // -- Matrices of any layout on any mesh -----------------------------------------------------------
 
@@ -117,7 +109,7 @@ AnyMatrix any_layout(const World& world, Shape shape, Random& random)
   return makers[random(makers.size())](mesh, shape);
 }
 
-AnyMatrix any_matrix(const World& world, Shape shape, Random& random)
+static AnyMatrix any_matrix(const World& world, Shape shape, Random& random)
 {
   switch (random(3))
   {
@@ -137,7 +129,7 @@ AnyMatrix any_matrix(const World& world, Shape shape, Random& random)
   }
 }
 
-void move(const AnyMatrix& from, const AnyMatrix& to)
+static void move(const AnyMatrix& from, const AnyMatrix& to)
 {
   std::visit([](const auto& f, const auto& t) { redistribute(f, t); }, from.view, to.view);
 }
@@ -151,13 +143,13 @@ bool holds(const V& view, int rank, std::size_t i, std::size_t j)
   return i >= b.rows.offset && i < b.rows.offset + b.rows.valid && j >= b.cols.offset &&
          j < b.cols.offset + b.cols.valid;
 }
-bool holds(const AnyMatrix& m, int rank, std::size_t i, std::size_t j)
+static bool holds(const AnyMatrix& m, int rank, std::size_t i, std::size_t j)
 {
   return std::visit([&](const auto& view) { return holds(view, rank, i, j); }, m.view);
 }
 
 /// The number of elements that a rank holds in `to` but not in `from`.
-std::uint64_t missing(const AnyMatrix& from, const AnyMatrix& to, Shape shape, int rank)
+static std::uint64_t missing(const AnyMatrix& from, const AnyMatrix& to, Shape shape, int rank)
 {
   std::uint64_t n = 0;
   for (std::size_t i = 0; i < shape.rows; ++i)
@@ -181,7 +173,7 @@ void fill(const AnyMatrix& m, F f)
 }
 
 /// Whether this rank's block has the right elements, and zeros as padding.
-bool is_right(const AnyMatrix& m)
+static bool is_right(const AnyMatrix& m)
 {
   return std::visit(
       [](const auto& view) {
@@ -207,8 +199,6 @@ struct ElementCounts
 };
 
 constexpr std::array sizes{0, 1, 1, 2, 3, 5, 7, 12, 13, 24, 31};
-
-}  // namespace
 
 TEST_CASE("redistribute: each rank receives each element that it needs and does not hold, once")
 {
@@ -373,4 +363,4 @@ TEST_CASE("redistribute of a matrix to itself does not change it")
     CHECK(same);
 }
 
-}  // namespace dist_redistribute_test
+}  // namespace cubist::test::matrix_redistribute_test

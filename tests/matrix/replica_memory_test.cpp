@@ -4,10 +4,7 @@
 
 #include "nn.hpp"
 
-namespace cubist::test::replica_memory_test
-{
-
-namespace
+namespace cubist::test::matrix_replica_memory_test
 {
 
 using Engine = TestBackend::Engine;
@@ -17,8 +14,6 @@ std::shared_ptr<double> common(C& world, std::size_t size)
 {
   return memory_of_ranks<double, Engine>(world, size);
 }
-
-}  // namespace
 
 TEST_CASE("ranks read in common memory what each of them wrote, and zeros elsewhere")
 {
@@ -95,4 +90,4 @@ TEST_CASE("a copy of a matrix with common memory has its own memory")
   CHECK(seen[1] == std::vector<double>{9, 9, 1, 5, 5, 1, 0, 0});
 }
 
-}  // namespace cubist::test::replica_memory_test
+}  // namespace cubist::test::matrix_replica_memory_test

@@ -3,7 +3,7 @@
 
 #include "ranks.hpp"
 
-namespace cubist::test::sequence_cut_test
+namespace cubist::test::matrix_sequence_cut_test
 {
 
 TEST_CASE("each of two ranks has a chunk from the front of a sequence and one from the back")
@@ -72,4 +72,4 @@ TEST_CASE("ranks share sequences where there are fewer than parts of rows, or by
   CHECK(mentions(message, "got 3 ranks", "8 parts", "use a divisor"));
 }
 
-}  // namespace cubist::test::sequence_cut_test
+}  // namespace cubist::test::matrix_sequence_cut_test

@@ -7,10 +7,7 @@
 
 #include "ranks.hpp"
 
-namespace cubist::test::stage_view_test
-{
-
-namespace
+namespace cubist::test::matrix_stage_view_test
 {
 
 using M = AxisMesh<Axes<PipelineStage, Row, Col>, TestBackend>;
@@ -19,9 +16,7 @@ template <class T>
 using Global = xt::xtensor<T, 2>;
 using Matrix = DistMatrix<double, Layout<Rows<Row>, Cols<>>, OfStage>;
 
-double element(std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j); }
-
-}  // namespace
+static double element(std::size_t i, std::size_t j) { return static_cast<double>(10 * i + j); }
 
 TEST_CASE("the ranks of other stages hold empty blocks of a matrix")
 {
@@ -59,18 +54,13 @@ TEST_CASE("the ranks of other stages hold empty blocks of a matrix")
   }));
 }
 
-namespace
-{
-
 /// Makes the mesh on which a rank makes a matrix of these stages. Every rank calls it.
-OfStage mesh_for(const M& mesh, int first, int second)
+static OfStage mesh_for(const M& mesh, int first, int second)
 {
   const OfStage of_stage = make_stage_mesh(mesh);
   const int mine = stage_of(mesh, mesh.rank());
   return mine == first || mine == second ? of_stage : make_other_stage_mesh(mesh);
 }
-
-}  // namespace
 
 TEST_CASE("replicas that differ are found within a stage, and between two that share a matrix")
 {
@@ -108,4 +98,4 @@ TEST_CASE("replicas within a later stage are compared")
     CHECK(mentions(message, "W differs along col between rank 2 and rank 3"));
 }
 
-}  // namespace cubist::test::stage_view_test
+}  // namespace cubist::test::matrix_stage_view_test

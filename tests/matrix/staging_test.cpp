@@ -4,21 +4,16 @@
 
 #include "catch.hpp"
 
-namespace
-{
 /// An engine whose memory is treated as that of a device.
 class DeviceEngine : public cubist::HostEngine
 {
 };
-}  // namespace
 
 template <>
 inline constexpr bool cubist::in_host_memory<DeviceEngine> = false;
 
-namespace dist_staging_test
+namespace cubist::test::matrix_staging_test
 {
-
-using namespace cubist;
 
 TEST_CASE("with_staging_buffer: the values that are communicated are copied back")
 {
@@ -43,4 +38,4 @@ TEST_CASE("with_staging_buffer: the values that are communicated are copied back
   CHECK(values == std::array<std::uint64_t, 3>{10, 20, 30});
 }
 
-}  // namespace dist_staging_test
+}  // namespace cubist::test::matrix_staging_test

@@ -3,13 +3,7 @@
 
 #include "nn.hpp"
 
-namespace dist_state_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::matrix_state_test
 {
 
 using M = AxisMesh<Summa2D::Axes, TestBackend>;
@@ -31,8 +25,6 @@ struct Part
   }
 };
 
-}  // namespace
-
 TEST_CASE("state_of: refers to the matrices and numbers of its parts, in order")
 {
   const auto ranks = on_mesh(one_rank, [](const M& mesh) {
@@ -52,4 +44,4 @@ TEST_CASE("state_of: refers to the matrices and numbers of its parts, in order")
   require_clear(ranks);
 }
 
-}  // namespace dist_state_test
+}  // namespace cubist::test::matrix_state_test

@@ -4,21 +4,13 @@
 #include "matrices.hpp"
 #include "ranks.hpp"
 
-namespace dist_sum_partial_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::matrix_sum_partial_test
 {
 
 using B = Counting<TestBackend>;
 using World = B::Communicator;
 using Three = Axes<Depth, Row, Col>;
 using Grid = AxisMesh<Three, B>;
-
-}  // namespace
 
 TEST_CASE("sum_partial: a replicated sum sends twice the elements of one that is cut")
 {
@@ -39,9 +31,6 @@ TEST_CASE("sum_partial: a replicated sum sends twice the elements of one that is
   for (const auto& elements : sent)
     CHECK(elements == std::vector<std::uint64_t>{2 * 3 * block / 4, 3 * block / 4, 3 * block / 4});
 }
-
-namespace
-{
 
 /// The part of element (i, j) on the rank with coordinate `c` along the pending axes.
 template <class T>
@@ -112,8 +101,6 @@ void check_sums()
   }
 }
 
-}  // namespace
-
 TEST_CASE("sum_partial: the sum is replicated or cut along the partial axis, with zero padding")
 {
   check_sums<Layout<Rows<>, Cols<>, Partial<Col>>, Layout<Rows<>, Cols<>>,
@@ -171,4 +158,4 @@ TEST_CASE("sum_partial: parts whose blocks do not contain those of the sum throw
     CHECK(mentions(m, "blocks of 3 rows", "2 blocks of 2", "create the mesh with a quantum"));
 }
 
-}  // namespace dist_sum_partial_test
+}  // namespace cubist::test::matrix_sum_partial_test

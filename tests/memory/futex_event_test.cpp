@@ -6,12 +6,11 @@
 
 #include "watchdog.hpp"
 
-namespace memory_futex_event_test
+namespace cubist::test::memory_futex_event_test
 {
 
 using cubist::detail::FutexEvent;
 using namespace std::chrono_literals;
-using cubist::test::Watchdog;
 using Clock = std::chrono::steady_clock;
 
 TEST_CASE("a thread waits until it is notified")
@@ -67,11 +66,8 @@ TEST_CASE("without a notification, a wait ends at the time that it was given")
   CHECK(Clock::now() - before >= 2ms);
 }
 
-namespace
-{
-
 /// Notifies two of three waiting threads. Returns whether the third one wakes.
-bool third_wakes()
+static bool third_wakes()
 {
   FutexEvent event;
   std::array<std::atomic<int>, 3> woken{};
@@ -96,8 +92,6 @@ bool third_wakes()
   for (auto& t : threads) t.join();
   return wakes;
 }
-
-}  // namespace
 
 TEST_CASE("a notification wakes those whose bits it names, and no others")
 {
@@ -129,4 +123,4 @@ TEST_CASE("no notification is lost between two threads that notify each other")
   CHECK(step == steps);
 }
 
-}  // namespace memory_futex_event_test
+}  // namespace cubist::test::memory_futex_event_test

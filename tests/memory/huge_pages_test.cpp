@@ -8,19 +8,12 @@
 
 #include "catch.hpp"
 
-namespace memory_huge_pages_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::memory_huge_pages_test
 {
 
 using Vector = std::vector<float, HugePages<float>>;
 
 constexpr std::size_t large = HugePages<float>::threshold / sizeof(float);
-
-}  // namespace
 
 TEST_CASE("Memory on huge pages is copied, moved and freed")
 {
@@ -35,13 +28,13 @@ TEST_CASE("Memory on huge pages is copied, moved and freed")
   CHECK(v.size() == 3);
 }
 
-namespace
+static std::uintptr_t address(const Vector& v)
 {
-
-std::uintptr_t address(const Vector& v) { return reinterpret_cast<std::uintptr_t>(v.data()); }
+  return reinterpret_cast<std::uintptr_t>(v.data());
+}
 
 /// Whether huge pages were requested for this memory: "hg" among its flags.
-bool has_huge_page_flag(std::uintptr_t p)
+static bool has_huge_page_flag(std::uintptr_t p)
 {
   std::ifstream maps{"/proc/self/smaps"};
   bool here = false;
@@ -57,8 +50,6 @@ bool has_huge_page_flag(std::uintptr_t p)
   }
   return false;
 }
-
-}  // namespace
 
 TEST_CASE("A large allocation begins on a huge page, and requests them")
 {
@@ -80,4 +71,4 @@ TEST_CASE("A small allocation is from the heap, on a cache line")
   CHECK(v.back() == 2);
 }
 
-}  // namespace memory_huge_pages_test
+}  // namespace cubist::test::memory_huge_pages_test

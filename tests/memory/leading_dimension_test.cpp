@@ -6,10 +6,8 @@
 
 #include "catch.hpp"
 
-namespace memory_leading_dimension_test
+namespace cubist::test::memory_leading_dimension_test
 {
-
-using namespace cubist;
 
 TEMPLATE_TEST_CASE(
     "rows are padded by at most a cache line, and never begin a multiple of 1 KiB apart", "", float,
@@ -48,4 +46,4 @@ TEST_CASE("the rows of a padded view do not overlap, and fit in its size")
   }
 }
 
-}  // namespace memory_leading_dimension_test
+}  // namespace cubist::test::memory_leading_dimension_test

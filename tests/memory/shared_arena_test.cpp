@@ -9,17 +9,10 @@
 
 #include "catch.hpp"
 
-namespace memory_shared_arena_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::memory_shared_arena_test
 {
 
 constexpr std::size_t page = 4096;
-
-}  // namespace
 
 TEST_CASE("An arena allocates pages, and reuses freed ones")
 {
@@ -78,13 +71,8 @@ TEST_CASE("An arena keeps few freed pages, and returns many to the system")
   arena.deallocate(large, 512 * mib);
 }
 
-namespace
-{
-
 template <class T>
 using Shared = std::vector<T, ArenaAllocator<T>>;
-
-}  // namespace
 
 TEST_CASE("Large vectors are in the arena, small ones on the heap")
 {
@@ -138,9 +126,6 @@ TEST_CASE("Another process reads what this one writes, and its mapping outlives 
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-namespace
-{
-
 /// Calls good() in a child process, and returns its result.
 template <class F>
 bool in_child_process(F good)
@@ -152,8 +137,6 @@ bool in_child_process(F good)
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-}  // namespace
-
 TEST_CASE("An arena that cannot be mapped is null")
 {
   CHECK(in_child_process([] {
@@ -162,4 +145,4 @@ TEST_CASE("An arena that cannot be mapped is null")
   }));
 }
 
-}  // namespace memory_shared_arena_test
+}  // namespace cubist::test::memory_shared_arena_test

@@ -5,10 +5,7 @@
 
 #include "catch.hpp"
 
-namespace cubist::test::axes_test
-{
-
-namespace
+namespace cubist::test::mesh_axes_test
 {
 
 using Three = Axes<Depth, Row, Col>;
@@ -26,8 +23,6 @@ void ranks_and_coordinates_are_a_bijection(const typename A::Array& extents)
   }
   CHECK(seen.size() == static_cast<std::size_t>(A::ranks(extents)));
 }
-
-}  // namespace
 
 TEST_CASE("Ranks and coordinates are a bijection")
 {
@@ -80,4 +75,4 @@ TEST_CASE("More ranks than can be counted are the largest number of them")
   CHECK(Three::ranks({1, most, 1}) == most);
 }
 
-}  // namespace cubist::test::axes_test
+}  // namespace cubist::test::mesh_axes_test

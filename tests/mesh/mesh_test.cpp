@@ -3,17 +3,12 @@
 
 #include "ranks.hpp"
 
-namespace cubist::test::mesh_test
-{
-
-namespace
+namespace cubist::test::mesh_mesh_test
 {
 
 using Three = Axes<Depth, Row, Col>;
 using Mesh3 = AxisMesh<Three, TestBackend>;
 using World = TestBackend::Communicator;
-
-}  // namespace
 
 TEST_CASE("A rank knows its place on the mesh")
 {
@@ -36,11 +31,8 @@ TEST_CASE("A rank knows its place on the mesh")
   }));
 }
 
-namespace
-{
-
 /// The world ranks of a communicator's members, in its order.
-std::vector<int> members(World& group, int world_rank)
+static std::vector<int> members(World& group, int world_rank)
 {
   std::vector<int> all(static_cast<std::size_t>(group.size()));
   group.all_gather(std::array{world_rank}, all);
@@ -48,7 +40,7 @@ std::vector<int> members(World& group, int world_rank)
 }
 
 /// The ranks that agree with `rank` on every axis but these, in the order of the mesh.
-std::vector<int> expected(const Mesh3& mesh, int rank, const std::array<bool, 3>& free)
+static std::vector<int> expected(const Mesh3& mesh, int rank, const std::array<bool, 3>& free)
 {
   std::vector<int> list;
   for (int r = 0; r < mesh.size(); ++r)
@@ -60,8 +52,6 @@ std::vector<int> expected(const Mesh3& mesh, int rank, const std::array<bool, 3>
   }
   return list;
 }
-
-}  // namespace
 
 TEST_CASE("A group along axes has the ranks that differ only there, in the order of the mesh")
 {
@@ -237,4 +227,4 @@ TEST_CASE("More ranks than the world has are refused, idle ranks or not")
         mentions(m, "depth 1 x row 2 x col 3", "6 ranks", "the world has 4", "a smaller product"));
 }
 
-}  // namespace cubist::test::mesh_test
+}  // namespace cubist::test::mesh_mesh_test

@@ -3,10 +3,7 @@
 
 #include "ranks.hpp"
 
-namespace cubist::test::stages_test
-{
-
-namespace
+namespace cubist::test::mesh_stages_test
 {
 
 using A = Axes<Data, PipelineStage, Row>;
@@ -15,8 +12,6 @@ using M = AxisMesh<A, TestBackend>;
 static_assert(HasStages<M>);
 static_assert(!HasStages<AxisMesh<Axes<Data, Row>, TestBackend>>);
 static_assert(std::is_same_v<StageMesh<M>, AxisMesh<Axes<Data, Row>, TestBackend>>);
-
-}  // namespace
 
 TEST_CASE("the ranks of a stage form their own mesh")
 {
@@ -50,4 +45,4 @@ TEST_CASE("ranks that a mesh with stages leaves idle have no stage")
   }));
 }
 
-}  // namespace cubist::test::stages_test
+}  // namespace cubist::test::mesh_stages_test

@@ -6,15 +6,10 @@ using cubist::detail::ArgumentCheck;
 using cubist::detail::ArrayDescriptor;
 using cubist::detail::ContextGrid;
 
-namespace
-{
-
-ArrayDescriptor right()
+static ArrayDescriptor right()
 {
   return ArrayDescriptor::read(std::array{1, 5, 8, 8, 2, 2, 0, 0, 4}.data());
 }
-
-}  // namespace
 
 TEST_CASE("a descriptor of 9 entries is one of 11 whose first blocks are like the others")
 {
@@ -32,21 +27,16 @@ TEST_CASE("a descriptor of 9 entries is one of 11 whose first blocks are like th
   CHECK(ArrayDescriptor::read(std::array{7, 5}.data()).type == 7);
 }
 
-namespace
-{
-
 constexpr ContextGrid grid_2_by_3{.context = 5, .rows = 2, .cols = 3, .row = 1, .col = 0};
 
 /// The error code of a sub-matrix (m, n) that begins at (i, j). Its descriptor is argument 10, m is
 /// argument 3, and n is argument 5.
-int code(const ArrayDescriptor& d, int m = 4, int n = 4, int i = 0, int j = 0)
+static int code(const ArrayDescriptor& d, int m = 4, int n = 4, int i = 0, int j = 0)
 {
   ArgumentCheck checks{grid_2_by_3, 10};
   checks.check({m, 3}, {n, 5}, i, j, d, 10, "A");
   return checks.info();
 }
-
-}  // namespace
 
 TEST_CASE("a wrong argument is reported by its number, a wrong entry by the argument's and its own")
 {

@@ -2,16 +2,11 @@
 #include "catch.hpp"
 #include "converted_product.hpp"
 
-namespace pblas_converted_product_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::pblas_converted_product_test
 {
 
 /// Four nodes with some ranks each, and a slow network between them.
-Machine four_nodes(int ranks_of_node = 2)
+static Machine four_nodes(int ranks_of_node = 2)
 {
   Machine machine;
   machine.cores = ranks_of_node;
@@ -21,13 +16,11 @@ Machine four_nodes(int ranks_of_node = 2)
 }
 
 /// A product of three n x n matrices, each cut into one block for each rank of a grid.
-detail::ProductArguments product_on(const ProcessGrid& grid, std::size_t n)
+static detail::ProductArguments product_on(const ProcessGrid& grid, std::size_t n)
 {
   const SubMatrixPlace place{one_block_a_rank({n, n}, grid, StorageOrder::column_major)};
   return {Op::none, Op::none, {n, n, n}, place, place, place};
 }
-
-}  // namespace
 
 TEST_CASE("a conversion takes as long as the links of the nodes need for what leaves them")
 {
@@ -100,4 +93,4 @@ TEST_CASE("a plan is faster with its conversions than all others")
   CHECK(meshes > 10);
 }
 
-}  // namespace pblas_converted_product_test
+}  // namespace cubist::test::pblas_converted_product_test

@@ -5,15 +5,10 @@
 #include "catch.hpp"
 #include "move_to_core.hpp"
 
-namespace pblas_move_to_core_test
+namespace cubist::test::pblas_move_to_core_test
 {
 
-using namespace cubist;
-
-namespace
-{
-
-[[nodiscard]] std::vector<int> cores()
+[[nodiscard]] static std::vector<int> cores()
 {
   cpu_set_t all;
   REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
@@ -22,8 +17,6 @@ namespace
     if (CPU_ISSET(static_cast<unsigned>(core), &all)) numbers.push_back(core);
   return numbers;
 }
-
-}  // namespace
 
 TEST_CASE("a thread moves to the core that is asked for, and may still run on all")
 {
@@ -52,4 +45,4 @@ TEST_CASE("only ranks that share cores move, and only for long products")
   CHECK_FALSE(detail::is_worth_moving(4, 2, 1e6));
 }
 
-}  // namespace pblas_move_to_core_test
+}  // namespace cubist::test::pblas_move_to_core_test

@@ -6,10 +6,9 @@
 #include "foreign_matrices.hpp"
 #include "ordered_product.hpp"
 
-namespace pblas_ordered_product_test
+namespace cubist::test::pblas_ordered_product_test
 {
 
-using namespace cubist;
 using detail::OrderedProduct;
 
 TEST_CASE("by part each part has an interval")
@@ -21,9 +20,6 @@ TEST_CASE("by part each part has an interval")
   CHECK((sets[0] == detail::IndexSet::interval(0, 3)));     // 2 3 6
   CHECK((sets[1] == detail::IndexSet::interval(3, 3, 1)));  // 1 4 5, where 0 is in front of them
 }
-
-namespace
-{
 
 /// One dimension of a sub-matrix.
 struct Dimension
@@ -49,13 +45,11 @@ struct Dimension
   }
 };
 
-Dimension some_dimension(test::Dice& dice)
+static Dimension some_dimension(test::Dice& dice)
 {
   const int parts = 1 + dice.integer(3);
   return {1 + dice(4), 1 + dice(3), dice.integer(parts), parts, dice(12)};
 }
-
-}  // namespace
 
 TEST_CASE("dimensions have the same parts if each index has the same owner in both")
 {
@@ -78,11 +72,8 @@ TEST_CASE("dimensions have the same parts if each index has the same owner in bo
   CHECK((detail::ordered_by_part(replicated) == replicated));
 }
 
-namespace
-{
-
 /// The elements that conversions of A, B and C send for Summa2D on r x c ranks.
-std::array<std::size_t, 3> sent(const detail::ProductArguments& call, int r, int c)
+static std::array<std::size_t, 3> sent(const detail::ProductArguments& call, int r, int c)
 {
   const auto [m, n, k] = call.size;
   const Summa2D::Axes::Array extents{r, c};
@@ -95,8 +86,6 @@ std::array<std::size_t, 3> sent(const detail::ProductArguments& call, int r, int
           conversion_cost(ordered.b, on_mesh.operator()<Summa2D::Weight>({k, n}), call.op_b).total,
           conversion_cost(on_mesh.operator()<Summa2D::Output>({m, n}), ordered.c).total};
 }
-
-}  // namespace
 
 TEST_CASE("matrices of one layout on a square grid are not converted between ranks")
 {
@@ -139,4 +128,4 @@ TEST_CASE("on a grid that is not square only inner indices move")
   CHECK(sent(call, 2, 4) == std::array<std::size_t, 3>{64 * 64 * 3 / 4, 64 * 64 / 2, 0});
 }
 
-}  // namespace pblas_ordered_product_test
+}  // namespace cubist::test::pblas_ordered_product_test

@@ -11,11 +11,8 @@
 
 using namespace cubist;
 
-namespace
-{
-
 /// Whether something holds on all processes, all of which must ask.
-bool everywhere(bool holds)
+static bool everywhere(bool holds)
 {
   int all = holds ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -23,7 +20,7 @@ bool everywhere(bool holds)
 }
 
 /// Grids of all processes, and of fewer.
-std::vector<ProcessGrid> grids()
+static std::vector<ProcessGrid> grids()
 {
   const boost::mpi::communicator world;
   std::vector<ProcessGrid> all{{1, 1}};
@@ -109,7 +106,7 @@ bool is_right(const LocalMatrix<T>& c, Shape shape, F expected)
   return c.array == wanted;
 }
 
-SubMatrixPlace some_place(Shape shape, const ProcessGrid& grid, std::size_t variant)
+static SubMatrixPlace some_place(Shape shape, const ProcessGrid& grid, std::size_t variant)
 {
   const std::size_t i = variant % 3;
   const std::size_t j = variant % 2 * 5;
@@ -151,8 +148,6 @@ void check_products(const boost::mpi::communicator& world, Method method)
         CHECK(everywhere(right));
       }
 }
-
-}  // namespace
 
 TEST_CASE("pgemm of ranks that share memory computes sub-matrices of any layouts")
 {
@@ -254,9 +249,6 @@ TEST_CASE("a product in shared memory that is cut, and in slabs of K as well, su
   })));
 }
 
-namespace
-{
-
 /// Whether f throws an error that mentions a text on all ranks. It gets a new communicator, because
 /// an error ends a communicator's products.
 template <class F>
@@ -278,7 +270,7 @@ bool throws_everywhere(const std::string& text, F f)
   return everywhere(found);
 }
 
-std::size_t sum_of_ranks(std::size_t n)
+static std::size_t sum_of_ranks(std::size_t n)
 {
   auto sum = static_cast<unsigned long>(n);
   MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
@@ -286,7 +278,7 @@ std::size_t sum_of_ranks(std::size_t n)
 }
 
 /// The bytes of memory that the arenas of all ranks have from the system, without free pages.
-std::size_t arena_bytes()
+static std::size_t arena_bytes()
 {
   SharedArena::mine().trim();
   struct stat file
@@ -300,7 +292,8 @@ std::size_t arena_bytes()
 }
 
 /// Multiplies n x n matrices, and returns the bytes of all three on all ranks.
-std::size_t multiply(const boost::mpi::communicator& world, std::size_t n, PgemmOptions options)
+static std::size_t multiply(const boost::mpi::communicator& world, std::size_t n,
+                            PgemmOptions options)
 {
   const SubMatrixPlace place{
       {.shape = {n, n}, .block = {16, 16}, .grid = {1, boost::mpi::communicator{}.size()}}};
@@ -310,8 +303,6 @@ std::size_t multiply(const boost::mpi::communicator& world, std::size_t n, Pgemm
         options);
   return 3 * n * n * sizeof(double);
 }
-
-}  // namespace
 
 TEST_CASE("workspace that pgemm keeps between calls is bounded, counted and freed")
 {

@@ -8,13 +8,7 @@
 #include "one_triangle.hpp"
 #include "triangular.hpp"
 
-namespace pblas_triangular_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::pblas_triangular_test
 {
 
 /// A block-cyclic matrix on all processes, found index by index.
@@ -101,8 +95,6 @@ void check_all(const boost::mpi::communicator& world, std::size_t n, std::size_t
     }
 }
 
-}  // namespace
-
 TEST_CASE("a sub-matrix lies as a whole matrix of the layout that is found for it")
 {
   Dice dice{1};
@@ -188,4 +180,4 @@ TEST_CASE("a B that shares elements with the triangle is refused, and one beside
   CHECK(mentions(text, "got a B that shares elements with A"));
 }
 
-}  // namespace pblas_triangular_test
+}  // namespace cubist::test::pblas_triangular_test

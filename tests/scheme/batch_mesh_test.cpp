@@ -4,7 +4,7 @@
 
 #include "ranks.hpp"
 
-namespace cubist::test::batch_mesh_test
+namespace cubist::test::scheme_batch_mesh_test
 {
 
 TEST_CASE("A batch mesh has groups of consecutive ranks, and communicators across the groups")
@@ -32,4 +32,4 @@ TEST_CASE("A batch mesh refuses groups that do not have equally many ranks, on e
                      "use a divisor of 4"));
 }
 
-}  // namespace cubist::test::batch_mesh_test
+}  // namespace cubist::test::scheme_batch_mesh_test

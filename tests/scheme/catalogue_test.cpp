@@ -5,11 +5,8 @@
 
 #include "ranks.hpp"
 
-namespace scheme_catalogue_test
+namespace cubist::test::scheme_catalogue_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("Every scheme is found by its name, in upper or lower case")
 {
@@ -36,4 +33,4 @@ TEST_CASE("An unknown scheme is refused with the names of the list")
   CHECK(mentions(of_part, "got the scheme \"Summa2D\"", "use Grid3D, Cube3D"));
 }
 
-}  // namespace scheme_catalogue_test
+}  // namespace cubist::test::scheme_catalogue_test

@@ -6,20 +6,14 @@
 #include "extents.hpp"
 #include "words.hpp"
 
-namespace scheme_cube3d_test
+namespace cubist::test::scheme_cube3d_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("Cube3D multiplies two matrices of 2 x 2")
 {
   if (!fits(8)) return;
   CHECK((small_product<Cube3D>({8, {.q = 2}}) == small_product_by_hand));
 }
-
-namespace
-{
 
 using Types = AllOrFirst<Subjects<Cube3D, TestBackend>,
                          std::tuple<Subject<Cube3D, TestBackend, float>,
@@ -28,8 +22,6 @@ using NextTypes = std::tuple<Subject<Cube3D::Next, TestBackend, double>>;
 
 template <class S>
 const TestMeshes<S> meshes = {{1, {.q = 1}}, {8, {.q = 2}}, {27, {.q = 3}}};
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("Cube3D multiplies small integers exactly", "", Types)
 {
@@ -102,12 +94,7 @@ TEST_CASE("216 ranks multiply on a 6 x 6 x 6 cube")
   }));
 }
 
-namespace
-{
-
 constexpr auto error = extents_error<Cube3D>;
-
-}  // namespace
 
 TEST_CASE("Cube3D refuses 6 ranks and names numbers of ranks and a scheme that fit")
 {
@@ -134,4 +121,4 @@ TEST_CASE("Cube3D refuses a negative edge")
   CHECK(mentions(error({.q = -2}, 8), "Cube3D", "q = -2", "8 ranks", "use a positive extent"));
 }
 
-}  // namespace scheme_cube3d_test
+}  // namespace cubist::test::scheme_cube3d_test

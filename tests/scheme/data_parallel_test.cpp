@@ -8,11 +8,8 @@
 #include "extents.hpp"
 #include "words.hpp"
 
-namespace scheme_data_parallel_test
+namespace cubist::test::scheme_data_parallel_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 static_assert(SchemeType<DataParallel<Summa2D>> && SchemeType<DataParallel<Summa2DInput>> &&
               SchemeType<DataParallel<Summa2DWeight>> && SchemeType<DataParallel<Summa25D>> &&
@@ -29,9 +26,6 @@ TEST_CASE("DataParallel multiplies two matrices of 2 x 2")
   CHECK((small_product<DataParallel<Summa2D>>({8, {.data = 2, .scheme = {.q = 2}}}) ==
          small_product_by_hand));
 }
-
-namespace
-{
 
 template <class S>
 using Exact = Subject<DataParallel<S>, TestBackend, double>;
@@ -58,8 +52,6 @@ TestMeshes<S> meshes()
   else
     return {{8, {.data = 2, .scheme = {.q = 2}}}, {12, {.data = 3, .scheme = {.q = 2}}}};
 }
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("DataParallel multiplies small integers exactly", "", Types)
 {
@@ -170,4 +162,4 @@ TEST_CASE("weights that differ between the meshes of a data axis are found")
     CHECK(mentions(message, "W differs along data between rank 1 and rank 5"));
 }
 
-}  // namespace scheme_data_parallel_test
+}  // namespace cubist::test::scheme_data_parallel_test

@@ -5,10 +5,9 @@
 
 #include "catch.hpp"
 
-namespace scheme_extents_test
+namespace cubist::test::scheme_extents_test
 {
 
-using namespace cubist;
 using namespace cubist::detail;
 
 TEST_CASE("root is the largest whole root")
@@ -82,4 +81,4 @@ TEST_CASE("require_extents refuses negative extents and nothing else")
                     Catch::Matchers::ContainsSubstring("Some got d = -3 for 8 ranks"));
 }
 
-}  // namespace scheme_extents_test
+}  // namespace cubist::test::scheme_extents_test

@@ -5,16 +5,10 @@
 
 #include "ranks.hpp"
 
-namespace scheme_front_axis_test
+namespace cubist::test::scheme_front_axis_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
-constexpr char front[] = "Several";
+inline constexpr char front[] = "Several";
 
 template <class S>
 struct Several : detail::FrontAxis<front, Depth, S>
@@ -31,8 +25,6 @@ static_assert(Cubes::of_scheme(Cubes::extents_of(3, {2, 4, 5})) == Cube3D::Axes:
 static_assert(Cubes::fits({3, 2, 2, 2}) && !Cubes::fits({3, 2, 2, 1}) &&
               !Cubes::fits({0, 2, 2, 2}));
 static_assert(Cubes::quantum({3, 2, 2, 2}) == Cube3D::quantum({2, 2, 2}));
-
-}  // namespace
 
 TEST_CASE("a scheme with an axis in front has its scheme's name and extents in its own")
 {
@@ -55,4 +47,4 @@ TEST_CASE("a scheme with an axis in front names extents that would fit")
   CHECK(mentions(error(0, 3, 8), "Cube3D", "8 ranks"));
 }
 
-}  // namespace scheme_front_axis_test
+}  // namespace cubist::test::scheme_front_axis_test

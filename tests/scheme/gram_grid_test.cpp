@@ -7,19 +7,13 @@
 #include "extents.hpp"
 #include "products.hpp"
 
-namespace scheme_gram_grid_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::scheme_gram_grid_test
 {
 
 using Array = GramGrid::Axes::Array;
 
 /// Computes X after some iterations of A = X X^T, B = -2 A + A^2, X <- 3 X + B X, in integers.
-GlobalMatrix<double> iterated(GlobalMatrix<double> x, int iterations)
+static GlobalMatrix<double> iterated(GlobalMatrix<double> x, int iterations)
 {
   for (int i = 0; i < iterations; ++i)
   {
@@ -69,8 +63,6 @@ std::pair<std::size_t, std::uint64_t> iterate(const AxisMesh<GramGrid::Axes, B>&
                    : 1;
   return {wrong, sent};
 }
-
-}  // namespace
 
 TEST_CASE("two iterations of Newton-Schulz on a grid give the integers of the serial ones")
 {
@@ -160,4 +152,4 @@ TEST_CASE("a weight goes to the grid of all of its ranks, replicas included, and
   }));
 }
 
-}  // namespace scheme_gram_grid_test
+}  // namespace cubist::test::scheme_gram_grid_test

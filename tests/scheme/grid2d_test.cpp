@@ -5,20 +5,14 @@
 #include "far.hpp"
 #include "words.hpp"
 
-namespace scheme_grid2d_test
+namespace cubist::test::scheme_grid2d_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("Grid2D multiplies two matrices of 2 x 2")
 {
   if (!fits(4)) return;
   CHECK((small_product<Grid2D>({4, {2, 2}}) == small_product_by_hand));
 }
-
-namespace
-{
 
 using Types = Subjects<Grid2D, TestBackend>;
 using OtherTypes =
@@ -31,8 +25,6 @@ using OtherTypes =
 template <class S>
 const TestMeshes<S> meshes = {{8, {2, 4}}, {6, {3, 2}}, {6, {1, 6}},
                               {4, {4, 1}}, {1, {1, 1}}, {9, {3, 3}}};
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("Grid2D multiplies small integers exactly", "", Types)
 {
@@ -50,12 +42,7 @@ TEMPLATE_LIST_TEST_CASE(
   conform_exactly<TestType>(meshes<typename TestType::Scheme>, 3);
 }
 
-namespace
-{
-
 constexpr auto error = extents_error<Grid2D>;
-
-}  // namespace
 
 TEST_CASE("Grid2D derives the extents that are left out, and names some that fit")
 {
@@ -68,11 +55,9 @@ TEST_CASE("Grid2D derives the extents that are left out, and names some that fit
   CHECK(mentions(error({.x = -2}, 8), "x = -2", "use a positive extent"));
 }
 
-namespace
-{
-
 /// Elements sent: [(y-1) MK + (x-1) MN] / xy for each rank. Rows are not cut, and so not padded.
-Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quantum, Gathered policy)
+static Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quantum,
+                     Gathered policy)
 {
   const std::uint64_t mk = s.m * pad(s.k, quantum);
   const std::uint64_t mn = s.m * pad(s.n, quantum);
@@ -80,8 +65,6 @@ Words formula(std::uint64_t x, std::uint64_t y, ProductSize s, std::size_t quant
   if (policy == Gathered::kept) return {f, f, f, f, (x - 1) * mn};
   return {f, f, f, f + (y - 1) * mk, f};
 }
-
-}  // namespace
 
 TEST_CASE("Grid2D sends what its formula says, kept and gathered again")
 {
@@ -112,4 +95,4 @@ TEST_CASE("MindSpore's sample is cut as its layouts say")
   CHECK(blocks(Next::Output{}, {1024, 256}) == Shape{1024, 32});
 }
 
-}  // namespace scheme_grid2d_test
+}  // namespace cubist::test::scheme_grid2d_test

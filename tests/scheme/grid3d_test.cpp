@@ -4,20 +4,14 @@
 #include "extents.hpp"
 #include "words.hpp"
 
-namespace scheme_grid3d_test
+namespace cubist::test::scheme_grid3d_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("Grid3D multiplies two matrices of 2 x 2")
 {
   if (!fits(8)) return;
   CHECK((small_product<Grid3D>({8, {2, 2, 2}}) == small_product_by_hand));
 }
-
-namespace
-{
 
 using Types = Subjects<Grid3D, TestBackend>;
 using OtherTypes = AllOrFirst<
@@ -29,8 +23,6 @@ using OtherTypes = AllOrFirst<
 template <class S>
 const TestMeshes<S> meshes = {{6, {1, 2, 3}}, {6, {3, 2, 1}}, {12, {2, 3, 2}}, {6, {1, 1, 6}},
                               {8, {4, 2, 1}}, {1, {1, 1, 1}}, {2, {2, 1, 1}},  {3, {1, 3, 1}}};
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("Grid3D multiplies small integers exactly", "", Types)
 {
@@ -76,12 +68,7 @@ TEST_CASE("Grid3D sends what its formula says, kept and gathered again")
       }
 }
 
-namespace
-{
-
 constexpr auto error = extents_error<Grid3D>;
-
-}  // namespace
 
 TEST_CASE("Grid3D names extents that would fit where those requested do not")
 {
@@ -91,4 +78,4 @@ TEST_CASE("Grid3D names extents that would fit where those requested do not")
   CHECK(mentions(error({.z = -1}, 6), "z = -1", "use a positive extent"));
 }
 
-}  // namespace scheme_grid3d_test
+}  // namespace cubist::test::scheme_grid3d_test

@@ -4,20 +4,14 @@
 #include "far.hpp"
 #include "words.hpp"
 
-namespace scheme_megatron1d_test
+namespace cubist::test::scheme_megatron1d_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("Megatron1D multiplies two matrices of 2 x 2")
 {
   if (!fits(2)) return;
   CHECK((small_product<Megatron1D>({2, {.p = 2}}) == small_product_by_hand));
 }
-
-namespace
-{
 
 using Sequence = Megatron1DSequence;
 
@@ -37,8 +31,6 @@ using OtherTypes =
 template <class S>
 const TestMeshes<S> meshes = {{1, {}}, {2, {}}, {3, {.p = 3}}, {4, {}}, {6, {}}};
 
-}  // namespace
-
 TEMPLATE_LIST_TEST_CASE("Megatron1D's halves multiply small integers exactly", "", Types)
 {
   conform_exactly<TestType>(meshes<typename TestType::Scheme>, 6);
@@ -54,9 +46,6 @@ TEMPLATE_LIST_TEST_CASE("Megatron1D's halves multiply transposed operands", "", 
   conform_exactly<TestType>(meshes<typename TestType::Scheme>, 3);
 }
 
-namespace
-{
-
 /// Checks the elements that both halves send, whether they keep operands or gather them again.
 template <class S>
 void check_words(ProductSize size,
@@ -70,8 +59,6 @@ void check_words(ProductSize size,
       CHECK(counted_words<S>(mesh, size, policy) == formula(p, size, policy));
     }
 }
-
-}  // namespace
 
 TEST_CASE("Megatron1D all-reduces one matrix in each pass of a pair")
 {
@@ -125,4 +112,4 @@ TEST_CASE("Megatron1D uses all ranks, and refuses another number")
   CHECK(mentions(error, "Megatron1D got {.p = 4} for 6 ranks", "use {.p = 6}", "or 4 ranks"));
 }
 
-}  // namespace scheme_megatron1d_test
+}  // namespace cubist::test::scheme_megatron1d_test

@@ -6,9 +6,6 @@
 namespace cubist::test::scheme_mesh_test
 {
 
-namespace
-{
-
 using World = TestBackend::Communicator;
 
 /// Only the shape of a scheme: two rows of ranks.
@@ -27,8 +24,6 @@ struct TwoRows
   }
   static std::size_t quantum(const Axes::Array& e) { return static_cast<std::size_t>(10 * e[1]); }
 };
-
-}  // namespace
 
 TEST_CASE("A mesh of a scheme has its extents and its quantum")
 {

@@ -7,11 +7,8 @@
 #include "extents.hpp"
 #include "ranks.hpp"
 
-namespace scheme_pipeline_test
+namespace cubist::test::scheme_pipeline_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 using P2 = Pipeline<Summa2D>;
 using P3 = Pipeline<Cube3D>;
@@ -46,4 +43,4 @@ TEST_CASE("Pipeline names extents that would fit where those requested do not")
   CHECK(mentions(extents_error<P3>({.stages = 2}, 8), "Cube3D", "4 ranks"));
 }
 
-}  // namespace scheme_pipeline_test
+}  // namespace cubist::test::scheme_pipeline_test

@@ -8,12 +8,7 @@
 
 #include "catch.hpp"
 
-namespace scheme_scheme_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::scheme_scheme_test
 {
 
 /// Whether a layer's output layout is the next layer's input layout, and so on for the one after
@@ -25,8 +20,6 @@ constexpr bool chains()
          std::is_same_v<typename S::Next::Output, typename S::Next::Next::Input>;
 }
 
-}  // namespace
-
 TEST_CASE("The schemes and their next ones are schemes, and chain")
 {
   STATIC_REQUIRE((SchemeType<Summa2D> && SchemeType<Summa25D> && SchemeType<Cube3D> &&
@@ -37,9 +30,6 @@ TEST_CASE("The schemes and their next ones are schemes, and chain")
   STATIC_REQUIRE((chains<Grid2D>() && chains<Grid3D>() && chains<Megatron1D>() &&
                   chains<Megatron1DSequence>()));
 }
-
-namespace
-{
 
 struct NoAlgorithm : Summa2D
 {
@@ -62,8 +52,6 @@ struct NoQuantum : Summa2D
  private:
   using Summa2D::quantum;
 };
-
-}  // namespace
 
 TEST_CASE("A type that lacks a member, or whose next layer has another input, is not a scheme")
 {
@@ -98,4 +86,4 @@ TEST_CASE("The schemes cut their matrices as published")
   CHECK(Cube3D::Next::Weight::to_string() == "rows [y z] cols [x]");
 }
 
-}  // namespace scheme_scheme_test
+}  // namespace cubist::test::scheme_scheme_test

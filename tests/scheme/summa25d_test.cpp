@@ -6,20 +6,14 @@
 #include "extents.hpp"
 #include "words.hpp"
 
-namespace scheme_summa25d_test
+namespace cubist::test::scheme_summa25d_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("Summa25D multiplies two matrices of 2 x 2")
 {
   if (!fits(8)) return;
   CHECK((small_product<Summa25D>({8, {.q = 2, .d = 2}}) == small_product_by_hand));
 }
-
-namespace
-{
 
 using Types = Subjects<Summa25D, TestBackend>;
 
@@ -28,8 +22,6 @@ const TestMeshes<S> meshes = {
     {1, {.q = 1, .d = 1}}, {4, {.q = 2, .d = 1}},  {8, {.q = 2, .d = 2}},  {4, {.q = 1, .d = 4}},
     {9, {.q = 3, .d = 1}}, {16, {.q = 2, .d = 4}}, {18, {.q = 3, .d = 2}},
 };
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("Summa25D multiplies small integers exactly", "", Types)
 {
@@ -41,9 +33,6 @@ TEMPLATE_LIST_TEST_CASE("Summa25D multiplies fractions within rounding", "", Typ
   conform_within_rounding<TestType>(meshes<Summa25D>);
 }
 
-namespace
-{
-
 using StationarySchemes = std::tuple<Summa25DInput, Summa25DWeight>;
 using StationaryTypes =
     AllOrFirst<std::tuple<Subject<Summa25DInput, TestBackend, double>,
@@ -54,8 +43,6 @@ using StationaryTypes =
 template <class S>
 const TestMeshes<S> few_meshes = {
     {8, {.q = 2, .d = 2}}, {4, {.q = 1, .d = 4}}, {18, {.q = 3, .d = 2}}};
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("Summa25D multiplies with each matrix stationary", "", StationaryTypes)
 {
@@ -118,12 +105,7 @@ TEST_CASE("Summa25D sends what its formula says, with the sum of dW along depth"
   }
 }
 
-namespace
-{
-
 constexpr auto error = extents_error<Summa25D>;
-
-}  // namespace
 
 TEST_CASE("Summa25D names extents that would fit where those requested do not")
 {
@@ -150,4 +132,4 @@ TEST_CASE("Summa25D refuses negative extents")
   CHECK(mentions(error({.d = -1}, 4), "d = -1", "use a positive extent"));
 }
 
-}  // namespace scheme_summa25d_test
+}  // namespace cubist::test::scheme_summa25d_test

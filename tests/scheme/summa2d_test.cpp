@@ -6,20 +6,14 @@
 #include "extents.hpp"
 #include "words.hpp"
 
-namespace scheme_summa2d_test
+namespace cubist::test::scheme_summa2d_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("Summa2D multiplies two matrices of 2 x 2")
 {
   if (!fits(4)) return;
   CHECK((small_product<Summa2D>({4, {.q = 2}}) == small_product_by_hand));
 }
-
-namespace
-{
 
 using Types = Subjects<Summa2D, TestBackend>;
 
@@ -35,8 +29,6 @@ const TestMeshes<S> meshes = {
     {8, {.rows = 2, .cols = 4}},
 };
 
-}  // namespace
-
 TEMPLATE_LIST_TEST_CASE("Summa2D multiplies small integers exactly", "", Types)
 {
   conform_exactly<TestType>(meshes<Summa2D>, 6);
@@ -46,9 +38,6 @@ TEMPLATE_LIST_TEST_CASE("Summa2D multiplies fractions within rounding", "", Type
 {
   conform_within_rounding<TestType>(meshes<Summa2D>);
 }
-
-namespace
-{
 
 using StationarySchemes = std::tuple<Summa2DInput, Summa2DWeight>;
 using StationaryTypes = AllOrFirst<
@@ -67,8 +56,6 @@ const TestMeshes<S> few_meshes = {{4, {.q = 2}},
                                   {6, {.rows = 2, .cols = 3}},
                                   {6, {.rows = 3, .cols = 2}},
                                   {4, {.rows = 4, .cols = 1}}};
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("Summa2D multiplies with each matrix stationary", "", StationaryTypes)
 {
@@ -135,12 +122,7 @@ TEST_CASE("Summa2D sends what its formula says")
   }
 }
 
-namespace
-{
-
 constexpr auto error = extents_error<Summa2D>;
-
-}  // namespace
 
 TEST_CASE("Summa2D refuses a prime number of ranks unless a single row is asked for")
 {
@@ -188,4 +170,4 @@ TEST_CASE("A mesh that cannot be built throws on every rank")
   for (const auto& m : messages) CHECK(mentions(m, "{.q = 2} for 6 ranks"));
 }
 
-}  // namespace scheme_summa2d_test
+}  // namespace cubist::test::scheme_summa2d_test

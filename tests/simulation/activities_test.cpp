@@ -5,15 +5,12 @@
 
 #include "catch.hpp"
 
-namespace simulation_activities_test
+namespace cubist::test::simulation_activities_test
 {
 
 using cubist::detail::Activities;
 using cubist::detail::ActivityOwner;
 using cubist::detail::ResourceUse;
-
-namespace
-{
 
 struct Named final : ActivityOwner
 {
@@ -37,7 +34,7 @@ struct Request
 };
 
 /// The time at which each activity ends.
-std::map<char, double> ends_of(const std::vector<Request>& requests, std::size_t links = 0)
+static std::map<char, double> ends_of(const std::vector<Request>& requests, std::size_t links = 0)
 {
   std::map<char, double> ends;
   Activities all{4, links};
@@ -46,8 +43,6 @@ std::map<char, double> ends_of(const std::vector<Request>& requests, std::size_t
   while (all.next() < Activities::never) all.step();
   return ends;
 }
-
-}  // namespace
 
 TEST_CASE("an activity alone takes its own time")
 {
@@ -126,9 +121,6 @@ TEST_CASE("work is conserved: a resource that is wanted is used")
   CHECK(last == Approx(10));
 }
 
-namespace
-{
-
 /// Records when one activity of a list ends.
 struct Numbered final : ActivityOwner
 {
@@ -148,7 +140,8 @@ struct Transfer
 };
 
 /// The time at which each transfer ends, on links.
-std::vector<double> ends_of_transfers(const std::vector<Transfer>& transfers, std::size_t links)
+static std::vector<double> ends_of_transfers(const std::vector<Transfer>& transfers,
+                                             std::size_t links)
 {
   std::vector<double> ends(transfers.size(), -1);
   Activities all{links, links};
@@ -162,7 +155,8 @@ std::vector<double> ends_of_transfers(const std::vector<Transfer>& transfers, st
 /// The time at which each transfer ends, found by looking at all transfers whenever one begins or
 /// ends.
 /// @pre they are in the order of their starts
-std::vector<double> slowly_found_ends_of(const std::vector<Transfer>& transfers, std::size_t links)
+static std::vector<double> slowly_found_ends_of(const std::vector<Transfer>& transfers,
+                                                std::size_t links)
 {
   std::vector<double> ends(transfers.size(), -1), remaining, speeds(transfers.size());
   for (const auto& t : transfers) remaining.push_back(t.seconds);
@@ -192,8 +186,6 @@ std::vector<double> slowly_found_ends_of(const std::vector<Transfer>& transfers,
     now = next;
   }
 }
-
-}  // namespace
 
 TEST_CASE("transfers that share several links end as if all were looked at whenever one does")
 {
@@ -265,4 +257,4 @@ TEST_CASE("an activity takes as much of the cores as its link allows")
   CHECK(ends == std::map<char, double>{{'a', 4}, {'b', 8}, {'c', 10}});
 }
 
-}  // namespace simulation_activities_test
+}  // namespace cubist::test::simulation_activities_test

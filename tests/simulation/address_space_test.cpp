@@ -6,7 +6,7 @@
 
 #include "catch.hpp"
 
-namespace simulation_address_space_test
+namespace cubist::test::simulation_address_space_test
 {
 
 using cubist::ArgumentError;
@@ -44,4 +44,4 @@ TEST_CASE("the first address follows the last one")
   CHECK_THROWS_AS(addresses.take(std::numeric_limits<std::size_t>::max(), next), ArgumentError);
 }
 
-}  // namespace simulation_address_space_test
+}  // namespace cubist::test::simulation_address_space_test

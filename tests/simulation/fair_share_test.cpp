@@ -3,12 +3,12 @@
 
 #include "catch.hpp"
 
-namespace simulation_fair_share_test
+namespace cubist::test::simulation_fair_share_test
 {
 
 using cubist::detail::fair_share;
 
-double share_of(std::vector<double> wanted) { return fair_share(wanted); }
+static double share_of(std::vector<double> wanted) { return fair_share(wanted); }
 
 TEST_CASE("what fits has no limit")
 {
@@ -41,4 +41,4 @@ TEST_CASE("the whole is used")
   }
 }
 
-}  // namespace simulation_fair_share_test
+}  // namespace cubist::test::simulation_fair_share_test

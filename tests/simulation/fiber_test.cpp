@@ -6,7 +6,7 @@
 
 #include "catch.hpp"
 
-namespace simulation_fiber_test
+namespace cubist::test::simulation_fiber_test
 {
 
 using cubist::detail::Fiber;
@@ -86,4 +86,4 @@ TEST_CASE("there may be many fibers, with deep stacks")
   CHECK(sum == 1000 * 500'500);
 }
 
-}  // namespace simulation_fiber_test
+}  // namespace cubist::test::simulation_fiber_test

@@ -6,26 +6,19 @@
 
 #include "ranks.hpp"
 
-namespace simulation_folding_test
+namespace cubist::test::simulation_folding_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::Folding;
 
-namespace
-{
-
 /// Nodes with this many ranks, and a core for each rank.
-Machine nodes_of(int ranks)
+static Machine nodes_of(int ranks)
 {
   Machine machine;
   machine.cores = ranks;
   machine.links.front().ranks = ranks;
   return machine;
 }
-
-}  // namespace
 
 TEST_CASE("The first replica stands for the others, in each stage")
 {
@@ -96,4 +89,4 @@ TEST_CASE("Replicas that a launch cannot have are refused")
         Catch::Matchers::ContainsSubstring("so it is unclear which ranks do the same"));
 }
 
-}  // namespace simulation_folding_test
+}  // namespace cubist::test::simulation_folding_test

@@ -6,10 +6,9 @@
 #include "catch.hpp"
 #include "machines.hpp"
 
-namespace simulation_links_test
+namespace cubist::test::simulation_links_test
 {
 
-using namespace cubist;
 using cubist::detail::SimulatedLinks;
 
 TEST_CASE("units are ranks, nodes, racks")
@@ -44,4 +43,4 @@ TEST_CASE("each unit has its own two links, and each group of nodes its cores")
   }
 }
 
-}  // namespace simulation_links_test
+}  // namespace cubist::test::simulation_links_test

@@ -3,17 +3,12 @@
 
 #include "watchdog.hpp"
 
-namespace simulation_simulation_test
+namespace cubist::test::simulation_simulation_test
 {
 
-using namespace cubist;
-using cubist::test::Watchdog;
 using namespace cubist::detail;
 
-namespace
-{
-
-Machine machine(int ranks, double cores)
+static Machine machine(int ranks, double cores)
 {
   Machine m;
   m.cores = cores;
@@ -25,8 +20,6 @@ struct Forever final : SimulatedWait
 {
   [[nodiscard]] std::string describe() const override { return "something"; }
 };
-
-}  // namespace
 
 TEST_CASE("ranks go on in the order of their clocks")
 {
@@ -112,4 +105,4 @@ TEST_CASE("after its end a simulation refuses calls")
   CHECK_THROWS_AS(simulation.raise(), CommunicationError);
 }
 
-}  // namespace simulation_simulation_test
+}  // namespace cubist::test::simulation_simulation_test

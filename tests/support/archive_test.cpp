@@ -4,12 +4,7 @@
 #include "archive.hpp"
 #include "ranks.hpp"
 
-namespace support_archive_test
-{
-
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::support_archive_test
 {
 
 enum class Colour : std::uint8_t
@@ -24,8 +19,6 @@ bool comes_back(const T& value)
   Unpacker unpack{packed(value)};
   return unpack.take<T>() == value && unpack.at_end();
 }
-
-}  // namespace
 
 TEST_CASE("values are unpacked as they were packed")
 {
@@ -44,9 +37,6 @@ TEST_CASE("values are unpacked as they were packed")
   CHECK(comes_back(std::tuple<int, std::string, double>{1, "two", 3}));
   CHECK(comes_back(std::tuple<>{}));
 }
-
-namespace
-{
 
 struct One
 {
@@ -70,8 +60,6 @@ struct Ten
   int a, b, c, d, e, f, g, h, i, j;
   friend bool operator==(const Ten&, const Ten&) = default;
 };
-
-}  // namespace
 
 TEST_CASE("structs are packed member by member")
 {
@@ -108,4 +96,4 @@ TEST_CASE("unpacking more than was packed is an error")
   CHECK_THROWS_AS(unpacked<std::string>(packed(std::size_t{1})), std::out_of_range);
 }
 
-}  // namespace support_archive_test
+}  // namespace cubist::test::support_archive_test

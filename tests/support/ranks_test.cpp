@@ -3,11 +3,8 @@
 
 #include "ranks.hpp"
 
-namespace support_ranks_test
+namespace cubist::test::support_ranks_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("results are in the order of the ranks")
 {
@@ -81,4 +78,4 @@ TEST_CASE("a case that waits for ever", "[.]")
 }
 #endif
 
-}  // namespace support_ranks_test
+}  // namespace cubist::test::support_ranks_test

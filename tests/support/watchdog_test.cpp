@@ -6,10 +6,9 @@
 
 #include "watchdog.hpp"
 
-namespace support_watchdog_test
+namespace cubist::test::support_watchdog_test
 {
 
-using namespace cubist::test;
 using namespace std::chrono_literals;
 
 TEST_CASE("a watchdog ends a process whose test waits for ever, and names the test")
@@ -50,4 +49,4 @@ TEST_CASE("a watchdog does nothing to a test that ends in time")
   CHECK(std::chrono::steady_clock::now() - begin < 30s);
 }
 
-}  // namespace support_watchdog_test
+}  // namespace cubist::test::support_watchdog_test

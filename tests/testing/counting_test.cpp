@@ -5,13 +5,10 @@
 #include "conformance.hpp"
 #include "watchdog.hpp"
 
-namespace testing_counting_test
+namespace cubist::test::testing_counting_test
 {
 
 // traffic_test.cpp tests what is counted.
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("a counting backend has the engine and the launch of the decorated one")
 {
@@ -73,4 +70,4 @@ TEST_CASE("errors propagate through a counting backend")
       DeadlockError);
 }
 
-}  // namespace testing_counting_test
+}  // namespace cubist::test::testing_counting_test

@@ -4,21 +4,13 @@
 
 #include "conformance.hpp"
 
-namespace testing_faulty_communicator_test
+namespace cubist::test::testing_faulty_communicator_test
 {
 
 // Tests which call of which rank has the fault. faulty_test.cpp tests how a launch then ends.
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
 using Kind = Fault::Kind;
 using World = FaultyCommunicator<ThreadsCommunicator>;
-
-}  // namespace
 
 TEST_CASE("a communicator without faults behaves as the decorated one")
 {
@@ -39,9 +31,6 @@ TEST_CASE("a communicator without faults behaves as the decorated one")
   }));
 }
 
-namespace
-{
-
 /// Runs `body` on ranks that have these faults.
 template <class F>
 void run(int ranks, const std::vector<Fault>& faults, F body)
@@ -52,8 +41,6 @@ void run(int ranks, const std::vector<Fault>& faults, F body)
     body(world);
   });
 }
-
-}  // namespace
 
 TEST_CASE("calls are numbered for each collective, over all communicators of a rank")
 {
@@ -136,4 +123,4 @@ TEST_CASE("a wrong order is a call of another collective first")
   CHECK(mentions(barrier, "rank 1 called all_reduce of 1 int32", "rank 0 called barrier"));
 }
 
-}  // namespace testing_faulty_communicator_test
+}  // namespace cubist::test::testing_faulty_communicator_test

@@ -5,24 +5,17 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace testing_faulty_test
+namespace cubist::test::testing_faulty_test
 {
 
 // Tests that whatever fault rank 1 of four has, in whatever call, the launch ends with a message,
 // or with the right data. tests/job tests processes that die.
 
-using namespace cubist;
-using namespace cubist::test;
 using namespace std::chrono_literals;
-
-namespace
-{
 
 using Kind = Fault::Kind;
 using B = Faulty<TestBackend>;
 using World = B::Communicator;
-
-}  // namespace
 
 TEST_CASE("a faulty backend has the engine and the launch of the decorated one")
 {
@@ -31,11 +24,8 @@ TEST_CASE("a faulty backend has the engine and the launch of the decorated one")
   STATIC_REQUIRE(std::same_as<B::Engine, TestBackend::Engine>);
 }
 
-namespace
-{
-
 /// The collectives to test.
-std::vector<CallKind> collectives()
+static std::vector<CallKind> collectives()
 {
   std::vector<CallKind> all;
   for (std::size_t c = 0; c < call_kind_count; ++c)
@@ -45,7 +35,7 @@ std::vector<CallKind> collectives()
 }
 
 /// Makes a call, and returns a value computed from what this rank received.
-double result_of(World& world, CallKind c)
+static double result_of(World& world, CallKind c)
 {
   const auto ranks = static_cast<std::size_t>(world.size());
   std::vector<double> mine(6, 1.0 + world.rank());
@@ -104,7 +94,7 @@ double result_of(World& world, CallKind c)
 }
 
 /// Whether there are just four processes, as more would only repeat the tests.
-bool fits_four()
+static bool fits_four()
 {
 #ifdef CUBIST_TEST_MPI
   return process_count() == 4;
@@ -112,8 +102,6 @@ bool fits_four()
   return true;
 #endif
 }
-
-}  // namespace
 
 TEST_CASE("a delay changes only the time")
 {
@@ -130,9 +118,6 @@ TEST_CASE("a delay changes only the time")
   }
 }
 
-namespace
-{
-
 struct Ending
 {
   std::string type;
@@ -140,7 +125,7 @@ struct Ending
 };
 
 /// How a launch ends in which each rank makes one call and one barrier.
-Ending ending(CallKind c, std::chrono::milliseconds limit)
+static Ending ending(CallKind c, std::chrono::milliseconds limit)
 {
   try
   {
@@ -172,8 +157,6 @@ Ending ending(CallKind c, std::chrono::milliseconds limit)
   return {"nothing", ""};
 }
 
-}  // namespace
-
 TEST_CASE("launch throws the error of a rank")
 {
   const Watchdog watchdog;
@@ -188,16 +171,11 @@ TEST_CASE("launch throws the error of a rank")
   }
 }
 
-namespace
-{
-
 /// Whether the message names rank 1.
-bool names_rank_1(const std::string& text)
+static bool names_rank_1(const std::string& text)
 {
   return text.find("rank 1") != std::string::npos || text.find("ranks {1}") != std::string::npos;
 }
-
-}  // namespace
 
 TEST_CASE("a wrong size is a mismatch")
 {
@@ -254,4 +232,4 @@ TEST_CASE("a thread that dies leaves its peers in a deadlock, and the error name
 }
 #endif
 
-}  // namespace testing_faulty_test
+}  // namespace cubist::test::testing_faulty_test

@@ -4,21 +4,13 @@
 
 #include "ranks.hpp"
 
-namespace testing_traffic_test
+namespace cubist::test::testing_traffic_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
-Sent sent(CallKind c, std::size_t count, int rank, int ranks, int peer = 0)
+static Sent sent(CallKind c, std::size_t count, int rank, int ranks, int peer = 0)
 {
   return sent_by(Call<float>{.kind = c, .count = count, .peer = peer}, rank, ranks);
 }
-
-}  // namespace
 
 TEST_CASE("one rank sends nothing")
 {
@@ -26,10 +18,7 @@ TEST_CASE("one rank sends nothing")
     CHECK(sent(static_cast<CallKind>(c), 10, 0, 1) == Sent{});
 }
 
-namespace
-{
-
-Sent total(CallKind c, std::size_t count, int ranks, int root = 0)
+static Sent total(CallKind c, std::size_t count, int ranks, int root = 0)
 {
   Sent all;
   for (int r = 0; r < ranks; ++r) all += sent(c, count, r, ranks, root);
@@ -38,7 +27,7 @@ Sent total(CallKind c, std::size_t count, int ranks, int root = 0)
 
 /// What each rank sends when n elements are reduced around a ring and then gathered around it. In
 /// each step a rank sends one of the P shares to its successor.
-std::vector<Sent> ring_all_reduce(std::uint64_t n, int ranks)
+static std::vector<Sent> ring_all_reduce(std::uint64_t n, int ranks)
 {
   const auto p = static_cast<std::uint64_t>(ranks);
   const auto share = [&](std::uint64_t i) { return n / p + (i < n % p ? 1 : 0); };
@@ -51,8 +40,6 @@ std::vector<Sent> ring_all_reduce(std::uint64_t n, int ranks)
     }
   return by_rank;
 }
-
-}  // namespace
 
 TEST_CASE("all_reduce is a ring of shares, also for sizes that are not multiples of the ranks")
 {
@@ -244,4 +231,4 @@ TEST_CASE("the elements of all ranks add up to the formulas")
                                           p * (p - 1) * n, (p - 1) * n * (4 + p)});
 }
 
-}  // namespace testing_traffic_test
+}  // namespace cubist::test::testing_traffic_test

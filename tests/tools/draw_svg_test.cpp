@@ -5,25 +5,20 @@
 #include "draw_svg.hpp"
 #include "ranks.hpp"
 
-namespace tools_draw_svg_test
+namespace cubist::test::tools_draw_svg_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
-std::size_t count_in_svg(const std::string& text, const std::string& part)
+static std::size_t count_in_svg(const std::string& text, const std::string& part)
 {
   std::size_t n = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
   return n;
 }
 
-std::string label_of(int rank) { return std::string{">"} + std::to_string(rank) + "</text>"; }
-
-}  // namespace
+static std::string label_of(int rank)
+{
+  return std::string{">"} + std::to_string(rank) + "</text>";
+}
 
 TEST_CASE("Every block is one labelled rectangle")
 {
@@ -69,4 +64,4 @@ TEST_CASE("The file stands alone: every element is closed, nothing is loaded or 
     CHECK(count_in_svg(svg, foreign) == 0);
 }
 
-}  // namespace tools_draw_svg_test
+}  // namespace cubist::test::tools_draw_svg_test

@@ -6,11 +6,8 @@
 #include "draw_text.hpp"
 #include "ranks.hpp"
 
-namespace tools_draw_text_test
+namespace cubist::test::tools_draw_text_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("A cut is drawn in proportion, block by block")
 {
@@ -66,17 +63,12 @@ Y (15, 16)  rows [depth row] cols [col], padded to (16, 16)
 )");
 }
 
-namespace
-{
-
-std::size_t count_in_text(const std::string& text, const std::string& part)
+static std::size_t count_in_text(const std::string& text, const std::string& part)
 {
   std::size_t n = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
   return n;
 }
-
-}  // namespace
 
 TEST_CASE("Every block is drawn once")
 {
@@ -105,4 +97,4 @@ TEST_CASE("Of many blocks in a row, only the outermost are drawn")
   CHECK_FALSE(mentions(text, " 57 "));
 }
 
-}  // namespace tools_draw_text_test
+}  // namespace cubist::test::tools_draw_text_test

@@ -6,13 +6,7 @@
 #include "picture.hpp"
 #include "ranks.hpp"
 
-namespace tools_picture_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::tools_picture_test
 {
 
 /// Whether each rank is where its layout puts it, and nowhere else.
@@ -39,8 +33,6 @@ void check(const CutPicture& picture, const typename S::Axes::Array& extents, Sh
   for (int rank = 0; rank < ranks; ++rank) all[static_cast<std::size_t>(rank)] = rank;
   CHECK(seen == all);
 }
-
-}  // namespace
 
 TEST_CASE("A picture has every rank once, where its layout puts it")
 {
@@ -115,4 +107,4 @@ TEST_CASE("What cannot be drawn is refused")
                  "Cube3D", "use the nearest,"));
 }
 
-}  // namespace tools_picture_test
+}  // namespace cubist::test::tools_picture_test

@@ -2,7 +2,7 @@
 #include "catch.hpp"
 #include "plan_table.hpp"
 
-namespace cubist::test::plan_table_test
+namespace cubist::test::tools_plan_table_test
 {
 
 TEST_CASE("a time has three digits and the unit in which it is at least 1")
@@ -16,4 +16,4 @@ TEST_CASE("a time has three digits and the unit in which it is at least 1")
   CHECK(time_text(0) == "0 us");
 }
 
-}  // namespace cubist::test::plan_table_test
+}  // namespace cubist::test::tools_plan_table_test

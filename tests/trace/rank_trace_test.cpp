@@ -3,29 +3,22 @@
 
 #include "catch.hpp"
 
-namespace trace_rank_trace_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::trace_rank_trace_test
 {
 
 /// A clock that advances by 1 s with each reading.
-double tick()
+static double tick()
 {
   static double time = 0;
   return time += 1;
 }
 
 /// A clock that advances by half a second with each reading.
-double half_tick()
+static double half_tick()
 {
   static double time = 0;
   return time += 0.5;
 }
-
-}  // namespace
 
 TEST_CASE("a trace keeps its events in order, however many they are")
 {
@@ -103,4 +96,4 @@ TEST_CASE("a wait is recorded if it takes longer than a call that only looks")
   CHECK(events[0].category == TraceCategory::wait);
 }
 
-}  // namespace trace_rank_trace_test
+}  // namespace cubist::test::trace_rank_trace_test

@@ -10,11 +10,9 @@
 #include "folder.hpp"
 #include "ranks.hpp"
 
-namespace trace_traced_test
+namespace cubist::test::trace_traced_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using nlohmann::json;
 
 TEST_CASE("calls share a row of a trace one after the other, and a product names its operands")
@@ -32,9 +30,6 @@ TEST_CASE("calls share a row of a trace one after the other, and a product names
   CHECK(operands(true, false) == "tn");
   CHECK(operands(false, true) == "nt");
 }
-
-namespace
-{
 
 template <class B>
 void train(typename B::Communicator& world)
@@ -61,7 +56,7 @@ json trace(const std::string& file, int ranks = 64)
 }
 
 /// Checks the format's rules: what each event has, and that the spans of a row nest.
-void check_format(const json& events)
+static void check_format(const json& events)
 {
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> rows;
   std::set<std::pair<int, int>> named;
@@ -100,7 +95,7 @@ void check_format(const json& events)
   }
 }
 
-std::multiset<std::string> names(const json& events, const std::string& category, int rank)
+static std::multiset<std::string> names(const json& events, const std::string& category, int rank)
 {
   std::multiset<std::string> all;
   for (const auto& e : events)
@@ -110,7 +105,7 @@ std::multiset<std::string> names(const json& events, const std::string& category
 }
 
 /// Checks that every product of matrices is inside the part of a distributed product.
-void check_products(const json& events, int rank)
+static void check_products(const json& events, int rank)
 {
   for (const auto& e : events)
   {
@@ -130,8 +125,6 @@ void check_products(const json& events, int rank)
     CHECK(inside);
   }
 }
-
-}  // namespace
 
 TEST_CASE("a trace has the program's parts, products and communication, on each rank")
 {
@@ -318,4 +311,4 @@ TEST_CASE("a trace that cannot be written is an error")
 }
 #endif
 
-}  // namespace trace_traced_test
+}  // namespace cubist::test::trace_traced_test

@@ -4,22 +4,15 @@
 #include "catch.hpp"
 #include "placements.hpp"
 
-namespace algorithm_direct_block_products_test
+namespace cubist::test::algorithm_direct_block_products_test
 {
 
-using namespace cubist;
 using namespace cubist::detail;
-using namespace cubist::test;
-
-namespace
-{
 
 // work_assignment_test.cpp tests that all ranks together multiply every pair of elements once, also
 // by strips.
 
-Range all(std::size_t n) { return {0, n, n}; }
-
-}  // namespace
+static Range all(std::size_t n) { return {0, n, n}; }
 
 TEST_CASE("One product is the first for each piece of the result, and inner indices are in order")
 {
@@ -56,17 +49,14 @@ TEST_CASE("Only inner indices of the part are multiplied")
   CHECK(found[1].size.k == 188);
 }
 
-namespace
-{
-
 /// Rank 0's block products for a whole product.
-std::vector<BlockProduct> products(const Placement& a, const Placement& b)
+static std::vector<BlockProduct> products(const Placement& a, const Placement& b)
 {
   return products_by_panels(a, b, {{all(a.shape().rows), all(b.shape().cols)}, {}},
                             all(a.shape().cols), 0, {1, 1, 0.5});
 }
 
-std::vector<Shape> shapes(const std::vector<BlockProduct::Piece>& pieces)
+static std::vector<Shape> shapes(const std::vector<BlockProduct::Piece>& pieces)
 {
   std::vector<Shape> found;
   for (const auto& p : pieces) found.push_back(p.to.shape);
@@ -74,8 +64,6 @@ std::vector<Shape> shapes(const std::vector<BlockProduct::Piece>& pieces)
 }
 
 using Shapes = std::vector<Shape>;
-
-}  // namespace
 
 TEST_CASE("Small pieces of rows or columns are assembled, in panels")
 {
@@ -213,18 +201,13 @@ TEST_CASE("Strips have as many rows as fit a cache beside B")
   CHECK(rows_per_strip({4096, 256, 0}, doubles) == 0);
 }
 
-namespace
-{
-
 /// Times for a cache that holds this many elements.
-GemmTimes times_with(std::size_t cached)
+static GemmTimes times_with(std::size_t cached)
 {
   GemmTimes times;
   times.cached = cached;
   return times;
 }
-
-}  // namespace
 
 TEST_CASE("A is assembled once for all parts with its rows, B once for all strips")
 {
@@ -318,4 +301,4 @@ TEST_CASE("To predict a time, equal products are listed once, however large the 
   check(panels, 30'000);
 }
 
-}  // namespace algorithm_direct_block_products_test
+}  // namespace cubist::test::algorithm_direct_block_products_test

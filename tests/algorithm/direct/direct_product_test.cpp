@@ -4,31 +4,23 @@
 #include "placements.hpp"
 #include "scheme_conformance.hpp"
 
-namespace algorithm_direct_direct_product_test
+namespace cubist::test::algorithm_direct_direct_product_test
 {
 
 // Tests reads of peers' blocks, and products that a rank does not compute in its own block: those
 // whose result has so few elements that the inner indices are cut, and those of thin pieces, which
 // are assembled. Each scheme's conformance suite tests all other products.
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
 using World = TestBackend::Communicator;
 using Peers = cubist::detail::PeerMatrix<double, World>;
 
 /// Rank r's block of 3 x 4 elements, which count up from 100 r, row by row.
-std::vector<double> block_of_rank(int rank)
+static std::vector<double> block_of_rank(int rank)
 {
   std::vector<double> all;
   for (int i = 0; i < 12; ++i) all.push_back(100 * rank + i);
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("Pieces of every rank's block are read, as stored or transposed")
 {
@@ -82,9 +74,6 @@ TEST_CASE("A matrix that no rank reads is not exposed, and no rank waits")
   }));
 }
 
-namespace
-{
-
 template <class Sub>
 void check_sums_and_merged_pieces(const TestMesh<typename Sub::Scheme>& mesh)
 {
@@ -107,8 +96,6 @@ void check_sums_and_merged_pieces(const TestMesh<typename Sub::Scheme>& mesh)
                        direct);
 }
 
-}  // namespace
-
 TEST_CASE("Direct products add up sums and multiply merged pieces exactly")
 {
   check_sums_and_merged_pieces<Subject<Summa25D, TestBackend, double>>({8, {.q = 2, .d = 2}});
@@ -124,9 +111,6 @@ TEST_CASE("Direct products of transposed operands are exact, too")
   check_sums_and_merged_pieces<Subject<Cube3D, TestBackend, double, Op::none, Op::transpose>>(
       {8, {.q = 2}});
 }
-
-namespace
-{
 
 /// Compares large products with those by collectives, which compute the same bits from integers. As
 /// many ranks work as there are cores, in each other's blocks or in workspaces.
@@ -159,8 +143,6 @@ void compare_methods(const Mesh<S, TestBackend>& mesh, ProductSize size, Finding
   found.check(results[0] == results[1], S::name, ", ", text(size), ": the methods differ");
 }
 
-}  // namespace
-
 TEST_CASE("Ranks that compute blocks of their peers get the same results as collectives")
 {
   if (!exposes<TestBackend>()) SKIP_TEST("ranks of this backend do not read each other's memory");
@@ -180,4 +162,4 @@ TEST_CASE("Ranks that compute blocks of their peers get the same results as coll
     }));
 }
 
-}  // namespace algorithm_direct_direct_product_test
+}  // namespace cubist::test::algorithm_direct_direct_product_test

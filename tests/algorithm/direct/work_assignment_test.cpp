@@ -4,15 +4,13 @@
 #include "catch.hpp"
 #include "placements.hpp"
 
-namespace algorithm_direct_work_assignment_test
+namespace cubist::test::algorithm_direct_work_assignment_test
 {
 
 // Which parts ranks multiply, and which they read from their peers: together they cover every
 // product once. tests/support/scheme_conformance.hpp tests the results for every scheme.
 
-using namespace cubist;
 using namespace cubist::detail;
-using namespace cubist::test;
 
 TEST_CASE("As many ranks work as there are cores, where that is faster")
 {
@@ -46,14 +44,12 @@ TEST_CASE("As many ranks work as there are cores, where that is faster")
   CHECK_FALSE(grid({1, 64, 1 << 20}, 8, 8, 1, 7).products.empty());
 }
 
-namespace
-{
-
 /// A matrix whose elements are their indices in the whole matrix.
 using Indices = std::vector<std::size_t>;
 
 /// Assembles the elements of a factor of this shape, as a rank does.
-Indices assemble(const Placement& a, const std::vector<BlockProduct::Piece>& pieces, Shape shape)
+static Indices assemble(const Placement& a, const std::vector<BlockProduct::Piece>& pieces,
+                        Shape shape)
 {
   const std::size_t none = a.shape().size();
   Indices all(shape.size(), none);
@@ -72,7 +68,7 @@ Indices assemble(const Placement& a, const std::vector<BlockProduct::Piece>& pie
 }
 
 /// How many times all ranks together add each product A(i, k) B(k, j) to C(i, j).
-std::vector<int> times_added(const SharedWork& w, const std::vector<AssignedPart>& parts)
+static std::vector<int> times_added(const SharedWork& w, const std::vector<AssignedPart>& parts)
 {
   const ProductSize s = w.size();
   std::vector<int> times(s.m * s.n * s.k);
@@ -103,8 +99,8 @@ std::vector<int> times_added(const SharedWork& w, const std::vector<AssignedPart
 }
 
 /// How many times a first product writes each element of a rank's block, or a copy does.
-std::vector<int> times_written(const SharedWork& w, const std::vector<AssignedPart>& parts,
-                               int rank)
+static std::vector<int> times_written(const SharedWork& w, const std::vector<AssignedPart>& parts,
+                                      int rank)
 {
   const Block block = w.c[rank];
   std::vector<int> times(block.valid().size());
@@ -119,8 +115,6 @@ std::vector<int> times_written(const SharedWork& w, const std::vector<AssignedPa
     add(part.to.i, part.to.j, part.shape);
   return times;
 }
-
-}  // namespace
 
 TEST_CASE("All ranks together multiply every pair of elements once")
 {
@@ -170,11 +164,9 @@ TEST_CASE("All ranks together multiply every pair of elements once in strips of 
     }
 }
 
-namespace
-{
-
 /// Checks that a cut adds each product of two elements once to each rank's block of C.
-void check_sums(const Placement& a, const Placement& b, const Placement& c, const WorkCut& cut)
+static void check_sums(const Placement& a, const Placement& b, const Placement& c,
+                       const WorkCut& cut)
 {
   const auto inner = static_cast<int>(a.shape().cols);
   std::vector<WorkAssignment> works;
@@ -210,8 +202,6 @@ void check_sums(const Placement& a, const Placement& b, const Placement& c, cons
     CHECK(firsts == std::vector<int>(block.size(), 1));
   }
 }
-
-}  // namespace
 
 TEST_CASE("The parts of a cut contain every product of two elements once, on every replica")
 {
@@ -379,4 +369,4 @@ TEST_CASE("All cuts among the workers are found, those with fewer sums first")
   CHECK(work_cuts(8).size() == 10);
 }
 
-}  // namespace algorithm_direct_work_assignment_test
+}  // namespace cubist::test::algorithm_direct_work_assignment_test

@@ -4,13 +4,7 @@
 #include "far.hpp"
 #include "words.hpp"
 
-namespace algorithm_gather_gather_multiply_scatter_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::algorithm_gather_gather_multiply_scatter_test
 {
 
 /// The algorithm on a box of any extents, whose axes are in another order.
@@ -53,8 +47,6 @@ using Types = AllOrFirst<
 const TestMeshes<XYZ> meshes = {{1, {1, 1, 1}},  {2, {2, 1, 1}},  {2, {1, 2, 1}}, {2, {1, 1, 2}},
                                 {12, {3, 2, 2}}, {12, {2, 1, 6}}, {24, {2, 3, 4}}};
 
-}  // namespace
-
 TEMPLATE_LIST_TEST_CASE("Gathering and scattering multiply on a mesh of any three extents", "",
                         Types)
 {
@@ -80,4 +72,4 @@ TEST_CASE("Gathering and scattering send what the formula says, on a mesh of any
       }
 }
 
-}  // namespace algorithm_gather_gather_multiply_scatter_test
+}  // namespace cubist::test::algorithm_gather_gather_multiply_scatter_test

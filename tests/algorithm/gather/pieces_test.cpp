@@ -4,23 +4,16 @@
 
 #include "ranks.hpp"
 
-namespace algorithm_gather_pieces_test
+namespace cubist::test::algorithm_gather_pieces_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::Granularity;
-
-namespace
-{
 
 using World = TestBackend::Communicator;
 using cubist::detail::Interval;
 using Blocks = cubist::detail::Blocks<World>;
 using Gather = cubist::detail::GatherBlocks<double, World>;
 using Scatter = cubist::detail::ScatterSum<double, World, HostEngine>;
-
-}  // namespace
 
 TEST_CASE("Blocks are one piece where they form one matrix and are sent in one collective")
 {
@@ -39,9 +32,6 @@ TEST_CASE("Blocks are one piece where they form one matrix and are sent in one c
     return found;
   }));
 }
-
-namespace
-{
 
 constexpr std::array sizes{1, 2, 3, 4};
 /// How a matrix is cut and stored.
@@ -93,17 +83,15 @@ struct Where
 };
 
 /// Element (i, j) of a global matrix.
-double global(std::size_t i, std::size_t j)
+static double global(std::size_t i, std::size_t j)
 {
   return 1 + static_cast<double>(i) + 100 * static_cast<double>(j);
 }
 
-double at(const Operand<const double>& m, std::size_t i, std::size_t j)
+static double at(const Operand<const double>& m, std::size_t i, std::size_t j)
 {
   return m.block(i, j, {1, 1}).stored()(0, 0);
 }
-
-}  // namespace
 
 TEST_CASE("Blocks are gathered whole or piece by piece, by rows or columns, stored either way")
 {
@@ -267,4 +255,4 @@ TEST_CASE("sums that travel piece by piece have the bits of those that travel wh
   }));
 }
 
-}  // namespace algorithm_gather_pieces_test
+}  // namespace cubist::test::algorithm_gather_pieces_test

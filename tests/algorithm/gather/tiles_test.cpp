@@ -5,10 +5,9 @@
 
 #include "catch.hpp"
 
-namespace algorithm_gather_tiles_test
+namespace cubist::test::algorithm_gather_tiles_test
 {
 
-using namespace cubist;
 using namespace cubist::detail;
 
 TEST_CASE("Two cuts of one extent overlap in every index once")
@@ -29,13 +28,10 @@ TEST_CASE("Two cuts of one extent overlap in every index once")
   CHECK(next == 24);
 }
 
-namespace
-{
-
 constexpr Dimension dimensions[] = {Dimension::rows, Dimension::cols};
 
 /// How many times tiles multiply each (row, column, inner index) of the product.
-std::vector<int> multiplied(const Tiles& tiles, ProductSize s)
+static std::vector<int> multiplied(const Tiles& tiles, ProductSize s)
 {
   std::vector<int> times(s.m * s.n * s.k);
   for (const Tile t : tiles)
@@ -45,13 +41,13 @@ std::vector<int> multiplied(const Tiles& tiles, ProductSize s)
   return times;
 }
 
-std::size_t foreign(const Tile& t, Pieces a, Pieces b)
+static std::size_t foreign(const Tile& t, Pieces a, Pieces b)
 {
   return (t.a != a.own ? 1U : 0U) + (t.b != b.own ? 1U : 0U);
 }
 
 /// Checks the rules for an order of tiles.
-void check_order(const Tiles& tiles, Pieces a, Pieces b, Pieces c)
+static void check_order(const Tiles& tiles, Pieces a, Pieces b, Pieces c)
 {
   std::set<std::pair<std::size_t, std::size_t>> written;
   std::vector<std::size_t> left(c.count);
@@ -73,8 +69,6 @@ void check_order(const Tiles& tiles, Pieces a, Pieces b, Pieces c)
     }
   }
 }
-
-}  // namespace
 
 TEST_CASE("Tiles multiply everything once: own operands first, own results last")
 {
@@ -177,4 +171,4 @@ TEST_CASE("Tiles end where the matrices do, and every piece of C still has its l
   CHECK(complete.size() == 2);
 }
 
-}  // namespace algorithm_gather_tiles_test
+}  // namespace cubist::test::algorithm_gather_tiles_test

@@ -3,10 +3,9 @@
 
 #include "catch.hpp"
 
-namespace algorithm_gram_gram_pieces_test
+namespace cubist::test::algorithm_gram_gram_pieces_test
 {
 
-using namespace cubist;
 using cubist::detail::gram_elements;
 using cubist::detail::gram_pieces;
 
@@ -101,4 +100,4 @@ TEST_CASE("no mesh of up to 64 ranks sends more than with gemm")
         }
 }
 
-}  // namespace algorithm_gram_gram_pieces_test
+}  // namespace cubist::test::algorithm_gram_gram_pieces_test

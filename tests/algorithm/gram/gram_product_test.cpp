@@ -5,13 +5,7 @@
 #include "matrices.hpp"
 #include "ranks.hpp"
 
-namespace algorithm_gram_gram_product_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::algorithm_gram_gram_product_test
 {
 
 using Place = detail::GramPlace<ThreadsCommunicator>;
@@ -19,7 +13,8 @@ using Place = detail::GramPlace<ThreadsCommunicator>;
 /// The rows of C = 2 X X^T + 3 C0 that a rank holds, where all elements of C0 are 1. Blocks have no
 /// padding, so that their sizes differ.
 /// @param x  the columns of a rank's block of X
-std::vector<float> rows_of_product(Place place, const GlobalMatrix<float>& x, std::size_t first)
+static std::vector<float> rows_of_product(Place place, const GlobalMatrix<float>& x,
+                                          std::size_t first)
 {
   const HostEngine engine;
   const std::size_t rows = place.rows[place.index];
@@ -31,8 +26,6 @@ std::vector<float> rows_of_product(Place place, const GlobalMatrix<float>& x, st
   product.multiply(2, all.block(first, 0, {rows, x.shape.cols}), 3, out, out);
   return c;
 }
-
-}  // namespace
 
 TEST_CASE("groups in any order multiply their rows, and their ranks share the columns")
 {
@@ -65,4 +58,4 @@ TEST_CASE("groups in any order multiply their rows, and their ranks share the co
   }
 }
 
-}  // namespace algorithm_gram_gram_product_test
+}  // namespace cubist::test::algorithm_gram_gram_product_test

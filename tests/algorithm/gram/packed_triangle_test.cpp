@@ -5,11 +5,9 @@
 #include "catch.hpp"
 #include "matrices.hpp"
 
-namespace algorithm_gram_packed_triangle_test
+namespace cubist::test::algorithm_gram_packed_triangle_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::PackedTriangle;
 
 TEST_CASE("six elements are the triangle of a matrix of 3 x 3")
@@ -62,4 +60,4 @@ TEST_CASE("a packed triangle is the product of the oracle, whole and added to an
     }
 }
 
-}  // namespace algorithm_gram_packed_triangle_test
+}  // namespace cubist::test::algorithm_gram_packed_triangle_test

@@ -5,11 +5,9 @@
 #include "catch.hpp"
 #include "matrices.hpp"
 
-namespace algorithm_summa_panel_coalescing_test
+namespace cubist::test::algorithm_summa_panel_coalescing_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::coalesced_depth;
 
 TEST_CASE("Thin panels are coalesced up to a depth that is enough, deep ones are not")
@@ -22,9 +20,6 @@ TEST_CASE("Thin panels are coalesced up to a depth that is enough, deep ones are
   CHECK(coalesced_depth(1024, 8) == 0);
 }
 
-namespace
-{
-
 constexpr std::size_t m = 3;
 constexpr std::size_t n = 5;
 constexpr std::size_t depth = 2;
@@ -33,8 +28,6 @@ constexpr std::size_t k = depth * panels;
 
 using Coalescing = cubist::detail::PanelCoalescing<double, HostEngine>;
 
-}  // namespace
-
 TEST_CASE("A single panel and empty panels are not coalesced")
 {
   CHECK(coalesced_depth(16, 1) == 0);
@@ -42,12 +35,9 @@ TEST_CASE("A single panel and empty panels are not coalesced")
   CHECK_FALSE(Coalescing({m, n}, coalesced_depth(0, 8)).is_used());
 }
 
-namespace
-{
-
 /// Computes 2 P Q + 3 R of whole matrices, with `together` panels of P and Q at a time.
-GlobalMatrix<double> multiply_coalesced(Operand<const double> p, Operand<const double> q,
-                                        GlobalMatrix<double> r, std::size_t together)
+static GlobalMatrix<double> multiply_coalesced(Operand<const double> p, Operand<const double> q,
+                                               GlobalMatrix<double> r, std::size_t together)
 {
   const HostEngine engine;
   Coalescing coalescing{{m, n}, depth * together};
@@ -67,12 +57,10 @@ GlobalMatrix<double> multiply_coalesced(Operand<const double> p, Operand<const d
   return r;
 }
 
-Operand<const double> operand(const GlobalMatrix<double>& matrix, Op op)
+static Operand<const double> operand(const GlobalMatrix<double>& matrix, Op op)
 {
   return {MatrixView<const double>{matrix.data.data(), matrix.shape}, op};
 }
-
-}  // namespace
 
 TEST_CASE("Coalesced panels give the sum of their products, however operands are stored")
 {
@@ -96,4 +84,4 @@ TEST_CASE("Coalesced panels give the sum of their products, however operands are
   }
 }
 
-}  // namespace algorithm_summa_panel_coalescing_test
+}  // namespace cubist::test::algorithm_summa_panel_coalescing_test

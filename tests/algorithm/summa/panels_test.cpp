@@ -4,18 +4,10 @@
 
 #include "ranks.hpp"
 
-namespace algorithm_summa_panels_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::algorithm_summa_panels_test
 {
 
 using cubist::detail::PanelCut;
-
-}  // namespace
 
 TEST_CASE("A cut into panels covers every owner's part once, all owners in turn")
 {
@@ -45,15 +37,10 @@ TEST_CASE("A cut of no indices has one empty panel of each block, so that calls 
   for (std::size_t t = 0; t < 4; ++t) CHECK(c.size(t) == 0);
 }
 
-namespace
-{
-
 using World = TestBackend::Communicator;
 using Buffers = cubist::detail::PanelBuffers<double, HostEngine>;
 using Broadcast = cubist::detail::BroadcastPanels<double, World, HostEngine>;
 using Reduce = cubist::detail::ReducePanels<double, World, HostEngine>;
-
-}  // namespace
 
 TEST_CASE("Panels have at least one buffer, and at most as many as can be in flight")
 {
@@ -65,9 +52,6 @@ TEST_CASE("Panels have at least one buffer, and at most as many as can be in fli
                    "use a number in that range"));
 }
 
-namespace
-{
-
 constexpr Shape panel{3, 2};
 constexpr int ranks = 3;
 constexpr std::size_t panels = 9;
@@ -75,9 +59,9 @@ constexpr std::size_t panels = 9;
 /// Each rank has three panels; ranks take turns.
 constexpr PanelCut cut{ranks, ranks, 6, 2};
 
-int owner(std::size_t t) { return static_cast<int>(t) % ranks; }
+static int owner(std::size_t t) { return static_cast<int>(t) % ranks; }
 
-double element(int rank, std::size_t t, std::size_t i, std::size_t j)
+static double element(int rank, std::size_t t, std::size_t i, std::size_t j)
 {
   return 1000.0 * rank + 100.0 * static_cast<double>(t) + static_cast<double>(10 * i + j);
 }
@@ -117,8 +101,6 @@ bool all_are(V view, F f)
       if (view(i, j) != f(i, j)) return false;
   return view.size() == panel.size();
 }
-
-}  // namespace
 
 TEST_CASE("Panels are broadcast by their owners, some ahead of the one in use")
 {
@@ -241,4 +223,4 @@ TEST_CASE(
       }));
 }
 
-}  // namespace algorithm_summa_panels_test
+}  // namespace cubist::test::algorithm_summa_panels_test

@@ -5,13 +5,7 @@
 #include "matrices.hpp"
 #include "ranks.hpp"
 
-namespace algorithm_summa_products_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::algorithm_summa_products_test
 {
 
 using World = TestBackend::Communicator;
@@ -47,7 +41,7 @@ void run(Product product)
 }
 
 /// Checks each of three products, which computes one matrix from the other two, on r x c ranks.
-void check_products(int r, int c, std::size_t depth)
+static void check_products(int r, int c, std::size_t depth)
 {
   CAPTURE(r, c, depth);
   const auto p_all = random_matrix<double>({m, k}, 1);
@@ -104,8 +98,6 @@ void check_products(int r, int c, std::size_t depth)
   }));
 }
 
-}  // namespace
-
 TEST_CASE("Each of three matrices is computed from the two others, on any mesh of rows and columns")
 {
   check_products(1, 1, 24);
@@ -122,4 +114,4 @@ TEST_CASE("Panels that are slices of blocks give the same products")
   check_products(3, 2, 3);
 }
 
-}  // namespace algorithm_summa_products_test
+}  // namespace cubist::test::algorithm_summa_products_test

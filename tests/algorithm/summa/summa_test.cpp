@@ -5,13 +5,7 @@
 #include "far.hpp"
 #include "scheme_conformance.hpp"
 
-namespace algorithm_summa_summa_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::algorithm_summa_summa_test
 {
 
 /// SUMMA on axes with other names, in the other order, and with a third axis that holds replicas.
@@ -50,19 +44,14 @@ using Types = AllOrFirst<
 const TestMeshes<ColumnsFirst> meshes = {{1, {1, 1, 1}},  {6, {2, 1, 3}}, {6, {3, 1, 2}},
                                          {12, {2, 3, 2}}, {4, {1, 2, 2}}, {10, {5, 1, 2}}};
 
-}  // namespace
-
 TEMPLATE_LIST_TEST_CASE("SUMMA multiplies on any two axes of a mesh", "", Types)
 {
   conform_exactly<TestType>(meshes, 5);
   conform_within_rounding<TestType>(meshes);
 }
 
-namespace
-{
-
 /// The number of messages that all ranks send in forward, grad_input and grad_weight.
-std::array<std::uint64_t, 3> messages(const TestMesh<ColumnsFirst>& on, ProductSize size)
+static std::array<std::uint64_t, 3> messages(const TestMesh<ColumnsFirst>& on, ProductSize size)
 {
   using B = Counting<TestBackend>;
   std::array<std::uint64_t, 3> sum{};
@@ -87,8 +76,6 @@ std::array<std::uint64_t, 3> messages(const TestMesh<ColumnsFirst>& on, ProductS
     for (std::size_t i = 0; i < 3; ++i) sum[i] += sent[i];
   return sum;
 }
-
-}  // namespace
 
 TEST_CASE("SUMMA cuts K into lcm(r, c) panels, each sent along a row and along a column")
 {
@@ -137,4 +124,4 @@ TEST_CASE("SUMMA on several nodes cuts a long K more finely, and sends as many e
   CHECK(far_sent.messages == 3 * near_sent.messages);
 }
 
-}  // namespace algorithm_summa_summa_test
+}  // namespace cubist::test::algorithm_summa_summa_test

@@ -5,14 +5,10 @@
 
 #include "catch.hpp"
 
-namespace comm_group_call_test
+namespace cubist::test::comm_group_call_test
 {
 
-using namespace cubist;
 using namespace cubist::detail;
-
-namespace
-{
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
 
@@ -26,8 +22,6 @@ struct OneMember : GroupMember<OneCall>
 struct OneCall : GroupCall<OneMember>
 {
 };
-
-}  // namespace
 
 TEST_CASE("shares of a reduction cover it once")
 {
@@ -52,9 +46,6 @@ TEST_CASE("shares of a reduction cover it once")
       REQUIRE(most - least <= 1);
     }
 }
-
-namespace
-{
 
 /// A call of several members. One thread takes them through their stages in a given order.
 template <class T>
@@ -120,9 +111,7 @@ struct OneThread
 };
 
 /// Element i of the input of rank r.
-int element(std::size_t r, std::size_t i) { return static_cast<int>(100 * r + i + 1); }
-
-}  // namespace
+static int element(std::size_t r, std::size_t i) { return static_cast<int>(100 * r + i + 1); }
 
 TEST_CASE("the stages of every collective complete it, with the right data")
 {
@@ -280,4 +269,4 @@ TEST_CASE("minimum and maximum")
   CHECK(most.out[2][1] == std::numeric_limits<double>::infinity());
 }
 
-}  // namespace comm_group_call_test
+}  // namespace cubist::test::comm_group_call_test

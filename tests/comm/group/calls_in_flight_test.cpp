@@ -5,13 +5,10 @@
 
 #include "catch.hpp"
 
-namespace comm_group_calls_in_flight_test
+namespace cubist::test::comm_group_calls_in_flight_test
 {
 
 using cubist::detail::CallsInFlight;
-
-namespace
-{
 
 struct TestCall
 {
@@ -21,7 +18,7 @@ struct TestCall
 };
 
 /// Messages between all pairs of 20 ranks, and collectives.
-std::deque<TestCall> all_calls()
+static std::deque<TestCall> all_calls()
 {
   std::deque<TestCall> calls;
   for (int from = 0; from < 20; ++from)
@@ -30,8 +27,6 @@ std::deque<TestCall> all_calls()
   for (std::uint64_t number = 0; number < 50; ++number) calls.push_back({-1, -1, number});
   return calls;
 }
-
-}  // namespace
 
 TEST_CASE("each call in flight is found by its ends and its number, until it is removed")
 {
@@ -49,4 +44,4 @@ TEST_CASE("each call in flight is found by its ends and its number, until it is 
             (i % 2 == 0 ? nullptr : &calls[i]));
 }
 
-}  // namespace comm_group_calls_in_flight_test
+}  // namespace cubist::test::comm_group_calls_in_flight_test

@@ -8,15 +8,10 @@ namespace cubist::test::comm_group_failure_test
 
 using detail::GroupFailure;
 
-namespace
-{
-
 struct NamedCall
 {
   [[nodiscard]] std::string describe() const { return "a call"; }
 };
-
-}  // namespace
 
 TEST_CASE("the text of a deadlock names the calls of ranks that wait, and ranks that have returned")
 {

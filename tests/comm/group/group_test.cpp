@@ -4,17 +4,12 @@
 
 #include "ranks.hpp"
 
-namespace comm_group_group_test
+namespace cubist::test::comm_group_group_test
 {
 
 // Tests how the calls of ranks are matched, without ranks that wait.
 
-using namespace cubist;
-using namespace cubist::test;
 using namespace cubist::detail;
-
-namespace
-{
 
 struct TestCall;
 
@@ -47,8 +42,6 @@ class TestGroup : public RankGroup<TestGroup, TestCall>
 };
 
 const Call<int> barrier{CallKind::barrier};
-
-}  // namespace
 
 TEST_CASE("the n-th collectives of all ranks are one call, which is reused when all have left it")
 {
@@ -126,4 +119,4 @@ TEST_CASE("a mismatched message names its two ends")
                  "as call 0 from rank 5 to rank 3"));
 }
 
-}  // namespace comm_group_group_test
+}  // namespace cubist::test::comm_group_group_test

@@ -3,7 +3,7 @@
 
 #include "catch.hpp"
 
-namespace comm_group_split_test
+namespace cubist::test::comm_group_split_test
 {
 
 using cubist::detail::GroupSplit;
@@ -31,4 +31,4 @@ TEST_CASE("the ranks of one colour share a group, ordered by key, then by rank")
   CHECK(made == 2);
 }
 
-}  // namespace comm_group_split_test
+}  // namespace cubist::test::comm_group_split_test

@@ -6,18 +6,13 @@
 #include "job_context.hpp"
 #include "ranks.hpp"
 
-namespace comm_mpi_call_test
+namespace cubist::test::comm_mpi_call_test
 {
 
 // Tests one call without the process's progress engine: the test itself advances it.
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::MpiCall;
 using detail::MpiContext;
-
-namespace
-{
 
 template <class T>
 void complete_call(MpiCall& call, const MpiContext& context, int tag, const Call<T>& arguments)
@@ -27,8 +22,6 @@ void complete_call(MpiCall& call, const MpiContext& context, int tag, const Call
   {
   }
 }
-
-}  // namespace
 
 TEST_CASE("one object carries out calls of every kind, one after the other")
 {
@@ -187,4 +180,4 @@ TEST_CASE("an error of MPI in a call is thrown with MPI's text")
   call.release();
 }
 
-}  // namespace comm_mpi_call_test
+}  // namespace cubist::test::comm_mpi_call_test

@@ -12,17 +12,11 @@
 #include "job_context.hpp"
 #include "watchdog.hpp"
 
-namespace comm_mpi_communicator_test
+namespace cubist::test::comm_mpi_communicator_test
 {
 
 // Tests what a communicator of processes guarantees beyond the guarantees of every communicator,
 // which comm/communicator_test.cpp tests.
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
 
 using World = MpiCommunicator;
 
@@ -35,8 +29,6 @@ struct WithOptions
   ~WithOptions() { Mpi::options = before; }
   MpiOptions before = Mpi::options;
 };
-
-}  // namespace
 
 TEST_CASE("collectives work with messages of any length")
 {
@@ -106,9 +98,6 @@ TEST_CASE("a communicator is remote if its ranks are on several nodes")
   });
 }
 
-namespace
-{
-
 /// Computes sums whose bits depend on the order of the addends.
 template <class C>
 std::vector<double> rounded_sums(C& world)
@@ -127,8 +116,6 @@ std::vector<double> rounded_sums(C& world)
   out.insert(out.end(), reduced.begin(), reduced.end());
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("sums have the same bits as on threads")
 {
@@ -382,18 +369,13 @@ TEST_CASE("a wait ends when another call of its rank needs a rank that has retur
                  "which ranks {1} have not called; ranks {1} have returned"));
 }
 
-namespace
-{
-
-std::size_t free_memory()
+static std::size_t free_memory()
 {
   std::ifstream info{"/proc/meminfo"};
   for (std::string name; info >> name;)
     if (std::size_t kib = 0; name == "MemAvailable:" && info >> kib) return kib * 1024;
   return 0;
 }
-
-}  // namespace
 
 TEST_CASE("more than 2 GiB can be sent in one call", "[.][large]")
 {
@@ -424,4 +406,4 @@ TEST_CASE("more than 2 GiB can be sent in one call", "[.][large]")
   CHECK(wrong == std::vector<int>{0, 0});
 }
 
-}  // namespace comm_mpi_communicator_test
+}  // namespace cubist::test::comm_mpi_communicator_test

@@ -7,7 +7,7 @@
 
 #include "catch.hpp"
 
-namespace comm_mpi_cores_test
+namespace cubist::test::comm_mpi_cores_test
 {
 
 // All processes run this; they are on one node.
@@ -43,4 +43,4 @@ TEST_CASE("a bound process has its cores, and the node those of any process")
   if (binds) CHECK(cores.process == 1);
 }
 
-}  // namespace comm_mpi_cores_test
+}  // namespace cubist::test::comm_mpi_cores_test

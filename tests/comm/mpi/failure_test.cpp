@@ -6,10 +6,9 @@
 #include "job_context.hpp"
 #include "ranks.hpp"
 
-namespace comm_mpi_failure_test
+namespace cubist::test::comm_mpi_failure_test
 {
 
-using namespace cubist::test;
 using namespace std::chrono_literals;
 using cubist::detail::MpiFailures;
 
@@ -101,4 +100,4 @@ TEST_CASE("the message of a timeout names the limit, the call and what to do")
         "give launch a longer time limit");
 }
 
-}  // namespace comm_mpi_failure_test
+}  // namespace cubist::test::comm_mpi_failure_test

@@ -6,19 +6,13 @@
 
 #include "ranks.hpp"
 
-namespace comm_mpi_group_test
+namespace cubist::test::comm_mpi_group_test
 {
 
 // All processes run this, on one node or several.
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
 /// The cores of this process, which mpiexec may have bound.
-int own_cores()
+static int own_cores()
 {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -27,7 +21,7 @@ int own_cores()
 }
 
 /// Whether the ranks of a communicator are on several hosts, judging by the hosts' names.
-bool on_several_hosts(MpiCommunicator& world)
+static bool on_several_hosts(MpiCommunicator& world)
 {
   std::vector<char> name(MPI_MAX_PROCESSOR_NAME);
   int length = 0;
@@ -39,8 +33,6 @@ bool on_several_hosts(MpiCommunicator& world)
     if (!std::equal(mine.begin(), mine.end(), other)) return true;
   return false;
 }
-
-}  // namespace
 
 TEST_CASE("a group knows its ranks, whether they share memory, and their cores")
 {
@@ -70,4 +62,4 @@ TEST_CASE("a group knows its ranks, whether they share memory, and their cores")
   }
 }
 
-}  // namespace comm_mpi_group_test
+}  // namespace cubist::test::comm_mpi_group_test

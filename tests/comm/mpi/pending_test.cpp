@@ -4,24 +4,17 @@
 #include "job_context.hpp"
 #include "ranks.hpp"
 
-namespace comm_mpi_pending_test
+namespace cubist::test::comm_mpi_pending_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::MpiPendingCall;
 using detail::MpiPendingCalls;
 
-namespace
-{
-
-MpiPendingCall& start(MpiPendingCalls& calls, const JobContext& job, int tag, bool remote,
-                      const Call<int>& call)
+static MpiPendingCall& start(MpiPendingCalls& calls, const JobContext& job, int tag, bool remote,
+                             const Call<int>& call)
 {
   return calls.add(remote, 0, [&](detail::MpiCall& mine) { mine.post(job.context, tag, call); });
 }
-
-}  // namespace
 
 TEST_CASE("pending calls advance together, and their objects are reused")
 {
@@ -55,4 +48,4 @@ TEST_CASE("a call that throws has failed, and keeps its error")
   calls.drain(pending);
 }
 
-}  // namespace comm_mpi_pending_test
+}  // namespace cubist::test::comm_mpi_pending_test

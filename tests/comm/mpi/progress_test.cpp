@@ -7,18 +7,13 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace comm_mpi_progress_test
+namespace cubist::test::comm_mpi_progress_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using namespace std::chrono_literals;
 using detail::MpiContext;
 using detail::MpiFailures;
 using detail::MpiProgress;
-
-namespace
-{
 
 using Clock = std::chrono::steady_clock;
 
@@ -30,14 +25,12 @@ struct Communicators
   const MpiContext& context = job.context;
 };
 
-void synchronize() { MPI_Barrier(MPI_COMM_WORLD); }
+static void synchronize() { MPI_Barrier(MPI_COMM_WORLD); }
 
-[[nodiscard]] bool is_broken(MpiProgress& progress)
+[[nodiscard]] static bool is_broken(MpiProgress& progress)
 {
   return progress.with_failures([](const MpiFailures& f) { return f.is_broken(); });
 }
-
-}  // namespace
 
 TEST_CASE("a call is pending until it has been waited for")
 {
@@ -154,4 +147,4 @@ TEST_CASE("a wait ends at the limit")
   synchronize();
 }
 
-}  // namespace comm_mpi_progress_test
+}  // namespace cubist::test::comm_mpi_progress_test

@@ -7,11 +7,9 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace comm_mpi_returned_ranks_test
+namespace cubist::test::comm_mpi_returned_ranks_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::MpiReturnedRanks;
 
 TEST_CASE("collectives are counted together, messages by peer and direction")
@@ -186,4 +184,4 @@ TEST_CASE("the communicators that were retired last exist until the end of the l
   CHECK(returned.end().empty());
 }
 
-}  // namespace comm_mpi_returned_ranks_test
+}  // namespace cubist::test::comm_mpi_returned_ranks_test

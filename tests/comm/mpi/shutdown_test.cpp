@@ -6,11 +6,9 @@
 #include "catch.hpp"
 #include "job_context.hpp"
 
-namespace comm_mpi_shutdown_test
+namespace cubist::test::comm_mpi_shutdown_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using namespace std::chrono_literals;
 using detail::MpiProgress;
 
@@ -59,4 +57,4 @@ TEST_CASE("the number of a leaked communicator is not reused")
   CHECK(MPI_Comm_c2f(fresh) != leaked);
 }
 
-}  // namespace comm_mpi_shutdown_test
+}  // namespace cubist::test::comm_mpi_shutdown_test

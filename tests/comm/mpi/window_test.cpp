@@ -4,24 +4,16 @@
 
 #include "ranks.hpp"
 
-namespace comm_mpi_window_test
+namespace cubist::test::comm_mpi_window_test
 {
 
 // Tests what windows between processes guarantee beyond the guarantees of every window, which
 // comm/window_test.cpp tests.
 
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
 using World = MpiCommunicator;
 
 template <class T>
 using Shared = SharedEngine::Buffer<T>;
-
-}  // namespace
 
 TEST_CASE("processes of one machine share memory, unless the options forbid it")
 {
@@ -106,4 +98,4 @@ TEST_CASE(
   CHECK(message == "rank 2: the file ended");
 }
 
-}  // namespace comm_mpi_window_test
+}  // namespace cubist::test::comm_mpi_window_test

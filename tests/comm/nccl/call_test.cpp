@@ -3,11 +3,9 @@
 
 #include "ranks.hpp"
 
-namespace comm_nccl_call_test
+namespace cubist::test::comm_nccl_call_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::nccl_call;
 using cubist::detail::nccl_type;
 
@@ -74,4 +72,4 @@ TEST_CASE("nccl_check: an error names the function that failed, the call, and th
                  describe(), "fix the error of the rank that ended"));
 }
 
-}  // namespace comm_nccl_call_test
+}  // namespace cubist::test::comm_nccl_call_test

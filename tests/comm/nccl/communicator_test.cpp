@@ -9,11 +9,9 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace comm_nccl_communicator_test
+namespace cubist::test::comm_nccl_communicator_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using namespace std::chrono_literals;
 
 TEST_CASE(
@@ -27,17 +25,12 @@ TEST_CASE(
   STATIC_REQUIRE(independent_messages<ThreadsCommunicator>);
 }
 
-namespace
-{
-
-NcclOptions with_time_limit(std::chrono::milliseconds limit)
+static NcclOptions with_time_limit(std::chrono::milliseconds limit)
 {
   NcclOptions options;
   options.time_limit = limit;
   return options;
 }
-
-}  // namespace
 
 TEST_CASE("a call reads and writes in the order of the compute stream")
 {
@@ -65,9 +58,6 @@ TEST_CASE("a call reads and writes in the order of the compute stream")
   CHECK(fake::live() == before);
 }
 
-namespace
-{
-
 /// The arguments of `neither_overtakes`, on each of two ranks.
 struct TwoStreams
 {
@@ -90,7 +80,7 @@ struct TwoStreams
 };
 
 /// Runs `body`, and returns what rank 1 then finds in y.
-int on_two_streams(void (*body)(const TwoStreams&))
+static int on_two_streams(void (*body)(const TwoStreams&))
 {
   int found = 0;
   with_nccl(2, with_time_limit(10s), [&](auto& world, cudaStream_t compute, auto& host) {
@@ -107,8 +97,6 @@ int on_two_streams(void (*body)(const TwoStreams&))
   });
   return found;
 }
-
-}  // namespace
 
 TEST_CASE("the communicator's stream does not overtake the compute stream")
 {
@@ -209,9 +197,6 @@ TEST_CASE("an error while NCCL is initialized names the function and the rank")
   CHECK(mentions(start("cudaMalloc", cudaErrorMemoryAllocation, 0), "rank 0: cudaMalloc failed"));
 }
 
-namespace
-{
-
 /// A host communicator that reports ranks 0 and 1 on one node, and the others on another.
 struct TwoNodeHost : Collectives<TwoNodeHost>
 {
@@ -237,8 +222,6 @@ struct TwoNodeHost : Collectives<TwoNodeHost>
   ThreadsCommunicator inner;
 };
 
-}  // namespace
-
 TEST_CASE("remote() of a split: whether its ranks are on several nodes")
 {
   std::vector<std::array<bool, 3>> remote(4);
@@ -258,4 +241,4 @@ TEST_CASE("remote() of a split: whether its ranks are on several nodes")
   for (const auto& r : remote) CHECK(r == std::array{true, false, true});
 }
 
-}  // namespace comm_nccl_communicator_test
+}  // namespace cubist::test::comm_nccl_communicator_test

@@ -6,16 +6,11 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace comm_nccl_context_test
+namespace cubist::test::comm_nccl_context_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using namespace std::chrono_literals;
 using cubist::detail::NcclContext;
-
-namespace
-{
 
 /// The arguments of a rank's body.
 struct Rank
@@ -27,14 +22,14 @@ struct Rank
   std::span<float> other;
 };
 
-NcclOptions with_time_limit(std::optional<std::chrono::milliseconds> limit)
+static NcclOptions with_time_limit(std::optional<std::chrono::milliseconds> limit)
 {
   NcclOptions options;
   options.time_limit = limit;
   return options;
 }
 
-void on_nccl(int ranks, const NcclOptions& options, const std::function<void(Rank)>& body)
+static void on_nccl(int ranks, const NcclOptions& options, const std::function<void(Rank)>& body)
 {
   with_nccl(ranks, options, [&](auto& world, cudaStream_t compute, auto& host) {
     const DeviceMemory memory{16 * sizeof(float)};
@@ -61,8 +56,6 @@ std::string first_error(const NcclOptions& options, const std::function<void(Ran
   CHECK(fake::live() == before);
   return text;
 }
-
-}  // namespace
 
 TEST_CASE("the compute stream waits for calls, the host only after max_in_flight of them")
 {
@@ -318,4 +311,4 @@ TEST_CASE("communicators are destroyed in any order, without waiting")
   CHECK(fake::live() == before);
 }
 
-}  // namespace comm_nccl_context_test
+}  // namespace cubist::test::comm_nccl_context_test

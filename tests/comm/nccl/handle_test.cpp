@@ -4,27 +4,20 @@
 #include "fake.hpp"
 #include "ranks.hpp"
 
-namespace comm_nccl_handle_test
+namespace cubist::test::comm_nccl_handle_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::NcclHandle;
-
-namespace
-{
 
 const auto describe = [] { return "a test"; };
 
-void create(NcclHandle& handle)
+static void create(NcclHandle& handle)
 {
   ncclUniqueId id{};
   ncclGetUniqueId(&id);
   auto config = NcclHandle::config();
   ncclCommInitRankConfig(handle.address(), 1, id, 0, &config);
 }
-
-}  // namespace
 
 TEST_CASE("NcclHandle: the destructor aborts, unless the communicator was finalized and destroyed")
 {
@@ -79,4 +72,4 @@ TEST_CASE("NcclGroupScope: an exception ends the group")
   CHECK_THROWS_AS(next.end(), CommunicationError);
 }
 
-}  // namespace comm_nccl_handle_test
+}  // namespace cubist::test::comm_nccl_handle_test

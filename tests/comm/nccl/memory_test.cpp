@@ -6,16 +6,11 @@
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
 
-namespace comm_nccl_memory_test
+namespace cubist::test::comm_nccl_memory_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::DevicePoolScope;
 using cubist::detail::NcclMemory;
-
-namespace
-{
 
 /// Checks that a body leaves no resources behind, and does nothing that NCCL forbids.
 template <class F>
@@ -27,8 +22,6 @@ void check_clean(F body)
   CHECK(fake::live() == before);
   CHECK(fake::violations() == violations);
 }
-
-}  // namespace
 
 TEST_CASE("NcclMemory: memory is given again to buffers of the same size")
 {
@@ -94,9 +87,6 @@ TEST_CASE("NcclMemory: an error names NCCL's, and what to do")
                  "bytes, so no more memory can be registered", "or turn registered buffers off"));
 }
 
-namespace
-{
-
 /// Runs `body(world, memory, compute)` on ranks whose buffers are registered.
 template <class F>
 void with_memory(int ranks, F body)
@@ -119,8 +109,6 @@ std::span<T> span(CudaBuffer<T>& buffer)
 {
   return {buffer.data(), buffer.size()};
 }
-
-}  // namespace
 
 TEST_CASE("registered buffers: the same values, in communicators and their splits")
 {
@@ -247,4 +235,4 @@ TEST_CASE("the fake counts what NCCL forbids and does not report")
   CHECK(fake::live().registrations == 0);
 }
 
-}  // namespace comm_nccl_memory_test
+}  // namespace cubist::test::comm_nccl_memory_test

@@ -5,18 +5,13 @@
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
 
-namespace comm_nccl_queue_test
+namespace cubist::test::comm_nccl_queue_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::nccl_call;
 using cubist::detail::NcclQueue;
 using cubist::detail::PendingNcclCall;
 using State = PendingNcclCall::State;
-
-namespace
-{
 
 /// A single rank's queue.
 struct SingleRank
@@ -47,8 +42,6 @@ struct SingleRank
   DeviceMemory memory{16};
   NcclQueue queue{memory.as<int>()};
 };
-
-}  // namespace
 
 TEST_CASE("NcclQueue: a call runs after the earlier work of the compute stream")
 {
@@ -104,4 +97,4 @@ TEST_CASE("NcclQueue: messages run as one group after one of them is waited for"
   CHECK(got == sent);
 }
 
-}  // namespace comm_nccl_queue_test
+}  // namespace cubist::test::comm_nccl_queue_test

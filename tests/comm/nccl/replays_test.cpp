@@ -4,7 +4,7 @@
 #include "catch.hpp"
 #include "fake.hpp"
 
-namespace cubist::test::nccl_replays_test
+namespace cubist::test::comm_nccl_replays_test
 {
 
 TEST_CASE("a replay is watched from its begin to its end, one after the other")
@@ -46,4 +46,4 @@ TEST_CASE("an error of CUDA in a replay names it")
           Catch::Matchers::ContainsSubstring("for a replay of a step"));
 }
 
-}  // namespace cubist::test::nccl_replays_test
+}  // namespace cubist::test::comm_nccl_replays_test

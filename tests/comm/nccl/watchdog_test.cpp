@@ -5,11 +5,9 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace comm_nccl_watchdog_test
+namespace cubist::test::comm_nccl_watchdog_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::NcclWatchdog;
 
 TEST_CASE("NcclWatchdog: an error aborts all communicators, and later calls throw with its message")
@@ -62,4 +60,4 @@ TEST_CASE("NcclWatchdog: a wait ends at the time limit, or when poll_failure thr
   CHECK(calls == 100);
 }
 
-}  // namespace comm_nccl_watchdog_test
+}  // namespace cubist::test::comm_nccl_watchdog_test

@@ -7,18 +7,10 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace comm_nccl_window_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::comm_nccl_window_test
 {
 
 constexpr std::size_t limit = 4096;
-
-}  // namespace
 
 TEST_CASE("symmetric windows: which calls use them")
 {
@@ -40,13 +32,10 @@ TEST_CASE("symmetric windows: which calls use them")
   });
 }
 
-namespace
-{
-
 /// The values that three ranks receive in a communicator and its splits, by calls below the limit,
 /// above it only with what all ranks send together, and above it. Ranks send from different places
 /// in their memory.
-std::vector<std::vector<int>> values(std::size_t symmetric_bytes)
+static std::vector<std::vector<int>> values(std::size_t symmetric_bytes)
 {
   std::vector<std::vector<int>> found(3);
   NcclOptions options;
@@ -83,8 +72,6 @@ std::vector<std::vector<int>> values(std::size_t symmetric_bytes)
   });
   return found;
 }
-
-}  // namespace
 
 TEST_CASE("symmetric windows: the same values as without, and nothing that NCCL forbids")
 {
@@ -130,4 +117,4 @@ TEST_CASE("symmetric windows: an error of NCCL ends the launch")
   CHECK(fake::live() == before);
 }
 
-}  // namespace comm_nccl_window_test
+}  // namespace cubist::test::comm_nccl_window_test

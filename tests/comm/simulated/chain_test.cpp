@@ -4,16 +4,14 @@
 
 #include "catch.hpp"
 
-namespace simulated_chain_test
+namespace cubist::test::comm_simulated_chain_test
 {
-
-using namespace cubist;
 
 using World = SimulatedCommunicator;
 
 /// A machine on which each rank is a node. Messages take 1 s, and then 8 bytes a second; segments
 /// have 16 bytes.
-Machine chain_machine()
+static Machine chain_machine()
 {
   Machine machine;
   machine.cores = 1;
@@ -84,4 +82,4 @@ TEST_CASE("simulated chain: an edge ends after the one before it, however slow t
   CHECK(clocks_of({0, 0, 0, 0}, body) == std::vector<double>{23, 0, 17, 20});
 }
 
-}  // namespace simulated_chain_test
+}  // namespace cubist::test::comm_simulated_chain_test

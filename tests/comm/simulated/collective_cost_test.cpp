@@ -4,20 +4,16 @@
 
 #include "catch.hpp"
 
-namespace comm_simulated_collective_cost_test
+namespace cubist::test::comm_simulated_collective_cost_test
 {
 
-using namespace cubist;
 using namespace cubist::detail;
-
-namespace
-{
 
 constexpr double latency = 1e-6;
 constexpr double bandwidth = 1e9;
 
 /// Nodes with this many ranks, and links of 1 GB/s inside a node and between nodes.
-Machine machine(int ranks_per_node, CollectiveAlgorithms algorithms)
+static Machine machine(int ranks_per_node, CollectiveAlgorithms algorithms)
 {
   Machine m;
   m.algorithms = algorithms;
@@ -26,7 +22,7 @@ Machine machine(int ranks_per_node, CollectiveAlgorithms algorithms)
   return m;
 }
 
-std::vector<int> first_ranks(int n)
+static std::vector<int> first_ranks(int n)
 {
   std::vector<int> ranks(static_cast<std::size_t>(n));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -34,8 +30,8 @@ std::vector<int> first_ranks(int n)
 }
 
 /// The bytes that leave all units of a level.
-double bytes_out(const Machine& m, const std::vector<int>& ranks, std::size_t level,
-                 const SimulatedCollective& call)
+static double bytes_out(const Machine& m, const std::vector<int>& ranks, std::size_t level,
+                        const SimulatedCollective& call)
 {
   const SimulatedLinks links{m, 64};
   const SimulatedPlacement placement{m, links, ranks};
@@ -44,8 +40,8 @@ double bytes_out(const Machine& m, const std::vector<int>& ranks, std::size_t le
     sum += unit_bytes(m, links, placement, level, i, call).out;
   return sum;
 }
-double bytes_in(const Machine& m, const std::vector<int>& ranks, std::size_t level,
-                const SimulatedCollective& call)
+static double bytes_in(const Machine& m, const std::vector<int>& ranks, std::size_t level,
+                       const SimulatedCollective& call)
 {
   const SimulatedLinks links{m, 64};
   const SimulatedPlacement placement{m, links, ranks};
@@ -55,8 +51,8 @@ double bytes_in(const Machine& m, const std::vector<int>& ranks, std::size_t lev
   return sum;
 }
 
-CollectiveCost cost(const Machine& m, const std::vector<int>& ranks,
-                    const SimulatedCollective& call)
+static CollectiveCost cost(const Machine& m, const std::vector<int>& ranks,
+                           const SimulatedCollective& call)
 {
   const SimulatedLinks links{m, 64};
   return collective_cost(m, links, {m, links, ranks}, call);
@@ -65,8 +61,6 @@ CollectiveCost cost(const Machine& m, const std::vector<int>& ranks,
 constexpr CallKind with_data[] = {
     CallKind::broadcast,      CallKind::reduce,     CallKind::all_reduce, CallKind::all_gather,
     CallKind::reduce_scatter, CallKind::all_to_all, CallKind::gather,     CallKind::scatter};
-
-}  // namespace
 
 TEST_CASE("where each node has one rank, the bytes between nodes are those that are counted")
 {
@@ -182,4 +176,4 @@ TEST_CASE("ranks copy what others of their node send")
   CHECK(copied_bytes(apart, 1, {CallKind::all_gather, 10}, false) == 0);
 }
 
-}  // namespace comm_simulated_collective_cost_test
+}  // namespace cubist::test::comm_simulated_collective_cost_test

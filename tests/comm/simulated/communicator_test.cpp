@@ -4,26 +4,18 @@
 
 #include "conformance.hpp"
 
-namespace comm_simulated_communicator_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::comm_simulated_communicator_test
 {
 
 using World = SimulatedCommunicator;
 
 /// Nodes with two ranks.
-Machine small_nodes()
+static Machine small_nodes()
 {
   Machine machine;
   machine.links.front().ranks = 2;
   return machine;
 }
-
-}  // namespace
 
 TEST_CASE("data in host memory arrives as by any communicator")
 {
@@ -97,4 +89,4 @@ TEST_CASE("ranks of a node read each other's blocks, others do not")
   Simulated::machine = {};
 }
 
-}  // namespace comm_simulated_communicator_test
+}  // namespace cubist::test::comm_simulated_communicator_test

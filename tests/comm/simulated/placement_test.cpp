@@ -4,21 +4,15 @@
 #include "catch.hpp"
 #include "machines.hpp"
 
-namespace comm_simulated_placement_test
+namespace cubist::test::comm_simulated_placement_test
 {
 
-using namespace cubist;
 using namespace cubist::detail;
 
-namespace
-{
-
-SimulatedPlacement placement(const std::vector<int>& ranks)
+static SimulatedPlacement placement(const std::vector<int>& ranks)
 {
   return {test::racks(), SimulatedLinks{test::racks(), 32}, ranks};
 }
-
-}  // namespace
 
 TEST_CASE("the level that connects ranks is the first that holds all of them")
 {
@@ -56,4 +50,4 @@ TEST_CASE("a rank's node holds as many members as it counts")
   CHECK(placement({4, 6, 7}).on_node(links, 6) == 3);
 }
 
-}  // namespace comm_simulated_placement_test
+}  // namespace cubist::test::comm_simulated_placement_test

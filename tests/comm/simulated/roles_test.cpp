@@ -5,7 +5,7 @@
 
 #include "catch.hpp"
 
-namespace simulated_roles_test
+namespace cubist::test::comm_simulated_roles_test
 {
 
 using cubist::CallKind;
@@ -59,4 +59,4 @@ TEST_CASE("a message has a sender and a receiver")
   CHECK(only_receives(CallKind::send, 0, 2, 1));
 }
 
-}  // namespace simulated_roles_test
+}  // namespace cubist::test::comm_simulated_roles_test

@@ -7,19 +7,13 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace comm_threads_communicator_test
+namespace cubist::test::comm_threads_communicator_test
 {
 
 // Tests that failures of threads reach all ranks, with a message that says what happened.
 // comm/communicator_test.cpp tests for every communicator that the data is right.
 
-using namespace cubist;
-using namespace cubist::test;
-
 // --- a rank throws
-
-namespace
-{
 
 using World = ThreadsCommunicator;
 
@@ -67,7 +61,7 @@ Outcome outcome_of(F&& f)
 }
 
 /// Every collective, on pieces of 4 doubles; `root` is the root of those that have one.
-std::vector<NamedCall> every_call(int root)
+static std::vector<NamedCall> every_call(int root)
 {
   using Doubles = std::vector<double>;
   const auto pieces = [](World& w) { return Doubles(4 * static_cast<std::size_t>(w.size())); };
@@ -83,8 +77,6 @@ std::vector<NamedCall> every_call(int root)
       {"scatter of 4 double", [=](World& w) { w.scatter(pieces(w), Doubles(4), root); }},
   };
 }
-
-}  // namespace
 
 TEST_CASE("a rank that throws instead of calling releases its peers")
 {
@@ -164,16 +156,11 @@ TEST_CASE("calls after a failure fail at once")
   CHECK(seen[1].type == "PeerFailed");
 }
 
-namespace
-{
-
-void sleep_up_to(std::mt19937& random, int most_microseconds)
+static void sleep_up_to(std::mt19937& random, int most_microseconds)
 {
   std::this_thread::sleep_for(
       std::chrono::microseconds(random() % static_cast<unsigned>(most_microseconds)));
 }
-
-}  // namespace
 
 TEST_CASE("of an error and its consequences, launch rethrows the error")
 {
@@ -246,9 +233,6 @@ TEST_CASE("launch rethrows PeerFailed when a request was dropped and nothing els
   CHECK(mentions(text, "rank 0: rank 1 left broadcast of 10 double with root 0"));
 }
 
-namespace
-{
-
 /// Runs `body` on `ranks` threads, and returns how each ended. Errors do not reach `launch`.
 template <class F>
 std::vector<Outcome> outcomes(int ranks, F body)
@@ -256,8 +240,6 @@ std::vector<Outcome> outcomes(int ranks, F body)
   const Watchdog watchdog;
   return on_ranks<Threads>(ranks, [&](World& world) { return outcome_of([&] { body(world); }); });
 }
-
-}  // namespace
 
 TEST_CASE("a dropped message releases the other end")
 {
@@ -617,9 +599,6 @@ TEST_CASE("a deadlock is detected in whatever order the ranks wait")
 
 // --- time limits
 
-namespace
-{
-
 /// Runs `body` on ranks 0, 1 and 3 of 4, and returns how it ends there. Rank 2 does `instead`, and
 /// then makes no call until the others have ended.
 template <class F, class G>
@@ -643,7 +622,8 @@ std::vector<Outcome> without_rank_2(F body, G instead)
 }
 
 /// Checks that one rank has waited beyond the limit, and that the others fail with it.
-void check_late(const std::vector<Outcome>& seen, const std::string& call, const std::string& late)
+static void check_late(const std::vector<Outcome>& seen, const std::string& call,
+                       const std::string& late)
 {
   int limits = 0;
   for (const std::size_t r : {0U, 1U, 3U})
@@ -655,8 +635,6 @@ void check_late(const std::vector<Outcome>& seen, const std::string& call, const
   }
   CHECK(limits == 1);
 }
-
-}  // namespace
 
 TEST_CASE("a wait for a rank that makes no call ends at the limit, and names the rank")
 {
@@ -778,4 +756,4 @@ TEST_CASE("hundreds of ranks are released when one throws")
   CHECK(released == 199);
 }
 
-}  // namespace comm_threads_communicator_test
+}  // namespace cubist::test::comm_threads_communicator_test

@@ -3,7 +3,7 @@
 
 #include "catch.hpp"
 
-namespace comm_threads_core_yield_test
+namespace cubist::test::comm_threads_core_yield_test
 {
 
 using namespace std::chrono_literals;
@@ -43,4 +43,4 @@ TEST_CASE("a rank yields until it is ready, but at most 8 times")
   CHECK(asked <= 8);
 }
 
-}  // namespace comm_threads_core_yield_test
+}  // namespace cubist::test::comm_threads_core_yield_test

@@ -4,17 +4,12 @@
 
 #include "ranks.hpp"
 
-namespace comm_threads_group_test
+namespace cubist::test::comm_threads_group_test
 {
 
 // Here one thread makes the calls of all ranks; communicator_test.cpp has a thread for each.
 
-using namespace cubist;
-using namespace cubist::test;
 using namespace cubist::detail;
-
-namespace
-{
 
 struct Two
 {
@@ -27,8 +22,6 @@ struct Two
         rank, Call<int>{.kind = CallKind::all_reduce, .send = x, .recv = x, .count = x.size()});
   }
 };
-
-}  // namespace
 
 TEST_CASE_METHOD(Two, "a call is complete once all ranks have advanced through their stages")
 {
@@ -180,4 +173,4 @@ TEST_CASE_METHOD(Two, "messages are matched by their ends and order, apart from 
   CHECK(got_y == y);
 }
 
-}  // namespace comm_threads_group_test
+}  // namespace cubist::test::comm_threads_group_test

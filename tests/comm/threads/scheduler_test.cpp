@@ -5,15 +5,10 @@
 #include "sleep_hook.hpp"
 #include "watchdog.hpp"
 
-namespace comm_threads_scheduler_test
+namespace cubist::test::comm_threads_scheduler_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::ThreadScheduler;
-
-namespace
-{
 
 struct Flag final : detail::Waiter
 {
@@ -29,9 +24,7 @@ struct Flag final : detail::Waiter
   std::atomic<int> polls{0};
 };
 
-void short_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
-
-}  // namespace
+static void short_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 TEST_CASE("a rank waits until it is notified and its waiter is complete")
 {
@@ -379,4 +372,4 @@ TEST_CASE("ranks that have not returned some time after a failure are listed")
   CHECK(scheduler.stragglers(1min).second.empty());
 }
 
-}  // namespace comm_threads_scheduler_test
+}  // namespace cubist::test::comm_threads_scheduler_test

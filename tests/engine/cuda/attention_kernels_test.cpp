@@ -7,13 +7,7 @@
 #include "catch.hpp"
 #include "host_warp.hpp"
 
-namespace engine_cuda_attention_kernels_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::engine_cuda_attention_kernels_test
 {
 
 template <class T, unsigned head_size>
@@ -32,8 +26,6 @@ void equals_attention_by_blocks(const AttentionCase& c)
     CHECK(error < problem.allowed());
   }
 }
-
-}  // namespace
 
 TEST_CASE("attention of one head in one pass equals attention by blocks of scores")
 {
@@ -60,4 +52,4 @@ TEST_CASE("attention in one pass keeps a NaN")
   CHECK_FALSE(std::isnan(static_cast<float>(problem.o()(18, 0))));
 }
 
-}  // namespace engine_cuda_attention_kernels_test
+}  // namespace cubist::test::engine_cuda_attention_kernels_test

@@ -6,10 +6,8 @@
 
 #include "catch.hpp"
 
-namespace engine_cuda_chunks_test
+namespace cubist::test::engine_cuda_chunks_test
 {
-
-using namespace cubist;
 
 TEST_CASE("a chunk has 16 bytes of the smallest elements, and at most 8 of them")
 {
@@ -39,11 +37,8 @@ TEST_CASE("chunks are accessed at once where data and rows are aligned")
   CHECK_FALSE(detail::chunks_are_aligned<1>(MatrixView<float>{x, {2, 4}}));
 }
 
-namespace
-{
-
 /// Adds 10 x to y for a chunk that begins at column j of a row of 10.
-std::vector<float> add(bool aligned, std::size_t j)
+static std::vector<float> add(bool aligned, std::size_t j)
 {
   alignas(16) const float x[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   alignas(16) float y[10] = {};
@@ -53,8 +48,6 @@ std::vector<float> add(bool aligned, std::size_t j)
       MatrixView<float>{y, {1, 10}}, MatrixView<const float>{x, {1, 10}});
   return {y, y + 10};
 }
-
-}  // namespace
 
 TEST_CASE("a function gets each element of a chunk, and writes those that are not const")
 {
@@ -81,4 +74,4 @@ TEST_CASE("elements of several accesses, and of 16 bits, are loaded and stored")
   }
 }
 
-}  // namespace engine_cuda_chunks_test
+}  // namespace cubist::test::engine_cuda_chunks_test

@@ -9,14 +9,11 @@
 #include "message.hpp"
 #include "watchdog.hpp"
 
-namespace cubist::test::cuda_downloads_test
+namespace cubist::test::engine_cuda_downloads_test
 {
 
 using cubist::detail::CudaDownloads;
 using cubist::detail::Download;
-
-namespace
-{
 
 constexpr std::size_t n = 1000;
 
@@ -43,9 +40,7 @@ struct Copied
   [[nodiscard]] bool holds(int value) const { return host == std::vector<int>(n, value); }
 };
 
-bool is_idle(cudaStream_t stream) { return cudaStreamQuery(stream) == cudaSuccess; }
-
-}  // namespace
+static bool is_idle(cudaStream_t stream) { return cudaStreamQuery(stream) == cudaSuccess; }
 
 TEST_CASE("a copy has what earlier work left, and later work waits for it")
 {
@@ -165,4 +160,4 @@ TEST_CASE("copies to the host cannot be captured")
   CHECK(copied.holds(0));
 }
 
-}  // namespace cubist::test::cuda_downloads_test
+}  // namespace cubist::test::engine_cuda_downloads_test

@@ -6,12 +6,7 @@
 
 #include "catch.hpp"
 
-namespace engine_cuda_functions_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::engine_cuda_functions_test
 {
 
 struct Difference
@@ -35,8 +30,6 @@ struct AddOne
 {
   void operator()(int& x) const { ++x; }
 };
-
-}  // namespace
 
 TEST_CASE("adapters of element functions for kernels")
 {
@@ -68,9 +61,6 @@ TEST_CASE("adapters compute 16-bit elements in float, and return the sum's terms
   CHECK(wide == 1.5F);
 }
 
-namespace
-{
-
 /// Arithmetic on complex elements, which asserts that they have cubist's type Complex.
 template <class Element>
 struct Arithmetic
@@ -101,8 +91,6 @@ struct Arithmetic
     return x * T{static_cast<Real<Element>>(i), static_cast<Real<Element>>(j)};
   }
 };
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("functions compute complex elements with operators that are right on a device",
                    "", std::complex<float>, std::complex<double>)
@@ -168,16 +156,11 @@ TEMPLATE_TEST_CASE("the library's functions of complex elements give the same on
   CHECK(drawn != T{});
 }
 
-namespace
-{
-
 /// A function that uses the arithmetic of std::complex.
 struct OfStdComplex
 {
   std::complex<double> operator()(const std::complex<double>& x) const { return x + x; }
 };
-
-}  // namespace
 
 TEST_CASE("a function of std::complex is not callable on a device")
 {
@@ -185,4 +168,4 @@ TEST_CASE("a function of std::complex is not callable on a device")
   STATIC_REQUIRE_FALSE(std::invocable<OfStdComplex, detail::DeviceValue<std::complex<double>>>);
 }
 
-}  // namespace engine_cuda_functions_test
+}  // namespace cubist::test::engine_cuda_functions_test

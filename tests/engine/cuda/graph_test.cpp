@@ -7,14 +7,11 @@
 #include "catch.hpp"
 #include "fake.hpp"
 
-namespace cubist::test::cuda_graph_test
-{
-
-namespace
+namespace cubist::test::engine_cuda_graph_test
 {
 
 /// The host's copy of a buffer.
-std::vector<int> read(const CudaBuffer<int>& buffer)
+static std::vector<int> read(const CudaBuffer<int>& buffer)
 {
   std::vector<int> host(buffer.size());
   cudaMemcpyAsync(host.data(), buffer.data(), host.size() * sizeof(int), cudaMemcpyDeviceToHost,
@@ -22,17 +19,15 @@ std::vector<int> read(const CudaBuffer<int>& buffer)
   ComputeStream::synchronize();
   return host;
 }
-void write(CudaBuffer<int>& buffer, int value)
+static void write(CudaBuffer<int>& buffer, int value)
 {
   cudaMemcpyAsync(buffer.data(), &value, sizeof(int), cudaMemcpyHostToDevice, ComputeStream::get());
 }
-void copy(const CudaBuffer<int>& from, CudaBuffer<int>& to)
+static void copy(const CudaBuffer<int>& from, CudaBuffer<int>& to)
 {
   cudaMemcpyAsync(to.data(), from.data(), sizeof(int), cudaMemcpyDeviceToDevice,
                   ComputeStream::get());
 }
-
-}  // namespace
 
 TEST_CASE("captured work is executed by its replays alone, after what prepares them")
 {
@@ -151,4 +146,4 @@ TEST_CASE("the host cannot wait in captured work, and after an error nothing is 
   CHECK(!cubist::detail::CudaCapture::is_capturing());
 }
 
-}  // namespace cubist::test::cuda_graph_test
+}  // namespace cubist::test::engine_cuda_graph_test

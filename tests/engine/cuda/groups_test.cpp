@@ -4,10 +4,7 @@
 #include "catch.hpp"
 #include "host_kernels.hpp"
 
-namespace cubist::test::cuda_groups_test
-{
-
-namespace
+namespace cubist::test::engine_cuda_groups_test
 {
 
 struct AddTimes
@@ -41,8 +38,6 @@ bool updates_once(std::size_t rows, std::size_t cols, std::size_t part, std::siz
   return true;
 }
 
-}  // namespace
-
 TEST_CASE("the kernel of groups updates every element of all matrices once")
 {
   for (const std::size_t offset : {0U, 1U})
@@ -56,4 +51,4 @@ TEST_CASE("the kernel of groups updates every element of all matrices once")
       }
 }
 
-}  // namespace cubist::test::cuda_groups_test
+}  // namespace cubist::test::engine_cuda_groups_test

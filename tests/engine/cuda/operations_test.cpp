@@ -5,16 +5,10 @@
 #include "catch.hpp"
 #include "host_kernels.hpp"
 
-namespace engine_cuda_operations_test
+namespace cubist::test::engine_cuda_operations_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 static_assert(Engine<KernelEngine>);
-
-namespace
-{
 
 template <class T>
 void equals_the_host(Shape shape, std::size_t gap)
@@ -32,8 +26,6 @@ void equals_the_host(Shape shape, std::size_t gap)
   }
 }
 
-}  // namespace
-
 TEMPLATE_TEST_CASE("the kernels' maps, sums and folds equal those of the host", "", float, double,
                    std::complex<double>, bfloat16)
 {
@@ -41,9 +33,6 @@ TEMPLATE_TEST_CASE("the kernels' maps, sums and folds equal those of the host", 
                             Shape{2, 1500}, Shape{700, 33}, Shape{0, 5}, Shape{5, 0}})
     for (const std::size_t gap : {0U, 3U, 8U}) equals_the_host<TestType>(shape, gap);
 }
-
-namespace
-{
 
 /// Numbers whose sum depends on the order.
 template <class T>
@@ -54,8 +43,6 @@ std::vector<T> rough_numbers(std::size_t n)
     x[i] = static_cast<T>(static_cast<float>((i * 7919) % 10007) * 1.37e-3F - 5.1F);
   return x;
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("the kernels add listed rows with the bits of the host", "", float, double,
                    std::complex<float>, bfloat16, cubist::half)
@@ -86,9 +73,6 @@ TEST_CASE("several blocks share a column, a row, or all elements, and their part
 
 TEST_CASE("two threads share each of many short rows") { equals_the_host<double>({16500, 40}, 4); }
 
-namespace
-{
-
 template <class T>
 struct AllSums
 {
@@ -114,8 +98,6 @@ AllSums<T> sums_of(const std::vector<T>& numbers, Shape shape, std::size_t ld, s
   s.of_all = engine.fold(T{}, cubist::detail::Sum{}, cubist::detail::Itself{}, m);
   return s;
 }
-
-}  // namespace
 
 TEST_CASE("a few threads fold each of many short rows")
 {
@@ -146,4 +128,4 @@ TEMPLATE_TEST_CASE("sums have the same bits wherever the matrix lies", "", float
   }
 }
 
-}  // namespace engine_cuda_operations_test
+}  // namespace cubist::test::engine_cuda_operations_test

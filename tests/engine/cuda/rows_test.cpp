@@ -5,13 +5,7 @@
 #include "catch.hpp"
 #include "host_kernels.hpp"
 
-namespace engine_cuda_rows_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::engine_cuda_rows_test
 {
 
 template <class T>
@@ -22,8 +16,6 @@ std::vector<T> numbers(std::size_t n, std::size_t seed)
     x[i] = static_cast<T>(static_cast<float>((i * seed) % 5) - 2.0F);
   return x;
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("a function of rows sums over a row and maps it", "", float, bfloat16)
 {
@@ -57,4 +49,4 @@ TEMPLATE_TEST_CASE("a function of rows sums over a row and maps it", "", float, 
     }
 }
 
-}  // namespace engine_cuda_rows_test
+}  // namespace cubist::test::engine_cuda_rows_test

@@ -5,20 +5,16 @@
 
 #include "catch.hpp"
 
-namespace engine_cuda_tiling_test
+namespace cubist::test::engine_cuda_tiling_test
 {
 
-using namespace cubist;
 using detail::Tiling;
-
-namespace
-{
 
 const std::vector<Shape> shapes{{1, 1},   {1, 1000},  {1000, 1}, {7, 13},  {64, 300},
                                 {129, 8}, {5000, 33}, {3, 9000}, {4096, 2}};
 
 /// How many times each element is visited. A chunk ends where its row does.
-std::vector<int> visits(const Tiling& t)
+static std::vector<int> visits(const Tiling& t)
 {
   std::vector<int> all(t.shape.size());
   for (unsigned block = 0; block < t.blocks(); ++block)
@@ -30,7 +26,7 @@ std::vector<int> visits(const Tiling& t)
   return all;
 }
 
-bool visits_each_once(const Tiling& t)
+static bool visits_each_once(const Tiling& t)
 {
   const auto all = visits(t);
   return std::all_of(all.begin(), all.end(), [](int n) { return n == 1; });
@@ -39,8 +35,6 @@ bool visits_each_once(const Tiling& t)
 /// Large shapes, whose elements are not visited here.
 const std::vector<Shape> large{{8192, 8192}, {1U << 20, 64}, {64, 1U << 20},
                                {1024, 1024}, {1U << 26, 1},  {1, 1U << 26}};
-
-}  // namespace
 
 TEST_CASE("every tiling visits each element once")
 {
@@ -109,4 +103,4 @@ TEST_CASE("threads across are a power of two")
   CHECK(detail::threads_across(1000, 256) == 256);
 }
 
-}  // namespace engine_cuda_tiling_test
+}  // namespace cubist::test::engine_cuda_tiling_test

@@ -8,19 +8,14 @@
 #include "fake.hpp"
 #include "message.hpp"
 
-namespace cubist::test::cuda_transfer_test
+namespace cubist::test::engine_cuda_transfer_test
 {
 
-namespace
-{
-
-void copy(MatrixView<const int> from, MatrixView<int> to, cudaMemcpyKind kind)
+static void copy(MatrixView<const int> from, MatrixView<int> to, cudaMemcpyKind kind)
 {
   cubist::detail::enqueue_copy(from, to, kind, ComputeStream::get());
   ComputeStream::synchronize();
 }
-
-}  // namespace
 
 TEST_CASE("a matrix with gaps between its rows is copied, and so is a repeated row")
 {
@@ -68,4 +63,4 @@ TEST_CASE("a copy between other shapes, or one that CUDA refuses, is an error")
                  "cudaErrorIllegalAddress", "a copy of (2, 3) elements"));
 }
 
-}  // namespace cubist::test::cuda_transfer_test
+}  // namespace cubist::test::engine_cuda_transfer_test

@@ -3,19 +3,14 @@
 
 #include "catch.hpp"
 
-namespace engine_host_blas_kernels_test
+namespace cubist::test::engine_host_blas_kernels_test
 {
 
-using namespace cubist;
-
-namespace
-{
 constexpr Processor plain{};
 constexpr Processor avx2{.avx2 = true};
 constexpr Processor avx512{.avx2 = true, .avx512 = true};
 
-bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
-}  // namespace
+static bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
 TEST_CASE("kernels older than the processor cause a warning that names better ones")
 {
@@ -57,4 +52,4 @@ TEST_CASE("a processor with AVX-512 has AVX2")
   CHECK((current.avx2 || !current.avx512));
 }
 
-}  // namespace engine_host_blas_kernels_test
+}  // namespace cubist::test::engine_host_blas_kernels_test

@@ -5,16 +5,11 @@
 
 #include "catch.hpp"
 
-namespace engine_host_blas_threads_test
+namespace cubist::test::engine_host_blas_threads_test
 {
 
-using namespace cubist;
-
-namespace
-{
 // Whether the number of threads can be set: only OpenBLAS has functions for that.
-bool settable() { return blas_threads() != 0; }
-}  // namespace
+static bool settable() { return blas_threads() != 0; }
 
 TEST_CASE("BLAS threads are set for a scope, and restored")
 {
@@ -67,4 +62,4 @@ TEST_CASE("the kernels of BLAS are named, or unknown")
   CHECK((blas_core_name() == "unknown") == !settable());
 }
 
-}  // namespace engine_host_blas_threads_test
+}  // namespace cubist::test::engine_host_blas_threads_test

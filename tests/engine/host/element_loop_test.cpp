@@ -6,18 +6,12 @@
 
 #include "catch.hpp"
 
-namespace engine_host_element_loop_test
+namespace cubist::test::engine_host_element_loop_test
 {
 
-using namespace cubist;
 using detail::Target;
 
-namespace
-{
-
 const std::vector<Target> targets{Target::as_compiled, Target::avx2, Target::avx512};
-
-}  // namespace
 
 TEST_CASE("every element is visited once, and none beyond")
 {
@@ -44,9 +38,6 @@ TEST_CASE("every element is visited once, and none beyond")
     }
 }
 
-namespace
-{
-
 /// Uses products and sums that a compiler may contract, a quotient, bits, and a comparison.
 struct Elaborate
 {
@@ -65,8 +56,6 @@ std::vector<T> numbers(std::size_t n)
   for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<T>(5 * std::sin(static_cast<double>(i)));
   return x;
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("an element's bits depend neither on its place nor on its neighbours", "", float,
                    double)
@@ -136,4 +125,4 @@ TEST_CASE("the padding of the last block consists of valid elements")
   CHECK(y == std::vector<int>(5, 4));
 }
 
-}  // namespace engine_host_element_loop_test
+}  // namespace cubist::test::engine_host_element_loop_test

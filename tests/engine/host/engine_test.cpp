@@ -17,10 +17,8 @@
 #include <xtensor/xtensor.hpp>
 #endif
 
-namespace engine_host_engine_test
+namespace cubist::test::engine_host_engine_test
 {
-
-using namespace cubist;
 
 TEST_CASE("gemm of fractions is exact to rounding")
 {
@@ -52,9 +50,6 @@ TEST_CASE("gemm of fractions is exact to rounding")
     }
   CHECK(worst <= 2 * (n + 1) * std::numeric_limits<double>::epsilon());
 }
-
-namespace
-{
 
 using Scalars = std::tuple<float, double, std::complex<float>, std::complex<double>>;
 /// The scalars for functions that call no BLAS; the others instantiate the same code.
@@ -144,8 +139,6 @@ std::vector<T> elements(MatrixView<T> m)
 }
 
 constexpr Op ops[] = {Op::none, Op::transpose, Op::adjoint};
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("gemm multiplies strided blocks as defined", "", Scalars)
 {
@@ -725,4 +718,4 @@ TEMPLATE_TEST_CASE("functions of 16-bit elements get floats, and sums are in flo
   CHECK(y.view(257, 0) == small);
 }
 
-}  // namespace engine_host_engine_test
+}  // namespace cubist::test::engine_host_engine_test

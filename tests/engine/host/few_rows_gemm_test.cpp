@@ -6,12 +6,7 @@
 
 #include "catch.hpp"
 
-namespace engine_host_few_rows_gemm_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::engine_host_few_rows_gemm_test
 {
 
 using Reals = std::tuple<float, double>;
@@ -56,11 +51,6 @@ std::vector<T> by_definition(T alpha, MatrixView<const T> a, MatrixView<const W>
   return c.memory;
 }
 
-}  // namespace
-
-namespace
-{
-
 /// Checks products by matrices with elements W, which may have 16 bits.
 template <class T, class W>
 void multiplies_as_defined()
@@ -93,8 +83,6 @@ void multiplies_as_defined()
           }
         }
 }
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("a product of few rows multiplies strided blocks as defined", "", Reals)
 {
@@ -199,4 +187,4 @@ TEMPLATE_LIST_TEST_CASE("a product of few rows is equal to the bit on one and tw
     }
 }
 
-}  // namespace engine_host_few_rows_gemm_test
+}  // namespace cubist::test::engine_host_few_rows_gemm_test

@@ -3,12 +3,7 @@
 
 #include "catch.hpp"
 
-namespace engine_host_float_gemm_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::engine_host_float_gemm_test
 {
 
 /// A matrix inside a larger buffer, whose other elements hold a mark.
@@ -57,8 +52,6 @@ void gemm(Op op_a, Op op_b, T alpha, MatrixView<T> a, MatrixView<T> b, T beta, M
 }
 
 constexpr Op ops[] = {Op::none, Op::transpose, Op::adjoint};
-
-}  // namespace
 
 // Products of 16-bit numbers are exact in float, and their sums are rounded as float's.
 TEMPLATE_TEST_CASE("gemm of 16-bit elements sums in float and rounds once", "", bfloat16, half)
@@ -118,9 +111,6 @@ TEMPLATE_TEST_CASE("gemm of 16-bit elements takes empty matrices", "", bfloat16,
   CHECK_THROWS_AS(gemm(Op::none, Op::none, T{1}, c.view, c.view, T{}, c.view), ShapeError);
 }
 
-namespace
-{
-
 /// How far Y = X W is from its definition, relative to the error that rounding explains.
 template <class T>
 double error_of_stored(StoredWeights type, ProductSize size, std::size_t offset)
@@ -162,8 +152,6 @@ double error_of_stored(StoredWeights type, ProductSize size, std::size_t offset)
   return worst;
 }
 
-}  // namespace
-
 TEMPLATE_TEST_CASE("a stored weight is multiplied as it is stored, by few rows and by many", "",
                    float, double, bfloat16)
 {
@@ -195,4 +183,4 @@ TEST_CASE("a stored weight without rows gives zeros, and one that does not fit i
                   ShapeError);
 }
 
-}  // namespace engine_host_float_gemm_test
+}  // namespace cubist::test::engine_host_float_gemm_test

@@ -6,11 +6,8 @@
 
 #include "watchdog.hpp"
 
-namespace engine_host_gemm_semaphore_test
+namespace cubist::test::engine_host_gemm_semaphore_test
 {
-
-using namespace cubist;
-using cubist::test::Watchdog;
 
 TEST_CASE("concurrent callers are limited, and all of them run")
 {
@@ -41,4 +38,4 @@ TEST_CASE("concurrent callers are limited, and all of them run")
   CHECK(calls == 2 * limit * 20);
 }
 
-}  // namespace engine_host_gemm_semaphore_test
+}  // namespace cubist::test::engine_host_gemm_semaphore_test

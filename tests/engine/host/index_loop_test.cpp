@@ -6,12 +6,7 @@
 
 #include "catch.hpp"
 
-namespace engine_host_index_loop_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::engine_host_index_loop_test
 {
 
 /// A matrix of 3 x 2 elements whose rows are 4 apart: 0, 1; 4, 5; 8, 9.
@@ -30,8 +25,6 @@ struct PlusPlace
   }
 };
 
-}  // namespace
-
 TEST_CASE("an index loop maps the elements of a matrix with their indices, and nothing beside it")
 {
   StridedMatrix m;
@@ -39,16 +32,11 @@ TEST_CASE("an index loop maps the elements of a matrix with their indices, and n
   CHECK(m.memory == std::vector<double>{0, 11, 2, 3, 104, 115, 6, 7, 208, 219, 10, 11});
 }
 
-namespace
-{
-
 /// Combines numbers so that the order shows.
 struct TwiceAndAdd
 {
   double operator()(double all, double x) const { return 2 * all + x; }
 };
-
-}  // namespace
 
 TEST_CASE("a fold combines the elements of a matrix row by row")
 {
@@ -58,9 +46,6 @@ TEST_CASE("a fold combines the elements of a matrix row by row")
         64.0 + 16 * 11 + 8 * 104 + 4 * 115 + 2 * 208 + 219);
 }
 
-namespace
-{
-
 struct HalfAndTerm
 {
   detail::ValueAndTerm<double, double> operator()(std::size_t, std::size_t, double x) const
@@ -68,8 +53,6 @@ struct HalfAndTerm
     return {x / 2, x};
   }
 };
-
-}  // namespace
 
 TEST_CASE("a map with a fold writes the values and combines the terms row by row")
 {
@@ -93,4 +76,4 @@ TEST_CASE("rows are copied and filled, and columns are summed, with nothing besi
   CHECK(to.memory == m.memory);
 }
 
-}  // namespace engine_host_index_loop_test
+}  // namespace cubist::test::engine_host_index_loop_test

@@ -5,20 +5,16 @@
 
 #include "catch.hpp"
 
-namespace engine_host_q8_rows_test
+namespace cubist::test::engine_host_q8_rows_test
 {
 
-using namespace cubist;
 using detail::Q8Rows;
 using detail::Target;
-
-namespace
-{
 
 using Reals = std::tuple<float, double>;
 
 /// Fills W (k, n) with integers and scales that are exact.
-StoredWeight& integers(StoredWeight& w, std::size_t k, std::size_t n)
+static StoredWeight& integers(StoredWeight& w, std::size_t k, std::size_t n)
 {
   std::vector<double> x(k * n);
   for (std::size_t i = 0; i < k; ++i)
@@ -27,8 +23,6 @@ StoredWeight& integers(StoredWeight& w, std::size_t k, std::size_t n)
   w.set(0, 0, MatrixView<const double>{x.data(), {k, n}}, "w");
   return w;
 }
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("rows are multiplied by integers exactly, on every instruction set", "",
                         Reals)
@@ -95,4 +89,4 @@ TEST_CASE("columns are widened from any of them, and from any block on")
     for (std::size_t l = 0; l < 64; ++l) REQUIRE(some[j * 64 + l] == all[(3 + j) * 96 + 32 + l]);
 }
 
-}  // namespace engine_host_q8_rows_test
+}  // namespace cubist::test::engine_host_q8_rows_test

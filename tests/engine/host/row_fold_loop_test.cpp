@@ -6,10 +6,9 @@
 
 #include "catch.hpp"
 
-namespace engine_host_row_fold_loop_test
+namespace cubist::test::engine_host_row_fold_loop_test
 {
 
-using namespace cubist;
 using detail::block_length;
 using detail::Target;
 
@@ -21,9 +20,6 @@ TEST_CASE("a long row of floats is summed with less rounding than from left to r
                     detail::Itself{}, MatrixView<const float>{x.data(), {1, x.size()}});
   CHECK(sum == Approx(0.1 * (1 << 20)).epsilon(1e-3));
 }
-
-namespace
-{
 
 /// A function that is neither commutative nor associative, so that the order shows. All values are
 /// exact.
@@ -46,7 +42,7 @@ struct WithIndices
 };
 
 /// Folds some numbers in the order that the header states.
-double fold_of(std::vector<double> x)
+static double fold_of(std::vector<double> x)
 {
   const Shuffle combine;
   double all = 5;
@@ -87,8 +83,6 @@ void check(std::size_t n)
   }
 }
 
-}  // namespace
-
 TEST_CASE("rows are folded in the stated order on every target")
 {
   for (const std::size_t n : {0U, 1U, 31U, 32U, 33U, 63U, 64U, 100U, 160U})
@@ -98,4 +92,4 @@ TEST_CASE("rows are folded in the stated order on every target")
   }
 }
 
-}  // namespace engine_host_row_fold_loop_test
+}  // namespace cubist::test::engine_host_row_fold_loop_test

@@ -4,12 +4,7 @@
 
 #include "catch.hpp"
 
-namespace engine_host_row_sums_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::engine_host_row_sums_test
 {
 
 /// Lists of no row, one row, and more. The last row of the result is not a target.
@@ -49,8 +44,6 @@ void sums_rows(std::size_t cols, bool adds)
   CAPTURE(cols, adds);
   CHECK(out == wanted);
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("listed rows are summed, and nothing else is written", "", float, double,
                    bfloat16, std::complex<float>)
@@ -114,4 +107,4 @@ TEST_CASE("sums of rows of another width are refused")
                   ShapeError);
 }
 
-}  // namespace engine_host_row_sums_test
+}  // namespace cubist::test::engine_host_row_sums_test

@@ -3,10 +3,8 @@
 
 #include "catch.hpp"
 
-namespace engine_host_shared_engine_test
+namespace cubist::test::engine_host_shared_engine_test
 {
-
-using namespace cubist;
 
 TEST_CASE("A shared engine computes like the host's, in the shared arena")
 {
@@ -21,4 +19,4 @@ TEST_CASE("A shared engine computes like the host's, in the shared arena")
   CHECK(y == SharedEngine::Buffer<double>(64 * 64, 128.0));
 }
 
-}  // namespace engine_host_shared_engine_test
+}  // namespace cubist::test::engine_host_shared_engine_test

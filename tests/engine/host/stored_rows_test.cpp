@@ -6,14 +6,10 @@
 
 #include "catch.hpp"
 
-namespace engine_host_stored_rows_test
+namespace cubist::test::engine_host_stored_rows_test
 {
 
-using namespace cubist;
 using detail::Target;
-
-namespace
-{
 
 constexpr Target targets[] = {Target::as_compiled, Target::avx2, Target::avx512};
 
@@ -97,8 +93,6 @@ std::vector<Sum<W>> rounded_products(Target target, std::size_t m, std::size_t n
       0, MatrixView<T>{y.data(), {m, n}}));
   return y;
 }
-
-}  // namespace
 
 TEST_CASE("rows of 16-bit and 8-bit elements are multiplied exactly, on every instruction set")
 {
@@ -185,4 +179,4 @@ TEST_CASE("a row that is not read, and a NaN, are treated as in float")
   }
 }
 
-}  // namespace engine_host_stored_rows_test
+}  // namespace cubist::test::engine_host_stored_rows_test

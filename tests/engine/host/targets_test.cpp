@@ -3,10 +3,9 @@
 
 #include "catch.hpp"
 
-namespace engine_host_targets_test
+namespace cubist::test::engine_host_targets_test
 {
 
-using namespace cubist;
 using detail::Target;
 
 TEST_CASE("the best target is one that the processor supports and the environment permits")
@@ -32,4 +31,4 @@ TEST_CASE("CUBIST_INSTRUCTIONS names the best target that is permitted")
                           "or unset it");
 }
 
-}  // namespace engine_host_targets_test
+}  // namespace cubist::test::engine_host_targets_test

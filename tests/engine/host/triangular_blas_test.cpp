@@ -6,13 +6,7 @@
 #include "message.hpp"
 #include "one_triangle.hpp"
 
-namespace engine_host_triangular_blas_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::engine_host_triangular_blas_test
 {
 
 template <class T, class F>
@@ -68,8 +62,6 @@ void check_symmetric(const SymmetricOperand& how)
         }));
 }
 
-}  // namespace
-
 TEMPLATE_TEST_CASE("BLAS multiplies by one triangle of a matrix, and reads nothing else of it", "",
                    float, double, std::complex<float>, std::complex<double>)
 {
@@ -95,4 +87,4 @@ TEST_CASE("a triangle that does not fit the other matrix is refused")
   CHECK(mentions(text, "(3, 3)", "right", "(3, 4)", "with 4 rows"));
 }
 
-}  // namespace engine_host_triangular_blas_test
+}  // namespace cubist::test::engine_host_triangular_blas_test

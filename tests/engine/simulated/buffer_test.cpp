@@ -4,11 +4,8 @@
 
 #include "ranks.hpp"
 
-namespace engine_simulated_buffer_test
+namespace cubist::test::engine_simulated_buffer_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("a rank's buffers count as its memory while they live")
 {
@@ -43,4 +40,4 @@ TEST_CASE("empty buffers need no rank, others do")
   CHECK_THROWS_AS(SimulatedBuffer<float>(1), ArgumentError);
 }
 
-}  // namespace engine_simulated_buffer_test
+}  // namespace cubist::test::engine_simulated_buffer_test

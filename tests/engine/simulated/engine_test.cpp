@@ -4,17 +4,11 @@
 
 #include "ranks.hpp"
 
-namespace engine_simulated_engine_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::engine_simulated_engine_test
 {
 
 /// A machine with 100 operations and 8 bytes a second, and a second for each call.
-Machine slow_machine()
+static Machine slow_machine()
 {
   Machine machine;
   machine.call_seconds = 1;
@@ -56,8 +50,6 @@ std::vector<double> seconds(const Machine& machine, Body body)
   Simulated::machine = {};
   return of_ranks.front();
 }
-
-}  // namespace
 
 TEST_CASE("a product takes its operations by the rate of its shape")
 {
@@ -160,4 +152,4 @@ TEST_CASE("a scalar without rates, and a computation outside of a launch, are re
                   ArgumentError);
 }
 
-}  // namespace engine_simulated_engine_test
+}  // namespace cubist::test::engine_simulated_engine_test

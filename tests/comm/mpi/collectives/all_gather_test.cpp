@@ -4,11 +4,9 @@
 #include "../job_context.hpp"
 #include "catch.hpp"
 
-namespace comm_mpi_collectives_all_gather_test
+namespace cubist::test::comm_mpi_collectives_all_gather_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::MpiBlocks;
 using detail::MpiMessages;
 using detail::MpiTopology;
@@ -45,4 +43,4 @@ TEST_CASE("the sources of what leaders forward")
   CHECK(detail::forwarded_sources(topology, {2}).empty());
 }
 
-}  // namespace comm_mpi_collectives_all_gather_test
+}  // namespace cubist::test::comm_mpi_collectives_all_gather_test

@@ -4,11 +4,9 @@
 #include "../job_context.hpp"
 #include "catch.hpp"
 
-namespace comm_mpi_collectives_chain_test
+namespace cubist::test::comm_mpi_collectives_chain_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::MpiBlocks;
 using detail::MpiChain;
 using detail::MpiContext;
@@ -16,17 +14,12 @@ using detail::MpiMessages;
 using detail::MpiReduction;
 using detail::MpiTopology;
 
-namespace
-{
-
-std::vector<int> ranks_in_order(const MpiChain& chain, int first)
+static std::vector<int> ranks_in_order(const MpiChain& chain, int first)
 {
   std::vector<int> ranks;
   for (int r = first; r >= 0; r = chain.successor(r)) ranks.push_back(r);
   return ranks;
 }
-
-}  // namespace
 
 TEST_CASE("a chain has every rank once, and predecessors are the inverse of successors")
 {
@@ -116,4 +109,4 @@ TEST_CASE("broadcast and reduce along a chain, in messages of any length")
     }
 }
 
-}  // namespace comm_mpi_collectives_chain_test
+}  // namespace cubist::test::comm_mpi_collectives_chain_test

@@ -4,11 +4,9 @@
 #include "../job_context.hpp"
 #include "catch.hpp"
 
-namespace comm_mpi_collectives_exchange_test
+namespace cubist::test::comm_mpi_collectives_exchange_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::MpiBlocks;
 using detail::MpiMessages;
 
@@ -55,4 +53,4 @@ TEST_CASE("a direct exchange gives every rank its pieces, in messages of any len
   }
 }
 
-}  // namespace comm_mpi_collectives_exchange_test
+}  // namespace cubist::test::comm_mpi_collectives_exchange_test

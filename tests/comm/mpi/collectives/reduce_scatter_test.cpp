@@ -4,11 +4,9 @@
 #include "../job_context.hpp"
 #include "catch.hpp"
 
-namespace comm_mpi_collectives_reduce_scatter_test
+namespace cubist::test::comm_mpi_collectives_reduce_scatter_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::MpiBlocks;
 using detail::MpiMessages;
 using detail::MpiReduction;
@@ -54,4 +52,4 @@ TEST_CASE("reduce_scatter and all_reduce sum up in messages of any length")
   }
 }
 
-}  // namespace comm_mpi_collectives_reduce_scatter_test
+}  // namespace cubist::test::comm_mpi_collectives_reduce_scatter_test

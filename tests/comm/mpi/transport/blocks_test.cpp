@@ -3,10 +3,9 @@
 
 #include "catch.hpp"
 
-namespace comm_mpi_collectives_blocks_test
+namespace cubist::test::comm_mpi_transport_blocks_test
 {
 
-using namespace cubist;
 using detail::Bytes;
 using detail::ConstBytes;
 using detail::MpiBlocks;
@@ -53,4 +52,4 @@ TEST_CASE("bytes are copied, unless source and destination are the same")
   CHECK(out == std::array{std::byte{1}, std::byte{2}, std::byte{7}});
 }
 
-}  // namespace comm_mpi_collectives_blocks_test
+}  // namespace cubist::test::comm_mpi_transport_blocks_test

@@ -6,11 +6,9 @@
 #include "../job_context.hpp"
 #include "ranks.hpp"
 
-namespace comm_mpi_context_test
+namespace cubist::test::comm_mpi_transport_context_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::MpiContext;
 
 TEST_CASE("ranks of a part of the job are translated to ranks of the job")
@@ -46,4 +44,4 @@ TEST_CASE("neighbours are counted cyclically")
   CHECK(detail::neighbour(context, -2) == 3);
 }
 
-}  // namespace comm_mpi_context_test
+}  // namespace cubist::test::comm_mpi_transport_context_test

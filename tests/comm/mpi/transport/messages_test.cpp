@@ -6,25 +6,18 @@
 #include "../job_context.hpp"
 #include "ranks.hpp"
 
-namespace comm_mpi_messages_test
+namespace cubist::test::comm_mpi_transport_messages_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::MpiMessages;
 
-namespace
-{
-
-std::vector<std::byte> test_bytes(int rank, std::size_t n)
+static std::vector<std::byte> test_bytes(int rank, std::size_t n)
 {
   std::vector<std::byte> b(n);
   for (std::size_t i = 0; i < n; ++i)
     b[i] = static_cast<std::byte>((static_cast<std::size_t>(rank) * 31 + i * 7) % 251);
   return b;
 }
-
-}  // namespace
 
 TEST_CASE("a transfer of any size is cut into bounded messages, which complete in order")
 {
@@ -159,4 +152,4 @@ TEST_CASE("a barrier by messages completes when all ranks have called it")
   }
 }
 
-}  // namespace comm_mpi_messages_test
+}  // namespace cubist::test::comm_mpi_transport_messages_test

@@ -5,10 +5,9 @@
 
 #include "catch.hpp"
 
-namespace comm_mpi_collectives_reduction_test
+namespace cubist::test::comm_mpi_transport_reduction_test
 {
 
-using namespace cubist;
 using detail::Bytes;
 using detail::ConstBytes;
 using detail::MpiReduction;
@@ -50,4 +49,4 @@ TEST_CASE("a workspace grows, and is reused")
   CHECK(reduction.workspace(10) == larger);
 }
 
-}  // namespace comm_mpi_collectives_reduction_test
+}  // namespace cubist::test::comm_mpi_transport_reduction_test

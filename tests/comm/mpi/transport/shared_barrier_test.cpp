@@ -5,22 +5,17 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace comm_mpi_shared_barrier_test
+namespace cubist::test::comm_mpi_transport_shared_barrier_test
 {
 
 // Tests several slots of one process, which act as ranks, and then communicators.
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::BarrierPayload;
 using detail::FlagSlot;
 using detail::FlagSlotHandle;
 using detail::FutexEvent;
 using detail::MpiSharedBarrier;
 using detail::MpiSharedBarrierCall;
-
-namespace
-{
 
 /// The ranks of a barrier. The test lets them arrive one after the other.
 struct Ranks
@@ -40,15 +35,13 @@ struct Ranks
   std::vector<MpiSharedBarrier> all;
 };
 
-std::vector<BarrierPayload> payloads_read_by(MpiSharedBarrier& rank, std::uint64_t barrier)
+static std::vector<BarrierPayload> payloads_read_by(MpiSharedBarrier& rank, std::uint64_t barrier)
 {
   std::vector<BarrierPayload> all;
   for (std::size_t i = 0; i < rank.size(); ++i) all.push_back(rank.payload(i, barrier));
   rank.end_reading(barrier);
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("a barrier is complete when all have arrived, and the last one notifies the others")
 {
@@ -264,4 +257,4 @@ TEST_CASE("communicators of one node complete many barriers, in halves and as a 
   }));
 }
 
-}  // namespace comm_mpi_shared_barrier_test
+}  // namespace cubist::test::comm_mpi_transport_shared_barrier_test

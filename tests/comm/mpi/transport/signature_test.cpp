@@ -3,25 +3,19 @@
 
 #include "catch.hpp"
 
-namespace comm_mpi_signature_test
+namespace cubist::test::comm_mpi_transport_signature_test
 {
 
-using namespace cubist;
 using detail::CallSignature;
 using detail::MpiContext;
 
-namespace
-{
-
-MpiContext context_of(int ranks, int rank)
+static MpiContext context_of(int ranks, int rank)
 {
   MpiContext context;
   context.size = ranks;
   context.rank = rank;
   return context;
 }
-
-}  // namespace
 
 TEST_CASE("the text of a call names its arguments and its ranks")
 {
@@ -57,4 +51,4 @@ TEST_CASE("the error of a mismatched peer names both calls")
         std::string::npos);
 }
 
-}  // namespace comm_mpi_signature_test
+}  // namespace cubist::test::comm_mpi_transport_signature_test

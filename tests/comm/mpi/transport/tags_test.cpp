@@ -6,10 +6,9 @@
 
 #include "catch.hpp"
 
-namespace comm_mpi_tags_test
+namespace cubist::test::comm_mpi_transport_tags_test
 {
 
-using namespace cubist;
 using cubist::detail::MpiTags;
 
 TEST_CASE("tags are in MPI's range, and their numbers are reused cyclically")
@@ -64,4 +63,4 @@ TEST_CASE("short tags hold the collective, but no checksum")
   CHECK(tags.mismatch(tags.tag(1, three), tags.tag(1, Call<int>{CallKind::barrier})));
 }
 
-}  // namespace comm_mpi_tags_test
+}  // namespace cubist::test::comm_mpi_transport_tags_test

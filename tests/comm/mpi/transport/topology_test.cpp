@@ -6,16 +6,13 @@
 
 #include "catch.hpp"
 
-namespace comm_mpi_topology_test
+namespace cubist::test::comm_mpi_transport_topology_test
 {
 
 // Tests properties of the routes for any placement of ranks on nodes. collectives/*_test.cpp test
 // that data takes these routes, and tests/multihost tests what crosses a network.
 
 using cubist::detail::MpiTopology;
-
-namespace
-{
 
 using NodeIds = std::vector<int>;
 
@@ -31,12 +28,10 @@ const std::vector<NodeIds> placements{{0},
                                       {0, 0, 1, 2, 2, 2, 1},
                                       {3, 3, 3, 5, 5, 5, 9, 9, 9}};
 
-int count_nodes(const NodeIds& ids)
+static int count_nodes(const NodeIds& ids)
 {
   return static_cast<int>(std::set<int>(ids.begin(), ids.end()).size());
 }
-
-}  // namespace
 
 TEST_CASE("the chain of a broadcast visits every rank once, and enters every node once")
 {
@@ -134,4 +129,4 @@ TEST_CASE("with as many ranks on each node, every rank sends P-1 blocks")
     }
 }
 
-}  // namespace comm_mpi_topology_test
+}  // namespace cubist::test::comm_mpi_transport_topology_test
