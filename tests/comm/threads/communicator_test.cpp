@@ -4,6 +4,7 @@
 #include "cubist/backend/threads.hpp"
 #include "cubist/comm/threads/communicator.hpp"
 
+#include "outcome.hpp"
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
@@ -22,43 +23,6 @@ struct NamedCall
   std::string text;  // as messages print it
   std::function<void(World&)> run;
 };
-
-/// How a rank ended: the type of its error, and the message.
-struct Outcome
-{
-  std::string type = "nothing";
-  std::string text;
-};
-
-template <class F>
-Outcome outcome_of(F&& f)
-{
-  try
-  {
-    f();
-    return {"completed", ""};
-  }
-  catch (const PeerFailed& e)
-  {
-    return {"PeerFailed", e.what()};
-  }
-  catch (const CollectiveMismatch& e)
-  {
-    return {"CollectiveMismatch", e.what()};
-  }
-  catch (const DeadlockError& e)
-  {
-    return {"DeadlockError", e.what()};
-  }
-  catch (const TimeLimitError& e)
-  {
-    return {"TimeLimitError", e.what()};
-  }
-  catch (const Error& e)
-  {
-    return {"Error", e.what()};
-  }
-}
 
 /// Every collective, on pieces of 4 doubles; `root` is the root of those that have one.
 static std::vector<NamedCall> every_call(int root)
