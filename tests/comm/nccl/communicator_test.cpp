@@ -25,17 +25,10 @@ TEST_CASE(
   STATIC_REQUIRE(independent_messages<ThreadsCommunicator>);
 }
 
-static NcclOptions with_time_limit(std::chrono::milliseconds limit)
-{
-  NcclOptions options;
-  options.time_limit = limit;
-  return options;
-}
-
 TEST_CASE("a call reads and writes in the order of the compute stream")
 {
   const auto before = fake::live();
-  with_nccl(3, with_time_limit(10s), [](NcclCommunicator& world, cudaStream_t compute, auto&) {
+  with_nccl(3, {.time_limit = 10s}, [](NcclCommunicator& world, cudaStream_t compute, auto&) {
     const DeviceMemory a{sizeof(int)};
     const DeviceMemory b{sizeof(int)};
     const std::span<int> x{a.as<int>(), 1};
@@ -83,7 +76,7 @@ struct TwoStreams
 static int on_two_streams(void (*body)(const TwoStreams&))
 {
   int found = 0;
-  with_nccl(2, with_time_limit(10s), [&](auto& world, cudaStream_t compute, auto& host) {
+  with_nccl(2, {.time_limit = 10s}, [&](auto& world, cudaStream_t compute, auto& host) {
     const DeviceMemory memory{2 * sizeof(int)};
     const TwoStreams on{world, compute, host, {memory.as<int>(), 1}, {memory.as<int>(4), 1}};
     on.set(on.x, 10 + world.rank());
@@ -147,7 +140,7 @@ TEST_CASE("the compute stream does not overtake the communicator's")
 TEST_CASE("host memory is an error")
 {
   const auto text = message_of<CommunicationError>([&] {
-    with_nccl(1, with_time_limit(1s), [](NcclCommunicator& world, auto&&...) {
+    with_nccl(1, {.time_limit = 1s}, [](NcclCommunicator& world, auto&&...) {
       std::vector<float> host(4);
       world.all_reduce(host);
     });
@@ -157,7 +150,7 @@ TEST_CASE("host memory is an error")
 
 TEST_CASE("an unsupported call throws immediately, and the communicator remains usable")
 {
-  with_nccl(2, with_time_limit(10s), [](NcclCommunicator& world, cudaStream_t, auto&) {
+  with_nccl(2, {.time_limit = 10s}, [](NcclCommunicator& world, cudaStream_t, auto&) {
     const DeviceMemory memory{16};
     const std::span<std::int16_t> shorts{memory.as<std::int16_t>(), 8};
     const auto text = message_of<ArgumentError>([&] { world.all_reduce(shorts); });
@@ -180,8 +173,7 @@ TEST_CASE("an error while NCCL is initialized names the function and the rank")
       Threads::launch(argc, argv, {.ranks = 2}, [&](ThreadsCommunicator& host) {
         const cubist::detail::CudaStream compute;
         if (host.rank() == rank) fake::fail(function, code);
-        auto options = with_time_limit(1s);
-        options.stream = compute.get();
+        const NcclOptions options{.stream = compute.get(), .time_limit = 1s};
         (void)NcclCommunicator::make(host, 0, options);
       });
     });
@@ -230,8 +222,7 @@ TEST_CASE("remote() of a split: whether its ranks are on several nodes")
   Threads::launch(argc, argv, {.ranks = 4}, [&](ThreadsCommunicator& ranks) {
     TwoNodeHost host{ranks};
     const cubist::detail::CudaStream compute;
-    auto options = with_time_limit(10s);
-    options.stream = compute.get();
+    const NcclOptions options{.stream = compute.get(), .time_limit = 10s};
     auto world = NcclCommunicator::make(host, 0, options);
     auto same_node = world.split(host.rank() / 2, 0);
     auto two_nodes = world.split(host.rank() % 2, 0);

@@ -22,13 +22,6 @@ struct Rank
   std::span<float> other;
 };
 
-static NcclOptions with_time_limit(std::optional<std::chrono::milliseconds> limit)
-{
-  NcclOptions options;
-  options.time_limit = limit;
-  return options;
-}
-
 static void on_nccl(int ranks, const NcclOptions& options, const std::function<void(Rank)>& body)
 {
   with_nccl(ranks, options, [&](auto& world, cudaStream_t compute, auto& host) {
@@ -60,7 +53,7 @@ std::string first_error(const NcclOptions& options, const std::function<void(Ran
 TEST_CASE("the compute stream waits for calls, the host only after max_in_flight of them")
 {
   const Watchdog watchdog;
-  on_nccl(2, with_time_limit(10s), [](Rank r) {
+  on_nccl(2, {.time_limit = 10s}, [](Rank r) {
     const auto start_all = [&] {
       for (std::size_t i = 0; i < NcclContext::max_in_flight; ++i) r.world.all_reduce(r.data);
     };
@@ -68,7 +61,7 @@ TEST_CASE("the compute stream waits for calls, the host only after max_in_flight
     r.host.barrier();
     if (r.host.rank() == 1) start_all();
   });
-  const auto text = first_error<TimeLimitError>(with_time_limit(300ms), [](Rank r) {
+  const auto text = first_error<TimeLimitError>({.time_limit = 300ms}, [](Rank r) {
     if (r.host.rank() == 0)
       for (std::size_t i = 0; i < NcclContext::max_in_flight + 1; ++i) r.world.all_reduce(r.data);
     r.host.barrier();
@@ -79,12 +72,12 @@ TEST_CASE("the compute stream waits for calls, the host only after max_in_flight
 TEST_CASE("a rank computes while its calls are in flight")
 {
   const Watchdog watchdog;
-  on_nccl(2, with_time_limit(10s), [](Rank r) {
+  on_nccl(2, {.time_limit = 10s}, [](Rank r) {
     auto request = r.world.async_broadcast(r.data, 0);
     cudaStreamSynchronize(r.compute);  // it waits for the call only after request.wait()
     request.wait();
   });
-  on_nccl(2, with_time_limit(10s), [](Rank r) {
+  on_nccl(2, {.time_limit = 10s}, [](Rank r) {
     if (r.host.rank() == 0)
     {
       auto request = r.world.async_all_reduce(r.data);
@@ -104,7 +97,7 @@ TEST_CASE("a rank computes while its calls are in flight")
 TEST_CASE("the time limit does not count the computation of the rank itself")
 {
   const Watchdog watchdog;
-  on_nccl(2, with_time_limit(300ms), [](Rank r) {
+  on_nccl(2, {.time_limit = 300ms}, [](Rank r) {
     fake::Gate gate{r.compute};
     auto request = r.world.async_all_reduce(r.data);
     const auto end = std::chrono::steady_clock::now() + 700ms;
@@ -119,7 +112,7 @@ TEST_CASE("an error by the time limit names the call")
 {
   const Watchdog watchdog;
   const auto waits = [](const std::function<void(Rank)>& call) {
-    return first_error<TimeLimitError>(with_time_limit(300ms), [&](Rank r) {
+    return first_error<TimeLimitError>({.time_limit = 300ms}, [&](Rank r) {
       if (r.host.rank() == 0)
       {
         call(r);
@@ -143,7 +136,7 @@ TEST_CASE("an error by the time limit names the call")
                  "broadcast of 8 float with root 0 on rank 0 of 2"));
 
   // Both ranks make a call, but not the same one.
-  const auto text = first_error<TimeLimitError>(with_time_limit(300ms), [](Rank r) {
+  const auto text = first_error<TimeLimitError>({.time_limit = 300ms}, [](Rank r) {
     if (r.host.rank() == 0)
       r.world.all_reduce(r.data);
     else
@@ -163,20 +156,20 @@ TEST_CASE("a rank that throws ends the others")
   };
   SECTION("by the time limit")
   {
-    CHECK(first_error<ArgumentError>(with_time_limit(300ms), rank_1_throws) ==
+    CHECK(first_error<ArgumentError>({.time_limit = 300ms}, rank_1_throws) ==
           "rank 1: no such colour");
   }
   SECTION("immediately, where NCCL reports it")
   {
     fake::report_aborts(true);
-    CHECK(first_error<ArgumentError>(with_time_limit({}), rank_1_throws) ==
+    CHECK(first_error<ArgumentError>({.time_limit = std::nullopt}, rank_1_throws) ==
           "rank 1: no such colour");
     fake::report_aborts(false);
   }
   SECTION("immediately, where poll_failure throws")
   {
     std::atomic<bool> failed = false;
-    auto options = with_time_limit({});
+    NcclOptions options{.time_limit = std::nullopt};
     options.poll_failure = [&] {
       if (failed) throw PeerFailed{"rank 1 has failed"};
     };
@@ -196,7 +189,7 @@ TEST_CASE(
 {
   fake::report_aborts(true);  // so that the other rank ends immediately
   const auto at = [](const std::string& function, int code) {
-    return first_error<CommunicationError>(with_time_limit(10s), [&](Rank r) {
+    return first_error<CommunicationError>({.time_limit = 10s}, [&](Rank r) {
       if (r.host.rank() == 1) fake::fail(function, code);
       r.world.all_reduce(r.data);
       r.world.synchronize();
@@ -213,7 +206,7 @@ TEST_CASE(
                  "the compute stream"));
 
   const auto later = [](ncclResult_t code) {
-    return first_error<CommunicationError>(with_time_limit(10s), [&](Rank r) {
+    return first_error<CommunicationError>({.time_limit = 10s}, [&](Rank r) {
       if (r.host.rank() == 1) fake::fail_later(code);
       r.world.all_reduce(r.data);
       r.world.synchronize();
@@ -224,7 +217,7 @@ TEST_CASE(
   CHECK(mentions(later(ncclRemoteError), "NCCL failed (remote process exited",
                  "fix the error of the rank that ended"));
 
-  CHECK(mentions(first_error<CommunicationError>(with_time_limit(10s),
+  CHECK(mentions(first_error<CommunicationError>({.time_limit = 10s},
                                                  [](Rank r) {
                                                    if (r.host.rank() == 1)
                                                      fake::fail("ncclCommSplit", ncclInternalError);
@@ -255,7 +248,7 @@ TEST_CASE("after an error each call throws")
                      messages[i]);
     throw Error{"all of them threw"};
   };
-  CHECK(message_of<Error>([&] { on_nccl(1, with_time_limit(10s), body); }) ==
+  CHECK(message_of<Error>([&] { on_nccl(1, {.time_limit = 10s}, body); }) ==
         "rank 0: all of them threw");
 }
 
@@ -263,7 +256,7 @@ TEST_CASE("to destroy a request before its call is complete aborts the communica
 {
   const Watchdog watchdog;
   fake::report_aborts(true);
-  const auto text = first_error<CommunicationError>(with_time_limit(10s), [](Rank r) {
+  const auto text = first_error<CommunicationError>({.time_limit = 10s}, [](Rank r) {
     if (r.host.rank() == 1) (void)r.world.async_all_reduce(r.data);
     r.world.broadcast(r.data, 0);
     r.world.synchronize();
@@ -271,7 +264,7 @@ TEST_CASE("to destroy a request before its call is complete aborts the communica
   fake::report_aborts(false);
   CHECK(mentions(text, "rank 1: ", "this rank dropped the request of its all_reduce of 8 float"));
 
-  on_nccl(1, with_time_limit(10s), [](Rank r) {
+  on_nccl(1, {.time_limit = 10s}, [](Rank r) {
     {
       auto request = r.world.async_all_reduce(r.data);
       r.world.barrier();  // this completes the call, too
@@ -283,7 +276,7 @@ TEST_CASE("to destroy a request before its call is complete aborts the communica
 TEST_CASE("a split waits for pending messages")
 {
   const Watchdog watchdog;
-  on_nccl(2, with_time_limit(10s), [](Rank r) {
+  on_nccl(2, {.time_limit = 10s}, [](Rank r) {
     auto received = r.world.async_receive(r.data, 1 - r.world.rank());
     auto sent = r.world.async_send(r.other, 1 - r.world.rank());
     (void)r.world.split(0, 0);
@@ -296,7 +289,7 @@ TEST_CASE("communicators are destroyed in any order, without waiting")
   const Watchdog watchdog;
   const int aborts = fake::aborts();
   const auto before = fake::live();
-  on_nccl(3, with_time_limit(10s), [](Rank r) {
+  on_nccl(3, {.time_limit = 10s}, [](Rank r) {
     std::optional<NcclCommunicator> a{r.world.split(0, 0)};
     std::optional<NcclCommunicator> b{a->split(0, 0)};
     b->all_reduce(r.data);

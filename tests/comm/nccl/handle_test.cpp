@@ -3,6 +3,7 @@
 
 #include "fake.hpp"
 #include "ranks.hpp"
+#include "single_rank.hpp"
 
 namespace cubist::test::comm_nccl_handle_test
 {
@@ -10,14 +11,6 @@ namespace cubist::test::comm_nccl_handle_test
 using cubist::detail::NcclHandle;
 
 const auto describe = [] { return "a test"; };
-
-static void create(NcclHandle& handle)
-{
-  ncclUniqueId id{};
-  ncclGetUniqueId(&id);
-  auto config = NcclHandle::config();
-  ncclCommInitRankConfig(handle.address(), 1, id, 0, &config);
-}
 
 TEST_CASE("NcclHandle: the destructor aborts, unless the communicator was finalized and destroyed")
 {
@@ -28,13 +21,13 @@ TEST_CASE("NcclHandle: the destructor aborts, unless the communicator was finali
     CHECK(none.get() == nullptr);
     CHECK_FALSE(none.is_ready(describe));
     NcclHandle dropped;
-    create(dropped);
+    create_alone(dropped);
     CHECK(dropped.is_ready(describe));
   }
   CHECK(fake::aborts() == aborts + 1);
   {
     NcclHandle handle;
-    create(handle);
+    create_alone(handle);
     CHECK(handle.finalize());
     while (!handle.is_ready(describe))
     {
@@ -49,7 +42,7 @@ TEST_CASE("NcclHandle: the destructor aborts, unless the communicator was finali
 TEST_CASE("NcclHandle: is_ready throws an asynchronous error of NCCL")
 {
   NcclHandle handle;
-  create(handle);
+  create_alone(handle);
   fake::fail("ncclCommGetAsyncError", ncclInternalError);
   CHECK(mentions(message_of<CommunicationError>([&] { (void)handle.is_ready(describe); }),
                  "ncclCommGetAsyncError failed (internal error) for a test"));

@@ -4,6 +4,7 @@
 #include "fake.hpp"
 #include "nccl_on_threads.hpp"
 #include "ranks.hpp"
+#include "single_rank.hpp"
 
 namespace cubist::test::comm_nccl_queue_test
 {
@@ -18,10 +19,7 @@ struct SingleRank
 {
   SingleRank()
   {
-    ncclUniqueId id{};
-    ncclGetUniqueId(&id);
-    auto config = cubist::detail::NcclHandle::config();
-    ncclCommInitRankConfig(queue.handle().address(), 1, id, 0, &config);
+    create_alone(queue.handle());
     queue.set_rank(0, 1);
   }
 

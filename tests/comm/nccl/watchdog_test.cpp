@@ -3,6 +3,7 @@
 
 #include "fake.hpp"
 #include "ranks.hpp"
+#include "single_rank.hpp"
 #include "watchdog.hpp"
 
 namespace cubist::test::comm_nccl_watchdog_test
@@ -13,13 +14,7 @@ using cubist::detail::NcclWatchdog;
 TEST_CASE("NcclWatchdog: an error aborts all communicators, and later calls throw with its message")
 {
   NcclWatchdog watchdog{{}};
-  ncclUniqueId id{};
-  auto config = cubist::detail::NcclHandle::config();
-  for (int i = 0; i < 2; ++i)
-  {
-    ncclGetUniqueId(&id);
-    ncclCommInitRankConfig(watchdog.add(nullptr).handle().address(), 1, id, 0, &config);
-  }
+  for (int i = 0; i < 2; ++i) create_alone(watchdog.add(nullptr).handle());
   CHECK(watchdog.abort_on_error([] { return 7; }) == 7);
   const int aborts = fake::aborts();
   CHECK_THROWS_AS(watchdog.abort_on_error([] { throw std::runtime_error{"the first error"}; }),
