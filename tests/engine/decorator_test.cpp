@@ -70,45 +70,18 @@ struct RichEngine : HostEngine
     detail::multiply(HostEngine{}, x, w, detail::Epilogue<T>{b}, z);
     return true;
   }
-  template <class T, class... More>
-  bool fused_attention(const AttentionShape&, MatrixView<const T>, const More&...) const
-  {
-    return false;
-  }
-  template <class T, class... More>
-  bool fused_attention_gradients(const AttentionShape&, MatrixView<const T>, const More&...) const
-  {
-    return false;
-  }
-  template <class F>
-  void for_each_row(Shape, const F&) const
-  {
-  }
+  bool fused_attention(const AttentionShape&, const auto&...) const { return false; }
+  bool fused_attention_gradients(const AttentionShape&, const auto&...) const { return false; }
+  void for_each_row(Shape, const auto&) const {}
   [[nodiscard]] bool passes_rows(Shape) const { return true; }
-  template <class F, class T, class... In>
-  void column_sums_of(F, MatrixView<T>, MatrixView<In>...) const
-  {
-  }
-  template <class T, class... More>
-  void fold_to(MatrixView<T>, T, const More&...) const
-  {
-  }
-  template <class T, class... More>
-  void map_fold_to(MatrixView<T>, T, const More&...) const
-  {
-  }
+  void column_sums_of(const auto&...) const {}
+  void fold_to(const auto&...) const {}
+  void map_fold_to(const auto&...) const {}
   [[nodiscard]] Graph capture(const std::function<void()>&) const { return {}; }
   [[nodiscard]] bool is_capturing() const { return false; }
   void before_replay(const std::function<void()>&) const {}
-  template <class T>
-  void set(T*, const T&) const
-  {
-  }
-  template <class F>
-  void repeat(const RepeatedWork&, const F& f) const
-  {
-    f();
-  }
+  void set(auto*, const auto&) const {}
+  void repeat(const RepeatedWork&, const auto& f) const { f(); }
   struct Downloads
   {
     explicit Downloads(std::span<std::byte>) {}
@@ -155,9 +128,9 @@ static std::vector<std::string> lines(const std::string& name)
 namespace cubist
 {
 template <>
-inline constexpr bool in_host_memory<cubist::test::engine_decorator_test::RichEngine> = false;
+inline constexpr bool in_host_memory<test::engine_decorator_test::RichEngine> = false;
 template <>
-inline constexpr std::size_t row_alignment<cubist::test::engine_decorator_test::RichEngine> = 16;
+inline constexpr std::size_t row_alignment<test::engine_decorator_test::RichEngine> = 16;
 }  // namespace cubist
 
 namespace cubist::test::engine_decorator_test

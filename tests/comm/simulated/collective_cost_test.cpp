@@ -29,25 +29,18 @@ static std::vector<int> first_ranks(int n)
   return ranks;
 }
 
-/// The bytes that leave all units of a level.
-static double bytes_out(const Machine& m, const std::vector<int>& ranks, std::size_t level,
-                        const SimulatedCollective& call)
-{
-  const SimulatedLinks links{m, 64};
-  const SimulatedPlacement placement{m, links, ranks};
-  double sum = 0;
-  for (std::size_t i = 0; i < placement.units(level).size(); ++i)
-    sum += unit_bytes(m, links, placement, level, i, call).out;
-  return sum;
-}
-static double bytes_in(const Machine& m, const std::vector<int>& ranks, std::size_t level,
+/// The bytes into and out of all units of a level.
+static UnitBytes bytes(const Machine& m, const std::vector<int>& ranks, std::size_t level,
                        const SimulatedCollective& call)
 {
   const SimulatedLinks links{m, 64};
   const SimulatedPlacement placement{m, links, ranks};
-  double sum = 0;
+  UnitBytes sum;
   for (std::size_t i = 0; i < placement.units(level).size(); ++i)
-    sum += unit_bytes(m, links, placement, level, i, call).in;
+  {
+    const auto [in, out] = unit_bytes(m, links, placement, level, i, call);
+    sum = {sum.in + in, sum.out + out};
+  }
   return sum;
 }
 
@@ -80,8 +73,9 @@ TEST_CASE("where each node has one rank, the bytes between nodes are those that 
                            .elements;
           const SimulatedCollective call{collective, double(count), root, 0};
           const auto m = machine(1, algorithms);
-          CHECK(bytes_out(m, first_ranks(p), 1, call) == Approx(double(counted)));
-          CHECK(bytes_in(m, first_ranks(p), 1, call) == Approx(double(counted)));
+          const auto [in, out] = bytes(m, first_ranks(p), 1, call);
+          CHECK(out == Approx(double(counted)));
+          CHECK(in == Approx(double(counted)));
         }
 }
 
@@ -95,8 +89,9 @@ TEST_CASE("what leaves the nodes enters other nodes")
         CAPTURE(to_string(collective), ranks.size());
         const auto m = machine(4, algorithms);
         const SimulatedCollective call{collective, 100.0, 1, 0};
-        CHECK(bytes_out(m, ranks, 1, call) == Approx(bytes_in(m, ranks, 1, call)));
-        CHECK(bytes_out(m, ranks, 1, call) > 0);
+        const auto [in, out] = bytes(m, ranks, 1, call);
+        CHECK(out == Approx(in));
+        CHECK(out > 0);
       }
 }
 
@@ -104,7 +99,7 @@ TEST_CASE("an all_gather of MPI enters each node once")
 {
   const SimulatedCollective call{CallKind::all_gather, 10.0};
   // Each of 16 blocks enters 3 other nodes.
-  CHECK(bytes_in(machine(4, CollectiveAlgorithms::mpi), first_ranks(16), 1, call) ==
+  CHECK(bytes(machine(4, CollectiveAlgorithms::mpi), first_ranks(16), 1, call).in ==
         Approx(16 * 3 * 10));
 }
 
