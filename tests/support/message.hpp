@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Catches the message of an error, and searches it.
+// Catches the message of an error, and searches texts.
 
+#include <cstddef>
 #include <string>
 
 namespace cubist::test
@@ -28,6 +29,14 @@ template <class... Parts>
 [[nodiscard]] bool mentions(const std::string& text, const Parts&... parts)
 {
   return ((text.find(parts) != std::string::npos) && ...);
+}
+
+/// How often `part` stands in `text`.
+[[nodiscard]] inline std::size_t count_in(const std::string& text, const std::string& part)
+{
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
 }
 
 }  // namespace cubist::test

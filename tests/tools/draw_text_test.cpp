@@ -63,27 +63,20 @@ Y (15, 16)  rows [depth row] cols [col], padded to (16, 16)
 )");
 }
 
-static std::size_t count_in_text(const std::string& text, const std::string& part)
-{
-  std::size_t n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
 TEST_CASE("Every block is drawn once")
 {
   auto text = draw_text<Grid3D>({2, 3, 2}, {36, 36, 36}, false);
   text.erase(0, text.find('\n'));  // the title, which has the extents
   for (int rank = 0; rank < 12; ++rank)
-    CHECK(count_in_text(text, std::string{' '} + std::to_string(rank) + ' ') == 3);
+    CHECK(count_in(text, std::string{' '} + std::to_string(rank) + ' ') == 3);
 }
 
 TEST_CASE("A terminal gets a colour a block, and the same for the same ranks")
 {
   const auto plain = draw_text<Megatron1D>({2}, {4, 4, 4}, false);
   const auto coloured = draw_text<Megatron1D>({2}, {4, 4, 4}, true);
-  CHECK(count_in_text(plain, "\x1b") == 0);
-  CHECK(count_in_text(coloured, "\x1b[0m") == count_in_text(coloured, "\x1b[30;48;5;"));
+  CHECK(count_in(plain, "\x1b") == 0);
+  CHECK(count_in(coloured, "\x1b[0m") == count_in(coloured, "\x1b[30;48;5;"));
   const auto first = cubist::detail::painted(" 0 ", {0});
   CHECK(cubist::detail::painted(" 0 ", {0, 4}) == first);
   CHECK(cubist::detail::painted(" 0 ", {1}) != first);
