@@ -4,7 +4,7 @@
 #include "cubist/engine/syrk.hpp"
 
 #include "catch.hpp"
-#include "matrices.hpp"
+#include "one_triangle.hpp"
 
 namespace cubist::test::engine_syrk_test
 {
@@ -18,11 +18,6 @@ struct GemmEngine : HostEngine
 static_assert(detail::ComputesTriangles<HostEngine, double>);
 static_assert(detail::ComputesTriangles<HostEngine, bfloat16>);
 static_assert(!detail::ComputesTriangles<GemmEngine, double>);
-
-static bool is_in(Triangle triangle, std::size_t i, std::size_t j)
-{
-  return triangle == Triangle::lower ? j <= i : j >= i;
-}
 
 TEST_CASE("syrk computes one triangle, and mirror the other one")
 {

@@ -27,6 +27,14 @@ template <class T>
     return x;
 }
 
+/// Returns a function of the global index, whose values are small integers.
+template <Scalar T>
+[[nodiscard]] auto small_integers(std::uint64_t seed)
+{
+  return
+      [seed](std::size_t i, std::size_t j) { return SmallIntegers::element<T>(hash(seed, i, j)); };
+}
+
 [[nodiscard]] inline bool is_in(Triangle triangle, std::size_t i, std::size_t j)
 {
   return triangle == Triangle::lower ? j <= i : j >= i;

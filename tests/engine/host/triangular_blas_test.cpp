@@ -18,62 +18,46 @@ std::vector<T> filled(Shape shape, F f)
   return all;
 }
 
-template <class T>
-T b_at(std::size_t i, std::size_t j)
-{
-  return SmallIntegers::element<T>(hash(9, i, j));
-}
-template <class T>
-T c_at(std::size_t i, std::size_t j)
-{
-  return SmallIntegers::element<T>(hash(10, i, j));
-}
-
-template <class T>
-void check_triangular(const TriangularOperand& how)
-{
-  const Shape shape{5, 4};
-  const std::size_t n = how.side == Side::left ? shape.rows : shape.cols;
-  const HostEngine engine;
-  const auto a = filled<T>({n, n}, [&](auto i, auto j) { return stored<T>(how, i, j); });
-  const MatrixView<const T> in{a.data(), {n, n}};
-  const auto x = filled<T>(shape, b_at<T>);
-  const auto product =
-      filled<T>(shape, [&](auto i, auto j) { return T{2} * product_at<T>(how, n, b_at<T>, i, j); });
-  auto b = x;
-  engine.trmm(how, T{2}, in, MatrixView<T>{b.data(), shape});
-  CHECK(b == product);
-  engine.trsm(how, T{3}, in, MatrixView<T>{b.data(), shape});
-  CHECK(b == filled<T>(shape, [](auto i, auto j) { return T{6} * b_at<T>(i, j); }));
-}
-
-template <class T>
-void check_symmetric(const SymmetricOperand& how)
-{
-  const Shape shape{4, 6};
-  const std::size_t n = how.side == Side::left ? shape.rows : shape.cols;
-  const auto a = filled<T>({n, n}, [&](auto i, auto j) { return stored<T>(how, i, j); });
-  const auto b = filled<T>(shape, b_at<T>);
-  auto c = filled<T>(shape, c_at<T>);
-  HostEngine{}.symm(how, T{2}, MatrixView<const T>{a.data(), {n, n}},
-                    MatrixView<const T>{b.data(), shape}, T{-3}, MatrixView<T>{c.data(), shape});
-  CHECK(c == filled<T>(shape, [&](auto i, auto j) {
-          return T{2} * product_at<T>(how, n, b_at<T>, i, j) - T{3} * c_at<T>(i, j);
-        }));
-}
-
 TEMPLATE_TEST_CASE("BLAS multiplies by one triangle of a matrix, and reads nothing else of it", "",
                    float, double, std::complex<float>, std::complex<double>)
 {
+  using T = TestType;
+  const HostEngine engine;
+  const auto b_at = small_integers<T>(9), c_at = small_integers<T>(10);
   for (const auto side : {Side::left, Side::right})
     for (const auto triangle : {Triangle::lower, Triangle::upper})
     {
       CAPTURE(int(side), int(triangle));
       for (const auto op : {Op::none, Op::transpose, Op::adjoint})
         for (const auto diagonal : {Diagonal::stored, Diagonal::unit})
-          check_triangular<TestType>({side, triangle, op, diagonal});
+        {
+          const TriangularOperand how{side, triangle, op, diagonal};
+          const Shape shape{5, 4};
+          const std::size_t n = side == Side::left ? shape.rows : shape.cols;
+          const auto a = filled<T>({n, n}, [&](auto i, auto j) { return stored<T>(how, i, j); });
+          const MatrixView<const T> in{a.data(), {n, n}};
+          auto b = filled<T>(shape, b_at);
+          engine.trmm(how, T{2}, in, MatrixView<T>{b.data(), shape});
+          CHECK(b == filled<T>(shape, [&](auto i, auto j) {
+                  return T{2} * product_at<T>(how, n, b_at, i, j);
+                }));
+          engine.trsm(how, T{3}, in, MatrixView<T>{b.data(), shape});
+          CHECK(b == filled<T>(shape, [&](auto i, auto j) { return T{6} * b_at(i, j); }));
+        }
       for (const auto symmetry : {Symmetry::symmetric, Symmetry::hermitian})
-        check_symmetric<TestType>({side, triangle, symmetry});
+      {
+        const SymmetricOperand how{side, triangle, symmetry};
+        const Shape shape{4, 6};
+        const std::size_t n = side == Side::left ? shape.rows : shape.cols;
+        const auto a = filled<T>({n, n}, [&](auto i, auto j) { return stored<T>(how, i, j); });
+        const auto b = filled<T>(shape, b_at);
+        auto c = filled<T>(shape, c_at);
+        engine.symm(how, T{2}, MatrixView<const T>{a.data(), {n, n}},
+                    MatrixView<const T>{b.data(), shape}, T{-3}, MatrixView<T>{c.data(), shape});
+        CHECK(c == filled<T>(shape, [&](auto i, auto j) {
+                return T{2} * product_at<T>(how, n, b_at, i, j) - T{3} * c_at(i, j);
+              }));
+      }
     }
 }
 
