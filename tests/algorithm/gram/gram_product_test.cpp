@@ -8,25 +8,6 @@
 namespace cubist::test::algorithm_gram_gram_product_test
 {
 
-using Place = detail::GramPlace<ThreadsCommunicator>;
-
-/// The rows of C = 2 X X^T + 3 C0 that a rank holds, where all elements of C0 are 1. Blocks have no
-/// padding, so that their sizes differ.
-/// @param x  the columns of a rank's block of X
-static std::vector<float> rows_of_product(Place place, const GlobalMatrix<float>& x,
-                                          std::size_t first)
-{
-  const HostEngine engine;
-  const std::size_t rows = place.rows[place.index];
-  std::vector<float> c(rows * x.shape.rows, 1);
-  const MatrixView<float> out{c.data(), {rows, x.shape.rows}};
-  const MatrixView<const float> all{x.data.data(), x.shape};
-  detail::GramProduct<float, ThreadsCommunicator, HostEngine> product{
-      std::move(place), engine, Op::none, Method::collectives};
-  product.multiply(2, all.block(first, 0, {rows, x.shape.cols}), 3, out, out);
-  return c;
-}
-
 TEST_CASE("groups in any order multiply their rows, and their ranks share the columns")
 {
   const auto x = random_matrix<float>({7, 10}, 1);
@@ -37,15 +18,23 @@ TEST_CASE("groups in any order multiply their rows, and their ranks share the co
     const int in_group = world.rank() % 2;
     auto groups = world.split(in_group, world.rank());
     auto sharing = world.split(groups.rank(), world.rank());
-    Place place;
+    detail::GramPlace<ThreadsCommunicator> place;
     place.groups = &groups;
     place.sharing = &sharing;
     place.ranks = {2, 0, 1};
     place.rows = {3, 3, 1};
     place.index = groups.rank() == 2 ? 0 : static_cast<std::size_t>(groups.rank() + 1);
     place.inner = in_group == 0 ? Range{0, 4, 4} : Range{4, 6, 6};
-    const std::size_t first = 3 * place.index;
-    return rows_of_product(std::move(place), x, first);
+    // C = 2 X X^T + 3 C0, where all elements of C0 are 1. Blocks have no padding, so that their
+    // sizes differ.
+    const std::size_t first = 3 * place.index, rows = place.rows[place.index];
+    std::vector<float> c(rows * 7, 1);
+    const MatrixView<float> out{c.data(), {rows, 7}};
+    const HostEngine engine;
+    detail::GramProduct<float, ThreadsCommunicator, HostEngine> product{
+        std::move(place), engine, Op::none, Method::collectives};
+    product.multiply(2, MatrixView<const float>{&x(first, 0), {rows, 10}}, 3, out, out);
+    return c;
   });
   for (std::size_t rank = 0; rank < 6; ++rank)
   {
