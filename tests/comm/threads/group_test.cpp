@@ -77,14 +77,14 @@ TEST_CASE("calls give the same results with blocks that they copy and with those
     };
 
     world.all_gather(block, std::span{all});
-    bool right = equals(all, [&](std::size_t i) { return value(i / n, i % n); });
+    bool same = equals(all, [&](std::size_t i) { return value(i / n, i % n); });
     world.all_to_all(std::span<const double>{mine}, std::span{all});
-    right &= equals(all, [&](std::size_t i) { return value(i / n, me * n + i % n); });
+    same &= equals(all, [&](std::size_t i) { return value(i / n, me * n + i % n); });
     world.reduce_scatter(std::span<const double>{mine}, std::span{piece});
-    right &= equals(piece, [&](std::size_t i) { return sum(me * n + i); });
+    same &= equals(piece, [&](std::size_t i) { return sum(me * n + i); });
     std::copy_n(mine.begin(), n, piece.begin());
     world.all_reduce(std::span{piece});
-    return right && equals(piece, sum);
+    return same && equals(piece, sum);
   });
   CHECK(right == std::vector<bool>{true, true, true});
 }
