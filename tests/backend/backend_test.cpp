@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <optional>
-#include <string>
-
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/threads.hpp"
 #include "cubist/testing/counting.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <exception>
-#include <stdexcept>
-#include <string>
-
 #include "cubist/backend/first_error.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace backend_first_error_test

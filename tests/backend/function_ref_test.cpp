@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <memory>
 #include <stdexcept>
 
 #include "cubist/backend/function_ref.hpp"

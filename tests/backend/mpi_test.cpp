@@ -1,24 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <exception>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include <boost/mpi/communicator.hpp>
-#include <mpi.h>
-
 #include "cubist/backend/mpi.hpp"
-#include "cubist/testing/counting.hpp"
 
 #include "../comm/mpi/job_context.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
-#include "sanitized.hpp"
 #include "watchdog.hpp"
 
 namespace backend_mpi_test

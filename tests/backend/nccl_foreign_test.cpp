@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Converts between block-cyclic matrices in host memory and matrices on devices. It runs on the
 // fake of CUDA and NCCL, whose random delays reveal missing synchronization.
-#include <algorithm>
-#include <complex>
-#include <cstddef>
-#include <utility>
-#include <vector>
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/foreign/redistribute.hpp"
 #include "cubist/scheme/summa2d.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "fake_engine.hpp"
 #include "ranks.hpp"

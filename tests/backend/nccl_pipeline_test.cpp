@@ -2,20 +2,11 @@
 // Stages on the NCCL backend, whose messages travel in groups. On the fake of CUDA and NCCL, random
 // delays reveal missing synchronization, and groups that do not correspond hang.
 
-#include <cstddef>
-#include <vector>
-
 #include "cubist/backend/nccl.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 #include "cubist/training/clip_gradients.hpp"
 
-#include "catch.hpp"
-#include "checked_step.hpp"
 #include "fake_engine.hpp"
-#include "nn.hpp"
-#include "sanitized.hpp"
 #include "transformer_reference.hpp"
 #include "watchdog.hpp"
 

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checkpoints that are saved in the background from a device, on the fake of CUDA and NCCL.
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/matrix/global.hpp"
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/trace/traced.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "fake_engine.hpp"
 #include "folder.hpp"

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A scheme, a network and checkpoints on the NCCL backend. They run on the fake of CUDA and NCCL,
 // whose random delays reveal missing synchronization.
-#include <cstddef>
-#include <vector>
 
 #include "cubist/backend/nccl.hpp"
-#include "cubist/backend/threads.hpp"
 #include "cubist/scheme/summa25d.hpp"
 
-#include "catch.hpp"
 #include "comparison.hpp"
 #include "fake.hpp"
 #include "fake_engine.hpp"

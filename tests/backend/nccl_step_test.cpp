@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Training steps that are captured and replayed, on the fake of CUDA and NCCL.
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "cubist/backend/nccl.hpp"
-#include "cubist/backend/threads.hpp"
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/cube3d.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/scheme/summa2d.hpp"
 #include "cubist/training/step.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "fake_engine.hpp"
 #include "ranks.hpp"

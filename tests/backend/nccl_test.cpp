@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/backend/nccl.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/testing/faulty.hpp"
 
-#include "catch.hpp"
 #include "fake.hpp"
 #include "printed.hpp"
 #include "ranks.hpp"

@@ -3,11 +3,8 @@
 // reveal missing synchronization. In quick tests only one of the two trains.
 
 #include "cubist/backend/nccl.hpp"
-#include "cubist/scheme/summa25d.hpp"
 
-#include "catch.hpp"
 #include "fake_engine.hpp"
-#include "sanitized.hpp"
 #include "transformer_reference.hpp"
 
 namespace cubist::test::backend_nccl_transformer_test

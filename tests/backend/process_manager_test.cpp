@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-#include <cstdlib>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/backend/process_manager.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace backend_process_manager_test

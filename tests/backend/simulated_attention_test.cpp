@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <optional>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
 #include "cubist/engine/decorator.hpp"
 #include "cubist/nn/attention/local_attention.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 // Tests that a simulated rank computes the time of attention once for each shape.

@@ -4,23 +4,10 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
-#include <array>
-#include <cstddef>
-#include <span>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
-#include "cubist/mesh/stages.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/pipeline.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 // Tests that a launch in which one replica stands for all takes the time of the whole launch, to

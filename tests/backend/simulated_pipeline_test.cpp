@@ -4,21 +4,10 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <fstream>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <nlohmann/json.hpp>
-
 #include "cubist/backend/simulated.hpp"
 #include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/trace/traced.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "machines.hpp"
 #include "nn.hpp"

@@ -4,18 +4,12 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <filesystem>
-#include <tuple>
 
 #include "cubist/backend/simulated.hpp"
 #include "cubist/machine/machine_json.hpp"
 #include "cubist/nn/attention/ring_attention.hpp"
-#include "cubist/scheme/grid3d.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 // Runs the ring of keys and values on a simulated cluster: what it costs beside its products, and

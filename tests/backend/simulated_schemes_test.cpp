@@ -4,21 +4,11 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <type_traits>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/plan/meshes.hpp"
-#include "cubist/scheme/catalogue.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "counted_memory.hpp"
 #include "ranks.hpp"
 

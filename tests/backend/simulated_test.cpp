@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/cube3d.hpp"
-#include "cubist/scheme/summa25d.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 #include "watchdog.hpp"
 

@@ -4,22 +4,12 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
-#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/io/checkpoints.hpp"
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
-#include "catch.hpp"
 #include "counted_memory.hpp"
 #include "nn.hpp"
 

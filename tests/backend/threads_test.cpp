@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <future>
-#include <limits>
-#include <optional>
 #include <set>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cubist/backend/threads.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
-#include "sanitized.hpp"
 #include "watchdog.hpp"
 
 namespace backend_threads_test
