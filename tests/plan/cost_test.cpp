@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstddef>
-#include <vector>
-
 #include "cubist/plan/cost.hpp"
-#include "cubist/scheme/catalogue.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
-#include "ranks.hpp"
-#include "scheme_conformance.hpp"
 #include "words.hpp"
 
 namespace plan_cost_test

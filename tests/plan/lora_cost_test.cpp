@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <numeric>
-#include <utility>
-#include <vector>
-
-#include "cubist/gradients/gradient_reducer.hpp"
 #include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/lora.hpp"
 #include "cubist/plan/lora_cost.hpp"
-#include "cubist/scheme/catalogue.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::lora_cost_test

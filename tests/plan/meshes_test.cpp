@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <climits>
 #include <set>
-#include <vector>
 
 #include "cubist/plan/meshes.hpp"
 #include "cubist/scheme/catalogue.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace plan_meshes_test

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cubist/plan/model.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace plan_model_test

@@ -1,12 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "cubist/matrix/placement.hpp"
 #include "cubist/plan/meshes.hpp"
 #include "cubist/plan/muon_cost.hpp"
 #include "cubist/scheme/catalogue.hpp"

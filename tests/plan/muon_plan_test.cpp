@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <string>
-
 #include "cubist/plan/muon_plan.hpp"
 #include "cubist/plan/pipeline_plan.hpp"
-#include "cubist/plan/transformer_plan.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/summa25d.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
 #include "catch.hpp"
 

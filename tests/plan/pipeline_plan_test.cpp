@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "cubist/plan/pipeline_plan.hpp"
 #include "cubist/plan/transformer_cost.hpp"
 #include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/pipeline.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
-#include "catch.hpp"
 #include "eight_blocks.hpp"
 #include "machines.hpp"
 #include "ranks.hpp"

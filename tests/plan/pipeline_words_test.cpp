@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Compares the predicted elements sent in whole steps of networks in stages with those that the
 // ranks count.
-#include <cstddef>
-#include <cstdint>
-#include <numeric>
-#include <span>
-#include <vector>
 
 #include "cubist/backend/threads.hpp"
 #include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "llama_like.hpp"
 #include "nn.hpp"
 #include "passes.hpp"

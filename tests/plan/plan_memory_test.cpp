@@ -2,24 +2,13 @@
 // Compares the memory and the time of a plan with those of the step that it plans: what the ranks
 // of a simulated world allocate, and how long they take. It also compares some plans with the
 // buffers of ranks that are threads.
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <thread>
-#include <type_traits>
-#include <vector>
 
 #include "cubist/backend/simulated.hpp"
 #include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/plan/plan.hpp"
 #include "cubist/plan/transformer_plan.hpp"
-#include "cubist/scheme/catalogue.hpp"
-#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
-#include "catch.hpp"
 #include "counted_memory.hpp"
 #include "llama_like.hpp"
 #include "ranks.hpp"

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests plans of networks that recompute activations: the memory of a simulated step, and the cost
 // of the added forward passes.
-#include <cstddef>
-#include <vector>
 
 #include "cubist/backend/simulated.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/plan/plan.hpp"
 #include "cubist/plan/transformer_plan.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
 #include "catch.hpp"
 

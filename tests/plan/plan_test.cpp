@@ -2,7 +2,6 @@
 #include "cubist/plan/plan.hpp"
 #include "cubist/scheme/catalogue.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace plan_plan_test

@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "cubist/plan/pipeline_plan.hpp"
 #include "cubist/plan/planner.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/pipeline.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "eight_blocks.hpp"
 #include "ranks.hpp"
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-
 #include "cubist/plan/reason.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace plan_reason_test

@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Compares the predicted elements sent in whole training steps with those that the ranks count.
-#include <cstddef>
-#include <cstdint>
-#include <numeric>
-#include <optional>
-#include <utility>
-#include <vector>
 
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
-#include "catch.hpp"
 #include "llama_like.hpp"
 #include "nn.hpp"
 #include "passes.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <sstream>
-
 #include "cubist/plan/time.hpp"
 
 #include "catch.hpp"

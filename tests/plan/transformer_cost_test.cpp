@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstdint>
-
 #include "cubist/plan/transformer_cost.hpp"
 #include "cubist/scheme/catalogue.hpp"
 

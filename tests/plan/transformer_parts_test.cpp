@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstdint>
-#include <numeric>
-
-#include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/merged_linear.hpp"
 #include "cubist/plan/transformer_parts.hpp"
-#include "cubist/scheme/cube3d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/scheme/summa25d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace plan_transformer_parts_test

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-
 #include "cubist/plan/planner.hpp"
 #include "cubist/plan/transformer_cost.hpp"
 #include "cubist/plan/transformer_plan.hpp"
 
-#include "catch.hpp"
-#include "message.hpp"
 #include "ranks.hpp"
 
 namespace plan_transformer_plan_test
