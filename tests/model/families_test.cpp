@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
 #include <fstream>
 #include <set>
-#include <string>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -12,7 +8,6 @@
 #include "cubist/nn/transformer/config.hpp"
 #include "cubist/plan/model.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::families_test

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <limits>
-
 #include "cubist/model/lora_options.hpp"
 
 #include "catch.hpp"

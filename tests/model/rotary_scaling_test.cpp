@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstddef>
-#include <numbers>
-#include <vector>
-
 #include "cubist/model/rotary_scaling.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::rotary_scaling_test
