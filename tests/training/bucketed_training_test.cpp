@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests that parameters have the same bits whether gradients are sent in buckets or one by one,
 // sharded or not.
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <type_traits>
-#include <vector>
 
-#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "nn.hpp"
 

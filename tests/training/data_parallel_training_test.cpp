@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests that training on digits with a data axis is as on one rank, over 200 steps, or 40 in quick
 // tests.
-#include <cstddef>
-#include <cstdint>
-#include <vector>
 
 #include "cubist/dataset/row_batches.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "nn.hpp"
 

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <complex>
-#include <limits>
-#include <string>
-#include <vector>
-
 #include "cubist/scheme/megatron1d.hpp"
 #include "cubist/training/finite.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::finite_test

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstdint>
-#include <numbers>
-
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/training/learning_rate.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::learning_rate_test

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <vector>
-
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/loss_scale.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "nn.hpp"
 

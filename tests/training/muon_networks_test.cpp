@@ -1,26 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Compares networks that Muon trains, on schemes, in stages and sharded, with
 // tests/data/muon/networks.
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <span>
-#include <string>
-#include <vector>
 
-#include "cubist/gradients/gradient_accumulation.hpp"
-#include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/muon.hpp"
 #include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/plan/meshes.hpp"
-#include "cubist/scheme/catalogue.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
-#include "nn.hpp"
 #include "reference.hpp"
 
 namespace cubist::test::muon_networks_test

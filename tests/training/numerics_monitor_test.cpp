@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <bit>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "cubist/scheme/megatron1d.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
-#include "catch.hpp"
-#include "nn.hpp"
 #include "training.hpp"
 
 namespace cubist::test::numerics_monitor_test

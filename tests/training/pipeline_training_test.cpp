@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests that training on digits in stages is as on one rank, over 200 steps, or 40 in quick tests,
 // and that a run continues with another cut.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "cubist/dataset/row_batches.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/pipeline/pipelined_mlp.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/training/clip_gradients.hpp"
-#include "cubist/training/loss_scale.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/trainer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"

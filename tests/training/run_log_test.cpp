@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <filesystem>
-#include <limits>
-#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>

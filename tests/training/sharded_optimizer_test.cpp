@@ -1,28 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <numeric>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/io/checkpoints.hpp"
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"

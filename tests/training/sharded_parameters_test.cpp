@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <cstddef>
-#include <memory>
-#include <vector>
-
-#include "cubist/gradients/gradient_buckets.hpp"
-#include "cubist/matrix/dist_matrix.hpp"
 #include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/summa2d.hpp"
-#include "cubist/testing/faulty.hpp"
 #include "cubist/training/sharded_parameters.hpp"
 
-#include "catch.hpp"
 #include "faults.hpp"
 #include "nn.hpp"
 #include "watchdog.hpp"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-
 #include "cubist/scheme/summa2d.hpp"
 #include "cubist/training/step.hpp"
 
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::step_test

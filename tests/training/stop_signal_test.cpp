@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <csignal>
-#include <cstdint>
-#include <numeric>
-#include <optional>
-#include <vector>
-
-#include "cubist/testing/counting.hpp"
 #include "cubist/training/stop_signal.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::stop_signal_test

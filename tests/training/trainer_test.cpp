@@ -1,31 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <cmath>
-#include <csignal>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <limits>
-#include <map>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/trainer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "folder.hpp"
 #include "nn.hpp"

@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
-
-#include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/training/training_loop.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::training_loop_test
