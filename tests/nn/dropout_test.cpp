@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/dropout.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::dropout_test

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <complex>
-#include <cstddef>
-#include <limits>
-
 #include "cubist/nn/initial_values.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::initial_values_test

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <vector>
-
 #include "cubist/nn/layer.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::layer_test

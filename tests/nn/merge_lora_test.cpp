@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <string>
-#include <tuple>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
 #include "cubist/nn/merge_lora.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 
-#include "catch.hpp"
-#include "message.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::merge_lora_test

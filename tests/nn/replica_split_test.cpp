@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 #include "cubist/nn/norm/row_norm.hpp"
 #include "cubist/nn/replica_split.hpp"
 #include "cubist/nn/residual.hpp"
 #include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
 

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/dense/dense.hpp"
 #include "cubist/nn/residual.hpp"
 #include "cubist/nn/sequential.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::residual_test

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <limits>
-#include <utility>
-
 #include "cubist/nn/row_reduction.hpp"
 #include "cubist/scheme/grid2d.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::row_reduction_test

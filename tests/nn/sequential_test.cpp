@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "cubist/nn/dense/dense.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/residual.hpp"
 #include "cubist/nn/sequential.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "nn.hpp"
 #include "passes.hpp"

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstdint>
-#include <memory>
-
 #include "cubist/nn/training_step.hpp"
 
 #include "catch.hpp"

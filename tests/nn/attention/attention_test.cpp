@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/engine/cuda/attention_kernels.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/attention/attention.hpp"
-#include "cubist/scheme/grid2d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 #include "cubist/trace/traced_engine.hpp"
 
 #include "../../engine/cuda/host_warp.hpp"
-#include "catch.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
 

@@ -1,20 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <numeric>
-#include <string>
-#include <vector>
-
 #include "cubist/nn/attention/head_norm.hpp"
 #include "cubist/nn/dense/merged_linear.hpp"
-#include "cubist/scheme/grid2d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
-#include "ranks.hpp"
 
 namespace cubist::test::head_norm_test
 {

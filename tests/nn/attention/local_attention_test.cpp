@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <limits>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
-
-#include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/attention/local_attention.hpp"
 
 #include "batching_engine.hpp"
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::attention_kernel_test

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <type_traits>
-
 #include "cubist/backend/simulated.hpp"
 #include "cubist/nn/attention/attention.hpp"
-#include "cubist/nn/attention/ring_attention.hpp"
 
-#include "catch.hpp"
 #include "counted_memory.hpp"
 #include "nn.hpp"
 #include "passes.hpp"

@@ -1,20 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
 #include "cubist/nn/attention/attention.hpp"
 #include "cubist/nn/attention/ring_attention.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstddef>
-
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/attention/rotary.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::rotary_test

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
-#include <cmath>
-#include <concepts>
-#include <limits>
-#include <numbers>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "cubist/nn/dense/activation.hpp"

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include "cubist/nn/dense/dense.hpp"
 
 #include "bend.hpp"
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::dense_test

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/dense/gated_linear.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
 

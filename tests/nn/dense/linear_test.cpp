@@ -1,20 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/dense/dense.hpp"
 #include "cubist/nn/dense/linear.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::linear_test

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/dense/merged_linear.hpp"
-#include "cubist/scheme/summa2d.hpp"
 
-#include "catch.hpp"
-#include "message.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::lora_layer_test

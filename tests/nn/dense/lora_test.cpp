@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstddef>
-#include <optional>
-#include <tuple>
-#include <utility>
-#include <vector>
-
-#include "cubist/backend/decorator.hpp"
 #include "cubist/backend/threads.hpp"
 #include "cubist/engine/decorator.hpp"
 #include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/scheme/catalogue.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::lora_test

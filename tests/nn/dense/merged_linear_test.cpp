@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <numeric>
-#include <string>
-#include <vector>
-
 #include "cubist/nn/dense/merged_linear.hpp"
-#include "cubist/scheme/grid2d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 #include "words.hpp"
 

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "cubist/engine/engine.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/matrix/check_replicas.hpp"
 #include "cubist/nn/embedding/embedding.hpp"
 #include "cubist/scheme/data_parallel.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
 

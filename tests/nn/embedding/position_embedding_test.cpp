@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-
 #include "cubist/nn/embedding/position_embedding.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::position_embedding_test

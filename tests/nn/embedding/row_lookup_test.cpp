@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <optional>
-#include <utility>
-#include <vector>
-
-#include "cubist/core/block.hpp"
-#include "cubist/engine/engine.hpp"
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/embedding/row_lookup.hpp"
 

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include "cubist/matrix/layout.hpp"
 #include "cubist/nn/losses/labels.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::labels_test

@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <limits>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <vector>
-
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "host_kernels.hpp"
 #include "nn.hpp"
 

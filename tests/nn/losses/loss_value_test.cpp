@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <sstream>
-#include <type_traits>
-
 #include "cubist/engine/host/engine.hpp"
 #include "cubist/nn/losses/loss_value.hpp"
 

@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <limits>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/losses/next_token_loss.hpp"
 #include "cubist/scheme/grid2d.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::next_token_loss_test

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstddef>
-#include <limits>
-
 #include "cubist/nn/losses/softmax.hpp"
 #include "cubist/scheme/grid2d.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::softmax_test

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <memory>
-#include <utility>
-
 #include "cubist/nn/dense/dense.hpp"
 #include "cubist/nn/networks/any_layer.hpp"
 #include "cubist/nn/networks/network_matrix.hpp"
 #include "cubist/nn/norm/row_norm.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::any_layer_test

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/networks/layer_stack.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::layer_stack_test

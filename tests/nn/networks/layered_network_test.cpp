@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One function of a program trains and asks an MLP on every scheme, with stages and without.
-#include <cstddef>
-#include <string>
-#include <tuple>
-#include <vector>
 
 #include "cubist/nn/pipeline/pipelined_mlp.hpp"
-#include "cubist/scheme/catalogue.hpp"
 
-#include "catch.hpp"
-#include "nn.hpp"
 #include "train_and_ask.hpp"
 
 namespace cubist::test::layered_network_test

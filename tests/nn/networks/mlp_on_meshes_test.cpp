@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests networks on all schemes, or on some of them under MPI and sanitizers. With an odd number of
 // layers, the output and the labels are cut differently from the input.
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <string>
-#include <vector>
 
 #include "cubist/nn/merge_lora.hpp"
-#include "cubist/nn/networks/mlp.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/grid2d.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/scheme/summa2d.hpp"
 #include "cubist/training/clip_gradients.hpp"
 
-#include "catch.hpp"
-#include "checked_step.hpp"
-#include "nn.hpp"
 #include "reference.hpp"
 #include "training.hpp"
 

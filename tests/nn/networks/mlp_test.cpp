@@ -1,30 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <limits>
-#include <sstream>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include "cubist/nn/losses/softmax.hpp"
 #include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/plan/cost.hpp"
-#include "cubist/scheme/grid2d.hpp"
-#include "cubist/testing/counting.hpp"
 
 #include "bend.hpp"
-#include "catch.hpp"
-#include "checked_step.hpp"
-#include "nn.hpp"
-#include "sanitized.hpp"
 #include "training.hpp"
 
 namespace cubist::test::mlp_test

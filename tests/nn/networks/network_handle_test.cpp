@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/networks/network_handle.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::network_handle_test

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/networks/network_matrix.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::network_matrix_test

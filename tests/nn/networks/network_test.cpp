@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/networks/network.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::network_test

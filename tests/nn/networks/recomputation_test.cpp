@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests that networks that recompute activations give the bits of those that keep them.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
 
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "llama_like.hpp"
 #include "nn.hpp"

@@ -5,27 +5,12 @@
 // Sanitizers have their own operator new.
 #if !CUBIST_SANITIZED
 
-#include <atomic>
-#include <cstddef>
-#include <cstdlib>
-#include <new>
-#include <numeric>
-#include <vector>
-
-#include "cubist/nn/dense/dense.hpp"
-#include "cubist/nn/dropout.hpp"
 #include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/norm/row_norm.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/nn/residual.hpp"
 #include "cubist/nn/sequential.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/summa25d.hpp"
 #include "cubist/training/numerics_monitor.hpp"
 
-#include "catch.hpp"
-#include "ranks.hpp"
 #include "scheme_conformance.hpp"
 
 // Tests that a training step after the first ones allocates nothing. Every `operator new` of this

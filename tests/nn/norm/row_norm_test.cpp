@@ -1,20 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <chrono>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/norm/row_norm.hpp"
 #include "cubist/scheme/grid2d.hpp"
 #include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "host_kernels.hpp"
 #include "nn.hpp"
 #include "passes.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "cubist/nn/optimizers/optimizer.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::moments_test

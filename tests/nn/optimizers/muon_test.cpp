@@ -1,29 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/dense/lora.hpp"
 #include "cubist/nn/optimizers/muon.hpp"
 #include "cubist/plan/meshes.hpp"
-#include "cubist/scheme/catalogue.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "folder.hpp"
-#include "nn.hpp"
 #include "reference.hpp"
 
 namespace cubist::test::muon_test

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <vector>
-
 #include "cubist/nn/optimizers/newton_schulz.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::newton_schulz_test

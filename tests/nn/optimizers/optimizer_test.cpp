@@ -1,19 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/dense/linear.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "nn.hpp"
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "cubist/nn/optimizers/parameter_groups.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::parameter_groups_test

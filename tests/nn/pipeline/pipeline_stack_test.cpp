@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests what stages send, and how much they keep.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "cubist/backend/threads.hpp"
-#include "cubist/core/error.hpp"
 #include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "counted_memory.hpp"
 #include "nn.hpp"
 

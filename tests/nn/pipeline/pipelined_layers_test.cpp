@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests that a Sequential of a program's own layers trains in stages as on one rank.
-#include <cstddef>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "cubist/nn/dense/dense.hpp"
 #include "cubist/nn/norm/row_norm.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/pipeline/pipelined_layers.hpp"
 #include "cubist/nn/sequential.hpp"
-#include "cubist/scheme/cube3d.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "nn.hpp"
 

@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests that an MLP trains in stages as on one rank.
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
 
-#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/pipeline/pipelined_mlp.hpp"
-#include "cubist/scheme/data_parallel.hpp"
 #include "cubist/training/clip_gradients.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "nn.hpp"
 

@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
 #include <map>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "cubist/comm/communicator.hpp"
-#include "cubist/core/error.hpp"
-#include "cubist/model/pipeline_schedule.hpp"
 #include "cubist/nn/pipeline/stage_links.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::stage_links_test

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <utility>
-
 #include "cubist/matrix/global.hpp"
-#include "cubist/matrix/layout.hpp"
 #include "cubist/nn/pipeline/stage_rows.hpp"
 
-#include "backend.hpp"
-#include "catch.hpp"
 #include "ranks.hpp"
 
 namespace cubist::test::stage_rows_test

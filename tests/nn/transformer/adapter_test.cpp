@@ -1,15 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <set>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "cubist/backend/threads.hpp"
@@ -18,10 +7,7 @@
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/nn/transformer/weights.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
-#include "message.hpp"
-#include "nn.hpp"
 #include "reference.hpp"
 
 // transformer_test.cpp tests what models with adapters compute, on all schemes.

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <vector>
-
 #include "cubist/nn/transformer/config.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "ranks.hpp"
 

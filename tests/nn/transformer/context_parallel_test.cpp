@@ -1,16 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <cstddef>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/grid3d.hpp"
-
-#include "catch.hpp"
-#include "economy.hpp"
 #include "llama_like.hpp"
 #include "scheme_conformance.hpp"
 #include "transformer_reference.hpp"

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
-#include "cubist/nn/transformer/config.hpp"
 #include "cubist/nn/transformer/end_ids.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/nn/transformer/weights.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
 #include "nn.hpp"
-#include "ranks.hpp"
 
 namespace cubist::test::end_ids_test
 {

@@ -1,23 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <limits>
 #include <set>
-#include <span>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include "cubist/core/float16.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::generate_test

@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "cubist/backend/simulated.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/scheme/grid2d.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 
-#include "catch.hpp"
 #include "counted_memory.hpp"
 #include "llama_like.hpp"
 #include "nn.hpp"
-#include "ranks.hpp"
 
 // Tests models for inference: their memory, and that they compute what models in training compute.
 

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <tuple>
-
 #include "cubist/nn/embedding/embedding.hpp"
 #include "cubist/nn/transformer/logits.hpp"
-#include "cubist/scheme/grid2d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 
-#include "catch.hpp"
 #include "nn.hpp"
 
 namespace cubist::test::logits_test

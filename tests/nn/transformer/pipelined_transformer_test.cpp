@@ -1,34 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests that transformers in stages compute what they compute on one rank.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <initializer_list>
-#include <set>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "cubist/dataset/token_batches.hpp"
-#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/io/checkpoints.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 #include "cubist/training/clip_gradients.hpp"
 
-#include "catch.hpp"
-#include "checked_step.hpp"
-#include "economy.hpp"
 #include "folder.hpp"
 #include "llama_like.hpp"
-#include "nn.hpp"
 #include "transformer_reference.hpp"
 
 namespace cubist::test::pipelined_transformer_test

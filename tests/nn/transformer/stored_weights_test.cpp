@@ -1,27 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "cubist/nn/merge_lora.hpp"
-#include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
-#include "cubist/nn/transformer/save_weights.hpp"
-#include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/nn/transformer/weights.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/scheme/pipeline.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
-#include "nn.hpp"
-#include "ranks.hpp"
 #include "stored.hpp"
 #include "transformer_reference.hpp"
 

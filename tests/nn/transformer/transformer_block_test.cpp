@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "cubist/nn/transformer/transformer_block.hpp"
 #include "cubist/plan/transformer_cost.hpp"
-#include "cubist/scheme/catalogue.hpp"
-#include "cubist/testing/counting.hpp"
 
-#include "catch.hpp"
 #include "llama_like.hpp"
 #include "nn.hpp"
 

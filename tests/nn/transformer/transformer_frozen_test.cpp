@@ -1,25 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "cubist/backend/threads.hpp"
-#include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/megatron1d.hpp"
-#include "cubist/testing/counting.hpp"
 #include "cubist/training/clip_gradients.hpp"
-#include "cubist/training/finite.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "llama_like.hpp"
 #include "nn.hpp"

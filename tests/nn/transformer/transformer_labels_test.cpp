@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <string>
-#include <type_traits>
-#include <vector>
-
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
 
-#include "catch.hpp"
 #include "llama_like.hpp"
 #include "nn.hpp"
 #include "transformer_labels.hpp"

@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/transformer/pipelined_transformer.hpp"
-#include "cubist/scheme/catalogue.hpp"
-#include "cubist/scheme/grid2d.hpp"
-#include "cubist/scheme/grid3d.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 
-#include "catch.hpp"
-#include "economy.hpp"
 #include "scheme_conformance.hpp"
 #include "train_and_ask.hpp"
 #include "transformer_reference.hpp"

@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <span>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/nn/transformer/generate.hpp"
 #include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/scheme/data_parallel.hpp"
-#include "cubist/scheme/megatron1d.hpp"
 
-#include "catch.hpp"
 #include "checked_step.hpp"
 #include "folder.hpp"
 #include "llama_like.hpp"

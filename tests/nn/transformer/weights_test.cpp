@@ -1,23 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <optional>
-#include <set>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include "cubist/nn/transformer/transformer.hpp"
 #include "cubist/nn/transformer/weights.hpp"
 
-#include "catch.hpp"
 #include "folder.hpp"
-#include "nn.hpp"
 #include "reference.hpp"
 #ifndef CUBIST_TEST_MPI
 #include "interrupted.hpp"
