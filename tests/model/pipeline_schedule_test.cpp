@@ -9,13 +9,8 @@
 namespace cubist::test::pipeline_schedule_test
 {
 
-namespace
-{
-
 using detail::pipeline_schedule;
 using detail::PipelineStep;
-
-}  // namespace
 
 TEST_CASE("every micro-batch has one forward and one backward pass in each piece")
 {

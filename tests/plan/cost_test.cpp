@@ -3,13 +3,7 @@
 
 #include "words.hpp"
 
-namespace plan_cost_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::plan_cost_test
 {
 
 /// Elements that one rank sends, by the published formulas.
@@ -29,8 +23,6 @@ void check(const typename S::Axes::Array& extents, ProductSize size, Gathered po
   CHECK(c.backward.words() == Approx(f.backward).margin(1e-9));
   CHECK(c.backward_weight.words() == Approx(f.backward_weight).margin(1e-9));
 }
-
-}  // namespace
 
 TEST_CASE("A pair of Megatron1D layers sends the elements of the published formulas")
 {
@@ -147,9 +139,6 @@ TEST_CASE("Grids send the elements of the published formulas")
         on(x, y, z, size, policy);
 }
 
-namespace
-{
-
 /// Compares with the elements that the ranks of a mesh send, as counted.
 template <class S>
 void check_counted(const std::vector<TestMesh<S>>& meshes)
@@ -168,8 +157,6 @@ void check_counted(const std::vector<TestMesh<S>>& meshes)
               Approx(double(counted.backward_weight)).margin(1e-6));
       }
 }
-
-}  // namespace
 
 // tests/scheme compares the formulas above with counted elements for every scheme.
 TEST_CASE("The elements of a cost are those that ranks send")
@@ -265,4 +252,4 @@ TEST_CASE("Between nodes, products are those of the pieces that arrive")
   CHECK(summa.products[0].k == 1024);
 }
 
-}  // namespace plan_cost_test
+}  // namespace cubist::test::plan_cost_test

@@ -5,10 +5,8 @@
 
 #include "catch.hpp"
 
-namespace plan_cutting_test
+namespace cubist::test::plan_cutting_test
 {
-
-using namespace cubist;
 
 TEST_CASE("The axes of a tuple have the extents and strides of the mesh")
 {
@@ -65,4 +63,4 @@ TEST_CASE("The gradient of replicated weights is pending along their axis")
   CHECK(p.pending[0].stride == 4);
 }
 
-}  // namespace plan_cutting_test
+}  // namespace cubist::test::plan_cutting_test

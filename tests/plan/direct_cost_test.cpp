@@ -5,10 +5,8 @@
 
 #include "catch.hpp"
 
-namespace plan_direct_cost_test
+namespace cubist::test::plan_direct_cost_test
 {
-
-using namespace cubist;
 
 namespace
 {
@@ -85,4 +83,4 @@ TEST_CASE("The predicted time is that by which a direct product is planned")
   CHECK(cost.forward.products == Approx(unit * product.products_time / 4));  // BLAS threads
 }
 
-}  // namespace plan_direct_cost_test
+}  // namespace cubist::test::plan_direct_cost_test

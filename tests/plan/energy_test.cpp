@@ -3,34 +3,22 @@
 
 #include "catch.hpp"
 
-namespace plan_energy_test
+namespace cubist::test::plan_energy_test
 {
 
-using namespace cubist;
-
-namespace
+TEST_CASE("A step takes the energy of its nodes, more while they compute")
 {
-
-/// Nodes with 4 ranks, which use 1 kW, or 3 kW while they compute, and cost 8 an hour.
-Machine machine_with_price()
-{
+  // Nodes with 4 ranks, which use 1 kW, or 3 kW while they compute, and cost 8 an hour
   Machine machine;
   machine.links.front().ranks = 4;
   machine.idle_watts = 1000;
   machine.busy_watts = 3000;
   machine.hour_price = 8;
-  return machine;
-}
-
-}  // namespace
-
-TEST_CASE("A step takes the energy of its nodes, more while they compute")
-{
   Plan plan;
   plan.ranks = 8;
   plan.time = {.total = 3600, .products = 1350, .passes = 450};
   // Two nodes of 2 kW.
-  const auto energy = energy_of(plan, machine_with_price());
+  const auto energy = energy_of(plan, machine);
   CHECK(energy.kilowatt_hours == Approx(4));
   CHECK(energy.price == Approx(16));
   const auto run = 10 * energy;
@@ -40,13 +28,13 @@ TEST_CASE("A step takes the energy of its nodes, more while they compute")
     plan.ranks = 6;
     plan.idle = 3;
     // Three nodes of 1 kW + 2 kW x 1/2 x 6/12.
-    CHECK(energy_of(plan, machine_with_price()).kilowatt_hours == Approx(3 * 1.5));
-    CHECK(energy_of(plan, machine_with_price()).price == Approx(24));
+    CHECK(energy_of(plan, machine).kilowatt_hours == Approx(3 * 1.5));
+    CHECK(energy_of(plan, machine).price == Approx(24));
   }
   SECTION("what overlaps does not compute longer than the step")
   {
     plan.time.products = 9000;
-    CHECK(energy_of(plan, machine_with_price()).kilowatt_hours == Approx(6));
+    CHECK(energy_of(plan, machine).kilowatt_hours == Approx(6));
   }
 }
 
@@ -61,4 +49,4 @@ TEST_CASE("A machine without watts and price is refused")
   CHECK(energy_of(plan, machine).kilowatt_hours == 0);
 }
 
-}  // namespace plan_energy_test
+}  // namespace cubist::test::plan_energy_test

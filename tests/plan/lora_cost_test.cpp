@@ -4,20 +4,17 @@
 #include "cubist/plan/lora_cost.hpp"
 
 #include "nn.hpp"
+#include "sent.hpp"
 
 namespace cubist::test::lora_cost_test
 {
 
-namespace
-{
-
 /// The elements that all ranks send in forward and in backward, as counted.
 template <SchemeType L, class Place>
-std::pair<std::uint64_t, std::uint64_t> counted(const Place& place, ProductSize size,
-                                                std::size_t rank)
+SentByPasses counted(const Place& place, ProductSize size, std::size_t rank)
 {
   using B = Counting<Threads>;
-  const auto all = on_mesh<B>(place, [&](const auto& mesh) {
+  return sum(on_mesh<B>(place, [&](const auto& mesh) {
     using M = AxisMesh<typename L::Axes, B>;
     Linear<L, B, float> layer{mesh, size.k, size.n, {.bias = false}};
     DistMatrix<float, typename L::Input, M> x{mesh, {size.m, size.k}};
@@ -28,19 +25,13 @@ std::pair<std::uint64_t, std::uint64_t> counted(const Place& place, ProductSize 
     detail::LoraPairs<float, M>& pairs = *layer.lora_pairs();
     std::unique_ptr<detail::AnyKept> kept;
     ImmediateSums<float, M> sums;
-    const auto sent = [&](auto call) {
-      const std::uint64_t before = mesh.world().traffic().total().elements;
-      call();
-      return mesh.world().traffic().total().elements - before;
-    };
-    const auto forward = sent([&] { pairs.forward(x.view(), {}, kept, y.padded()); });
-    const auto backward =
-        sent([&] { pairs.backward(x.view(), std::as_const(y).padded(), {}, sums, kept, &to); });
-    return std::pair{forward, backward};
-  });
-  std::pair<std::uint64_t, std::uint64_t> sum;
-  for (const auto& [forward, backward] : all) sum.first += forward, sum.second += backward;
-  return sum;
+    const auto forward =
+        sent_in(mesh.world(), [&] { pairs.forward(x.view(), {}, kept, y.padded()); });
+    const auto backward = sent_in(mesh.world(), [&] {
+      pairs.backward(x.view(), std::as_const(y).padded(), {}, sums, kept, &to);
+    });
+    return SentByPasses{forward, backward};
+  }));
 }
 
 template <SchemeType L, class Place>
@@ -60,8 +51,6 @@ void check(const Place& place)
       CHECK(backward == wanted);
     }
 }
-
-}  // namespace
 
 TEST_CASE("LoRA on Megatron1D sends its thin product backward, and forward for the second layer")
 {

@@ -7,13 +7,7 @@
 
 #include "ranks.hpp"
 
-namespace plan_meshes_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::plan_meshes_test
 {
 
 template <class S>
@@ -23,8 +17,6 @@ std::vector<typename S::Axes::Array> meshes(int most)
   for_each_mesh<S>(most, [&](const auto& extents) { all.push_back(extents); });
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("All meshes of up to a number of ranks are listed")
 {
@@ -81,4 +73,4 @@ TEST_CASE("A list of extents has one for each axis, and is a mesh of the scheme"
                  "for Cube3D", "use the nearest,"));
 }
 
-}  // namespace plan_meshes_test
+}  // namespace cubist::test::plan_meshes_test

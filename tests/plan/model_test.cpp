@@ -3,11 +3,8 @@
 
 #include "ranks.hpp"
 
-namespace plan_model_test
+namespace cubist::test::plan_model_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 TEST_CASE("The layers of a network are a product each")
 {
@@ -135,4 +132,4 @@ TEST_CASE("Tokens are whole sequences")
                  "use a positive number"));
 }
 
-}  // namespace plan_model_test
+}  // namespace cubist::test::plan_model_test

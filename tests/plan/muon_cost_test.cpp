@@ -7,11 +7,9 @@
 #include "placements.hpp"
 #include "sanitized.hpp"
 
-namespace muon_cost_test
+namespace cubist::test::muon_cost_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using detail::best_of_way;
 using detail::choose_muon_way;
 using detail::MuonGrid;
@@ -95,4 +93,4 @@ TEST_CASE("the chosen way sends no more than a home, or than a copy of the matri
   CHECK(wins["distributed"] > 0);
 }
 
-}  // namespace muon_cost_test
+}  // namespace cubist::test::muon_cost_test

@@ -6,10 +6,8 @@
 
 #include "catch.hpp"
 
-namespace muon_plan_test
+namespace cubist::test::muon_plan_test
 {
-
-using namespace cubist;
 
 namespace
 {
@@ -70,4 +68,4 @@ TEST_CASE("a transformer's blocks are dealt out, in stages to the ranks of each 
   CHECK(staged.note.find("home for 24 of 768 x 768") != std::string::npos);
 }
 
-}  // namespace muon_plan_test
+}  // namespace cubist::test::muon_plan_test

@@ -7,11 +7,8 @@
 #include "machines.hpp"
 #include "ranks.hpp"
 
-namespace plan_pipeline_plan_test
+namespace cubist::test::plan_pipeline_plan_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -283,4 +280,4 @@ TEST_CASE("The ranks of a node share its link to the next stage, also where a st
   CHECK(detail::stage_message_seconds(machine, 64, 32, 8) == 1 + 16);
 }
 
-}  // namespace plan_pipeline_plan_test
+}  // namespace cubist::test::plan_pipeline_plan_test

@@ -9,6 +9,7 @@
 #include "llama_like.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
+#include "sent.hpp"
 #include "step_words.hpp"
 
 namespace cubist::test::pipeline_words_test
@@ -25,10 +26,9 @@ using P = Pipeline<S>;
 template <class F>
 std::uint64_t counted(const S::Extents& extents, int ranks, F step)
 {
-  const auto sent = on_ranks<B>(2 * ranks, [&](B::Communicator& world) {
+  return sum(on_ranks<B>(2 * ranks, [&](B::Communicator& world) {
     return step(Mesh<P, B>{world, {.stages = 2, .scheme = extents}});
-  });
-  return std::accumulate(sent.begin(), sent.end(), std::uint64_t{0});
+  }));
 }
 
 /// The elements sent in a step with m micro-batches: those of layers m times, those of gradients
@@ -86,7 +86,7 @@ TEST_CASE("a step of a transformer in stages sends what its formula says")
       return mesh.world().traffic().total().elements;
     });
     // What the embedding sends depends on the tokens.
-    const auto of_tokens = on_ranks<B>(ranks, [&](B::Communicator& world) {
+    const auto tokens = sum(on_ranks<B>(ranks, [&](B::Communicator& world) {
       const Mesh<S, B> mesh{world, requested};
       Embedding<S, B, double> embedding{mesh, config.vocabulary, config.width};
       world.traffic().reset();
@@ -100,8 +100,7 @@ TEST_CASE("a step of a transformer in stages sends what its formula says")
         embedding.backward(mine, passes.forward(mine, pass), {pass, passes.sums}, passes.kept);
       }
       return world.traffic().total().elements;
-    });
-    const auto tokens = std::accumulate(of_tokens.begin(), of_tokens.end(), std::uint64_t{0});
+    }));
     const TransformerParts<S> parts{extents, batch, config};
     const std::uint64_t table = config.tied ? 2 * static_cast<std::uint64_t>(ranks) *
                                                   parts.cut(parts.logits()).w.block.size()

@@ -1,112 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "llama_like.hpp"
+#include "machine_scope.hpp"
+#include "step_memory.hpp"
+
 // Compares the memory and the time of a plan with those of the step that it plans: what the ranks
 // of a simulated world allocate, and how long they take. It also compares some plans with the
 // buffers of ranks that are threads.
 
-#include "cubist/backend/simulated.hpp"
-#include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/plan/transformer_plan.hpp"
-#include "cubist/training/sharded_optimizer.hpp"
-
-#include "counted_memory.hpp"
-#include "llama_like.hpp"
-#include "ranks.hpp"
-
-namespace plan_memory_test
+namespace cubist::test::plan_memory_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
-{
-
-/// The most bytes that a rank has allocated.
-template <class B, class Body>
-double peak_memory(int ranks, const Body& body)
-{
-  if constexpr (std::is_same_v<B, Simulated>)
-  {
-    launch<Simulated>({.ranks = ranks, .rethrow = true}, body);
-    return static_cast<double>(Simulated::report().peak_memory());
-  }
-  else
-  {
-    const auto peaks = on_ranks<B>(ranks, [&](typename B::Communicator& world) {
-      counted_bytes = {};
-      body(world);
-      return counted_bytes.peak;
-    });
-    return static_cast<double>(*std::max_element(peaks.begin(), peaks.end()));
-  }
-}
-
-/// Takes two steps of AdamW; the second allocates nothing that the first does not.
-template <class Net, class Step>
-void train(Net& net, bool sharded, const Step& compute_gradients)
-{
-  using W = std::decay_t<decltype(net.parameters())>;
-  using Unsharded = decltype(AdamW{std::declval<const W&>()});
-  if (sharded)
-  {
-    cubist::Sharded<Unsharded> optimizer{net.parameters()};
-    for (int i = 0; i < 2; ++i)
-    {
-      compute_gradients();
-      optimizer.step();
-    }
-    return;
-  }
-  Unsharded optimizer{net.parameters()};
-  for (int i = 0; i < 2; ++i)
-  {
-    compute_gradients();
-    optimizer.step(net.parameters());
-  }
-}
-
-template <SchemeType S, class B>
-double step_memory(const typename S::Axes::Array& e, std::size_t tokens,
-                   const std::vector<std::size_t>& sizes, const PlanOptions& options)
-{
-  return peak_memory<B>(S::Axes::ranks(e), [&](typename B::Communicator& world) {
-    const Mesh<S, B> mesh{world, e, IdleRanks::refused};
-    MLP<S, B, float> mlp{
-        mesh, sizes, {.activation = gelu, .gathered = options.gathered, .method = options.method}};
-    const DistMatrix<float, typename S::Input, AxisMesh<typename S::Axes, B>> x{
-        mesh, {tokens, sizes.front()}};
-    train(mlp, options.sharded, [&] {
-      const auto& y = mlp.forward(x);
-      const auto dy = zeros_like(y);
-      mlp.backward(dy);
-    });
-  });
-}
-
-/// The most bytes that a rank allocates when it makes and trains a network.
-/// @param train_on  called with each rank's network
-template <SchemeType S, class B, class Train>
-double step_memory(const typename S::Axes::Array& e, const TransformerStep& step,
-                   const PlanOptions& options, const Train& train_on)
-{
-  return peak_memory<B>(S::Axes::ranks(e), [&](typename B::Communicator& world) {
-    const Mesh<S, B> mesh{world, e, IdleRanks::refused};
-    Transformer<S, B, float> net{
-        mesh, step.model, {.gathered = options.gathered, .method = options.method}};
-    train_on(net);
-  });
-}
-
-template <SchemeType S, class B>
-double step_memory(const typename S::Axes::Array& e, const TransformerStep& step,
-                   const PlanOptions& options)
-{
-  const std::vector<int> ids(step.batch.tokens());
-  return step_memory<S, B>(e, step, options, [&](auto& net) {
-    train(net, options.sharded, [&] { (void)net.compute_gradients(ids, step.batch.length); });
-  });
-}
 
 /// Compares for both methods, also with each simulated rank on its own node, and with optimizers
 /// that are sharded among replicas.
@@ -149,8 +51,6 @@ const TransformerConfig llama = llama_like({.vocabulary = 400,
                                             .key_value_heads = 4,
                                             .feed_forward = 352});
 
-}  // namespace
-
 TEST_CASE("The memory planned for an MLP is that of its steps within a twentieth")
 {
   compare<Megatron1D>({4}, std::size_t{512}, sizes);
@@ -182,7 +82,8 @@ double gradient_seconds(const typename S::Axes::Array& e, const TransformerStep&
   const std::vector<int> ids(step.batch.tokens());
   double begin = 0;
   double end = 0;
-  step_memory<S, Simulated>(e, step, {}, [&](auto& net) {
+  using Net = Transformer<S, Simulated, float>;
+  memory_of<Net, S, Simulated>(e, step.model, TransformerOptions{}, [&](Net& net) {
     net.mesh().world().barrier();
     begin = Simulated::now();
     (void)net.compute_gradients(ids, step.batch.length);
@@ -220,9 +121,8 @@ TEST_CASE("The time planned for a transformer on GPUs is that of its steps withi
   const TransformerStep step{model, {.sequences = 64, .length = 1024}};
   const auto compare_times = [&]<class S>(const typename S::Axes::Array& e) {
     const PlanOptions options{.moments = 0};
-    Simulated::machine = machine;
+    const MachineScope scope{machine};
     const double seconds = gradient_seconds<S>(e, step);
-    Simulated::machine = {};
     CAPTURE(S::name, e);
     CHECK(plan_on<S>(e, step, S::Axes::ranks(e), machine, options).seconds() ==
           Approx(seconds).epsilon(1.0 / 12));
@@ -246,4 +146,4 @@ TEST_CASE("The memory planned is that of buffers of ranks as threads within a tw
   compare<DataParallel<Megatron1D>, CountedThreads>({2, 2}, TransformerStep{small, {2, 64}});
 }
 
-}  // namespace plan_memory_test
+}  // namespace cubist::test::plan_memory_test

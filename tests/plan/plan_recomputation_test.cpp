@@ -1,85 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "step_memory.hpp"
+
 // Tests plans of networks that recompute activations: the memory of a simulated step, and the cost
 // of the added forward passes.
 
-#include "cubist/backend/simulated.hpp"
-#include "cubist/nn/networks/mlp.hpp"
-#include "cubist/nn/optimizers/optimizer.hpp"
-#include "cubist/nn/transformer/transformer.hpp"
-#include "cubist/plan/transformer_plan.hpp"
-
-#include "catch.hpp"
-
-namespace plan_recomputation_test
+namespace cubist::test::plan_recomputation_test
 {
 
-using namespace cubist;
-
-namespace
-{
-
-/// The most bytes that a rank allocates in two steps of compute_gradients(net).
-template <class MakeNet, class F>
-double peak_memory(int ranks, MakeNet make_net, F compute_gradients)
-{
-  Simulated::machine = {};
-  launch<Simulated>({.ranks = ranks, .rethrow = true}, [&](Simulated::Communicator& world) {
-    auto net = make_net(world);
-    AdamW optimizer{net.parameters()};
-    for (int i = 0; i < 2; ++i)
-    {
-      compute_gradients(net);
-      optimizer.step(net.parameters());
-    }
-  });
-  return static_cast<double>(Simulated::report().peak_memory());
-}
-
-template <SchemeType S>
-double simulated_memory(const typename S::Axes::Array& e, std::size_t tokens,
-                        const std::vector<std::size_t>& sizes, const PlanOptions& options)
-{
-  using Net = MLP<S, Simulated, float>;
-  const auto make = [&](auto& world) {
-    const Mesh<S, Simulated> mesh{world, e, IdleRanks::refused};
-    return Net{mesh, sizes, {.method = options.method, .recompute = options.recompute}};
-  };
-  return peak_memory(S::Axes::ranks(e), make, [&](Net& mlp) {
-    const auto mesh = mlp.parameters().front().value.mesh;
-    const DistMatrix<float, typename S::Input, typename Net::Mesh> x{mesh, {tokens, sizes.front()}};
-    mlp.backward(zeros_like(mlp.forward(x)));
-  });
-}
-
-template <SchemeType S>
-double simulated_memory(const typename S::Axes::Array& e, const TransformerStep& step,
-                        const PlanOptions& options)
-{
-  using Net = Transformer<S, Simulated, float>;
-  const auto make = [&](auto& world) {
-    const Mesh<S, Simulated> mesh{world, e, IdleRanks::refused};
-    return Net{mesh, step.model, {.method = options.method, .recompute = options.recompute}};
-  };
-  const std::vector<int> ids(step.batch.tokens());
-  return peak_memory(S::Axes::ranks(e), make,
-                     [&](Net& net) { (void)net.compute_gradients(ids, step.batch.length); });
-}
-
-template <SchemeType S>
-Plan plan_of(const typename S::Axes::Array& e, const std::vector<ProductSize>& layers,
-             const PlanOptions& options)
+template <SchemeType S, class Layers>
+Plan plan_of(const typename S::Axes::Array& e, const Layers& layers, const PlanOptions& options)
 {
   Machine machine;
   machine.links.front().ranks = S::Axes::ranks(e);
   return plan_on<S>(e, layers, S::Axes::ranks(e), machine, options);
-}
-template <SchemeType S>
-Plan plan_of(const typename S::Axes::Array& e, const TransformerStep& step,
-             const PlanOptions& options)
-{
-  Machine machine;
-  machine.links.front().ranks = S::Axes::ranks(e);
-  return plan_on<S>(e, step, S::Axes::ranks(e), machine, options);
 }
 
 const std::vector<std::size_t> equal(17, 256);
@@ -87,8 +20,6 @@ const std::vector<std::size_t> alternate{128, 512, 128, 512, 128, 512, 128, 512,
 const TransformerStep gpt{
     {.vocabulary = 500, .positions = 64, .width = 128, .layers = 7, .heads = 8},
     {.sequences = 16, .length = 64}};
-
-}  // namespace
 
 TEST_CASE("The memory planned for a recomputing MLP is that of its steps within a twentieth")
 {
@@ -99,7 +30,7 @@ TEST_CASE("The memory planned for a recomputing MLP is that of its steps within 
         const PlanOptions options{.method = method, .recompute = recompute};
         CAPTURE(S::name, method == Method::automatic, recompute);
         CHECK(plan_of<S>(e, mlp_layers(1024, sizes), options).memory ==
-              Approx(simulated_memory<S>(e, 1024, sizes, options)).epsilon(0.05));
+              Approx(step_memory<S, Simulated>(e, 1024, sizes, options)).epsilon(0.05));
       }
   };
   compare(Summa2D{}, {2, 2}, equal);
@@ -115,7 +46,7 @@ TEST_CASE("The memory planned for a recomputing transformer is that of its steps
       const PlanOptions options{.method = method, .recompute = recompute};
       CAPTURE(method == Method::automatic, recompute);
       CHECK(plan_of<Summa2D>({2, 2}, gpt, options).memory ==
-            Approx(simulated_memory<Summa2D>({2, 2}, gpt, options)).epsilon(0.05));
+            Approx(step_memory<Summa2D, Simulated>({2, 2}, gpt, options)).epsilon(0.05));
     }
 }
 
@@ -126,7 +57,7 @@ TEST_CASE("16 layers that are recomputed keep less than two fifths of the activa
     const auto activations = [&](std::size_t recompute) {
       const PlanOptions options{.method = method, .recompute = recompute};
       const auto parts = plan_of<Summa2D>({2, 2}, mlp_layers(1024, equal), options).memory_parts;
-      return simulated_memory<Summa2D>({2, 2}, 1024, equal, options) - parts.parameters -
+      return step_memory<Summa2D, Simulated>({2, 2}, 1024, equal, options) - parts.parameters -
              parts.gradients - parts.optimizer;
     };
     const double all = activations(0);
@@ -185,4 +116,4 @@ TEST_CASE("The last segment is not computed again, also where segments divide th
   CHECK(flops(8, {.recompute = 8}) == kept);
 }
 
-}  // namespace plan_recomputation_test
+}  // namespace cubist::test::plan_recomputation_test

@@ -4,18 +4,10 @@
 
 #include "ranks.hpp"
 
-namespace plan_plan_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::plan_plan_test
 {
 
 const PlanOptions collectives_only{.method = Method::collectives};
-
-}  // namespace
 
 TEST_CASE("A plan says which matrices are sent, and how many ranks hold the same weights")
 {
@@ -153,4 +145,4 @@ TEST_CASE("The extents of a plan are for its scheme alone")
                  "plan with .scheme = \"Cube3D\""));
 }
 
-}  // namespace plan_plan_test
+}  // namespace cubist::test::plan_plan_test

@@ -6,11 +6,8 @@
 #include "eight_blocks.hpp"
 #include "ranks.hpp"
 
-namespace plan_planner_test
+namespace cubist::test::plan_planner_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -325,4 +322,4 @@ TEST_CASE("Invalid arguments of the planner are refused")
   CHECK_THROWS_AS(plan(layers, 4, broken), ArgumentError);
 }
 
-}  // namespace plan_planner_test
+}  // namespace cubist::test::plan_planner_test

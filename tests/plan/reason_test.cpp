@@ -3,11 +3,8 @@
 
 #include "ranks.hpp"
 
-namespace plan_reason_test
+namespace cubist::test::plan_reason_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -118,4 +115,4 @@ TEST_CASE("A reason begins with the memory that a plan lacks")
             .find("does not fit: needs 12 GiB a rank, but a rank has 8 GiB; moves 0.42") == 0);
 }
 
-}  // namespace plan_reason_test
+}  // namespace cubist::test::plan_reason_test

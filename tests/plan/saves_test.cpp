@@ -4,11 +4,8 @@
 #include "catch.hpp"
 #include "message.hpp"
 
-namespace plan_saves_test
+namespace cubist::test::plan_saves_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -68,4 +65,4 @@ TEST_CASE("without a time between failures there is no interval")
                    "a failure every", "use a positive time"));
 }
 
-}  // namespace plan_saves_test
+}  // namespace cubist::test::plan_saves_test

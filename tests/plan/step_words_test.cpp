@@ -9,12 +9,10 @@
 #include "llama_like.hpp"
 #include "nn.hpp"
 #include "passes.hpp"
+#include "sent.hpp"
 #include "step_words.hpp"
 
 namespace cubist::test::step_words_test
-{
-
-namespace
 {
 
 using B = Counting<Threads>;
@@ -51,8 +49,7 @@ void for_each_step(F f)
 template <class S, class F>
 std::uint64_t counted(const Place<S>& place, F step)
 {
-  const auto sent = on_mesh<B>(place, step);
-  return std::accumulate(sent.begin(), sent.end(), std::uint64_t{0});
+  return sum(on_mesh<B>(place, step));
 }
 
 /// The elements that one rank sends in a step of a network.
@@ -60,19 +57,21 @@ template <class Network, class F>
 std::uint64_t sent_in_step(Network& network, const StepOptions& options, F compute_gradients)
 {
   using M = typename Network::Mesh;
+  using Whole = AdamW<double, M>;
   const auto parameters = network.parameters();
-  auto& traffic = parameters.front().value.mesh.world().traffic();
-  std::optional<Sharded<AdamW<double, M>>> sharded;
-  if (options.sharded) sharded.emplace(parameters);
-  std::optional<AdamW<double, M>> whole;
-  if (!options.sharded) whole.emplace(parameters);
-  traffic.reset();
-  compute_gradients();
-  double factor = 1;
-  if (options.clipped)
-    factor = clip_factor(gradient_norm(sharded ? sharded->parameters() : parameters), 1.0);
-  sharded ? sharded->step(factor) : whole->step(parameters, factor);
-  return traffic.total().elements;
+  const auto take = [&](auto& optimizer, const auto& owned, const auto&... all) {
+    return sent_in(parameters.front().value.mesh.world(), [&] {
+      compute_gradients();
+      optimizer.step(all..., options.clipped ? clip_factor(gradient_norm(owned), 1.0) : 1.0);
+    });
+  };
+  if (options.sharded)
+  {
+    Sharded<Whole> optimizer{parameters};
+    return take(optimizer, optimizer.parameters());
+  }
+  Whole optimizer{parameters};
+  return take(optimizer, parameters, parameters);
 }
 
 /// The elements that all ranks send in a step of an MLP.
@@ -83,16 +82,10 @@ std::uint64_t mlp_step(const Place<S>& place, const std::vector<std::size_t>& si
   return counted(place, [&](const auto& mesh) {
     MLP<S, B, double> mlp{mesh, sizes};
     const auto x = scatter<typename S::Input>(mesh, uniform<double>(rows, sizes[0], 1));
-    return sent_in_step(mlp, options, [&] {
-      const auto& y = mlp.forward(x);
-      auto dy = zeros_like(y);
-      softmax_cross_entropy(y, classes(rows, sizes.back()), dy);
-      mlp.backward(dy);
-    });
+    return sent_in_step(mlp, options,
+                        [&] { (void)mlp.compute_gradients(x, classes(rows, sizes.back())); });
   });
 }
-
-}  // namespace
 
 TEST_CASE("a step of an MLP sends what its formula says")
 {

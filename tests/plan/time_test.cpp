@@ -3,10 +3,8 @@
 
 #include "catch.hpp"
 
-namespace plan_time_test
+namespace cubist::test::plan_time_test
 {
-
-using namespace cubist;
 
 namespace
 {
@@ -273,4 +271,4 @@ TEST_CASE("Times can be repeated, and passes take the bandwidth of memory")
         seconds(LocalGemm{100, 100, 100, 1}, {4, 4}, machine, sizeof(float)));
 }
 
-}  // namespace plan_time_test
+}  // namespace cubist::test::plan_time_test

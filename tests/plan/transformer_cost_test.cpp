@@ -4,12 +4,7 @@
 
 #include "catch.hpp"
 
-namespace plan_transformer_cost_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::plan_transformer_cost_test
 {
 
 // Two heads of keys and values, of 2 columns; N = 8 + 4 + 4.
@@ -22,8 +17,6 @@ const TransformerConfig model{.vocabulary = 20,
                               .feed_forward = 12,
                               .tied = false};
 constexpr TokenBatch batch{.sequences = 3, .length = 3};  // M = 9
-
-}  // namespace
 
 TEST_CASE("A block on Megatron1D all-reduces (M, d) twice in each direction")
 {
@@ -137,4 +130,4 @@ TEST_CASE("The elements that a block sends are those in docs/costs.md")
   check.operator()<Cube3D>({4, 4, 4}, 0.759, 0.759);
 }
 
-}  // namespace plan_transformer_cost_test
+}  // namespace cubist::test::plan_transformer_cost_test

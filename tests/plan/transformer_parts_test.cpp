@@ -4,11 +4,8 @@
 
 #include "nn.hpp"
 
-namespace plan_transformer_parts_test
+namespace cubist::test::plan_transformer_parts_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -36,9 +33,6 @@ TEST_CASE("On one rank nothing is padded and nothing is sent")
   CHECK(parts.embedding_words() == 0);
   CHECK(parts.norm_statistics().words == 0);
 }
-
-namespace
-{
 
 using Counted = Counting<TestBackend>;
 
@@ -113,8 +107,6 @@ void sends_as_counted(const Place<S>& place, TokenBatch batch, const Transformer
   }
 }
 
-}  // namespace
-
 TEST_CASE("The products of a block send what is counted, padding included")
 {
   const auto check = [](const auto& place) {
@@ -153,4 +145,4 @@ TEST_CASE("Every rank has whole sequences and whole groups of heads")
   CHECK_FALSE(parts.logits().has_bias);
 }
 
-}  // namespace plan_transformer_parts_test
+}  // namespace cubist::test::plan_transformer_parts_test

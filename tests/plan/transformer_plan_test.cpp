@@ -5,11 +5,8 @@
 
 #include "ranks.hpp"
 
-namespace plan_transformer_plan_test
+namespace cubist::test::plan_transformer_plan_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -251,4 +248,4 @@ TEST_CASE("A step that is invalid is refused")
   CHECK(mentions(message_of<ShapeError>([&] { (void)plan(step, 4); }), "7 heads"));
 }
 
-}  // namespace plan_transformer_plan_test
+}  // namespace cubist::test::plan_transformer_plan_test

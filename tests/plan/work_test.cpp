@@ -6,19 +6,12 @@
 
 #include "catch.hpp"
 
-namespace plan_work_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::plan_work_test
 {
 
 constexpr LocalGemm five_gemms{.m = 2, .n = 3, .k = 4, .times = 5};
 static_assert(five_gemms.flops() == 240);
 static_assert(five_gemms.size() == ProductSize{.m = 2, .n = 3, .k = 4});
-
-}  // namespace
 
 TEST_CASE("Few holds the values that were added")
 {
@@ -33,9 +26,6 @@ TEST_CASE("Few holds the values that were added")
   CHECK(sum == 16);
 }
 
-namespace
-{
-
 constexpr Work two_of_each()
 {
   Work work;
@@ -49,16 +39,9 @@ static_assert(two_of_each().flops() == 242);
 static_assert(two_of_each().words() == 27);
 static_assert(two_of_each().messages() == 3);
 
-}  // namespace
+}  // namespace cubist::test::plan_work_test
 
-}  // namespace plan_work_test
-
-namespace plan_transfer_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::plan_transfer_test
 {
 
 constexpr Transfer gathered{CallKind::all_gather, LayerMatrix::x, 4, 1, 10, 1};
@@ -69,8 +52,6 @@ constexpr Transfer sliced{CallKind::broadcast, LayerMatrix::w, 4, 1, 10, 6, 3};
 static_assert(sliced.words() == 45 && sliced.messages() == 4.5 && sliced.pieces() == 18);
 constexpr Transfer summed{CallKind::all_reduce, LayerMatrix::w, 4, 1, 10, 1};
 static_assert(summed.words() == 15 && summed.messages() == 6 && summed.pieces() == 1);
-
-}  // namespace
 
 TEST_CASE("A transfer sends on average what traffic counts on each rank")
 {
@@ -111,4 +92,4 @@ TEST_CASE("A transfer lies within nodes if every group of its axis does")
   }
 }
 
-}  // namespace plan_transfer_test
+}  // namespace cubist::test::plan_transfer_test
