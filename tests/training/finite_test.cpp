@@ -7,13 +7,8 @@
 namespace cubist::test::finite_test
 {
 
-namespace
-{
-
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 TEST_CASE("both parts of a complex number are checked")
 {
@@ -24,9 +19,6 @@ TEST_CASE("both parts of a complex number are checked")
   CHECK((code(1, infinity) == 7 && code(infinity, 1) == 7));
   CHECK((code(1, not_a_number) == 6 && code(not_a_number, 1) == 6));
 }
-
-namespace
-{
 
 /// A value that is not finite, at a global place in a gradient.
 struct Fault
@@ -106,8 +98,6 @@ void require_found(const Place<S>& place)
                  "got a NaN in the loss in step 17, "));
   CHECK(mentions(message_on_all(place, {}, infinity), "got an infinity in the loss in step 17, "));
 }
-
-}  // namespace
 
 TEST_CASE("Every rank throws an error with the global place of the first NaN or infinity")
 {

@@ -10,12 +10,7 @@
 namespace cubist::test::loss_scale_test
 {
 
-namespace
-{
-
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 TEST_CASE("a loss scale backs off from overflows and grows without them")
 {
@@ -40,9 +35,6 @@ TEST_CASE("a loss scale stays in the range of float")
   for (int i = 0; i < 300; ++i) CHECK_FALSE(scale.update(infinity));
   CHECK(scale.value() == 0x1p-100);
 }
-
-namespace
-{
 
 /// Values after some steps with a gradient of `slope` at every output; without a scale, half could
 /// not hold the sums.
@@ -73,8 +65,6 @@ std::vector<double> train(float slope, bool scaled)
     return found;
   });
 }
-
-}  // namespace
 
 TEST_CASE("scaled gradients of half train where others vanish")
 {

@@ -39,20 +39,26 @@ MuonOptions options(MuonWay way)
 template <class M>
 void set_parameters(const Parameters<double, M>& parameters, const std::string& network)
 {
-  for (const auto& p : parameters)
-  {
-    const auto wanted = reference().matrix(network + p.name);
-    const Block b = p.value.block(p.value.mesh.rank());
-    for (std::size_t i = 0; i < b.rows.valid; ++i)
-      for (std::size_t j = 0; j < b.cols.valid; ++j)
-        p.value.padded(i, j) = wanted(b.rows.offset + i, b.cols.offset + j);
-  }
+  for (const auto& p : parameters) scatter(reference().matrix(network + p.name), p.value);
 }
-/// Compares each rank's blocks with the network's final parameters in the reference.
-template <class M>
-void check_parameters(const Parameters<double, M>& parameters, const std::string& network,
-                      Findings& found)
+
+/// Trains a network, and compares its losses, and at the end each rank's blocks, with the
+/// reference.
+/// @param compute_gradients  (step): the loss
+/// @param update  (step): changes the parameters
+template <class M, class F, class G>
+Findings follow(const std::string& network, const Parameters<double, M>& parameters,
+                F compute_gradients, G update)
 {
+  Findings found;
+  const auto losses = reference().matrix(network + "losses");
+  for (std::size_t step = 0; step < steps; ++step)
+  {
+    const double loss = compute_gradients(step);
+    found.check(std::abs(loss - losses(0, step)) <= 1e-10, network, " loss ", step, " is ", loss,
+                ", not ", losses(0, step));
+    update(step);
+  }
   for (const auto& p : parameters)
   {
     const auto wanted = reference().matrix(network + "final." + p.name);
@@ -64,79 +70,27 @@ void check_parameters(const Parameters<double, M>& parameters, const std::string
             worst, std::abs(p.value.padded(i, j) - wanted(b.rows.offset + i, b.cols.offset + j)));
     found.check(worst <= 1e-10, network, p.name, " is off by ", worst);
   }
-}
-void check_losses(const std::vector<double>& losses, const std::string& network, Findings& found)
-{
-  const auto wanted = reference().matrix(network + "losses");
-  for (std::size_t i = 0; i < steps; ++i)
-    found.check(std::abs(losses[i] - wanted(0, i)) <= 1e-10, network, " loss ", i, " is ",
-                losses[i], ", not ", wanted(0, i));
+  return found;
 }
 
-/// Follows the reference of the MLP to its end.
-/// @param update  (step, parameters): takes a step
-template <class S, class B, class Network, class Update>
-void follow_mlp(const Mesh<S, B>& mesh, Network& mlp, Findings& found, Update update)
-{
-  const auto parameters = mlp.parameters();
-  const auto x = scatter<typename S::Input>(mesh, reference().matrix("mlp.x"));
-  const auto labels = reference().ids("mlp.labels");
-  std::vector<double> losses;
-  for (std::size_t step = 0; step < steps; ++step)
-  {
-    losses.push_back(mlp.compute_gradients(x, labels));
-    update(step, parameters);
-  }
-  check_losses(losses, "mlp.", found);
-  check_parameters(parameters, "mlp.", found);
-}
-
-template <class S, class B>
+/// @tparam sharded  whether Muon's state is sharded among replicas
+template <bool sharded = false, class S, class B>
 Findings trains_mlp(const Mesh<S, B>& mesh, MuonWay way, const PipelineOptions& pipeline = {})
 {
-  Findings found;
   MLP<S, B, double> mlp{mesh, sizes, {.activation = gelu_tanh, .pipeline = pipeline}};
-  set_parameters(mlp.parameters(), "mlp.");
-  Muon optimizer{mlp.parameters(), options(way)};
-  follow_mlp(mesh, mlp, found, [&](std::size_t step, const auto& parameters) {
-    checked_step(step, steps, optimizer, parameters);
+  const auto parameters = mlp.parameters();
+  set_parameters(parameters, "mlp.");
+  using Whole = Muon<double, typename MLP<S, B, double>::Mesh>;
+  std::conditional_t<sharded, Sharded<Whole>, Whole> optimizer{parameters, options(way)};
+  const auto x = scatter<typename S::Input>(mesh, reference().matrix("mlp.x"));
+  const auto labels = reference().ids("mlp.labels");
+  const auto compute_gradients = [&](std::size_t) { return mlp.compute_gradients(x, labels); };
+  return follow("mlp.", parameters, compute_gradients, [&](std::size_t step) {
+    if constexpr (sharded)
+      checked_sharded_step(optimizer, parameters);
+    else
+      checked_step(step, steps, optimizer, parameters);
   });
-  return found;
-}
-
-/// Trains the same network with Muon's state sharded among replicas.
-template <class S, class B>
-Findings trains_mlp_sharded(const Mesh<S, B>& mesh, MuonWay way)
-{
-  Findings found;
-  MLP<S, B, double> mlp{mesh, sizes, {.activation = gelu_tanh}};
-  set_parameters(mlp.parameters(), "mlp.");
-  Sharded<Muon<double, typename MLP<S, B, double>::Mesh>> optimizer{mlp.parameters(), options(way)};
-  follow_mlp(mesh, mlp, found, [&](std::size_t, const auto& parameters) {
-    checked_sharded_step(optimizer, parameters);
-  });
-  return found;
-}
-
-template <class S, class B>
-Findings trains_transformer(const Mesh<S, B>& mesh, MuonWay way)
-{
-  Findings found;
-  Transformer<S, B, double> model{mesh, config};
-  const auto parameters = model.parameters();
-  set_parameters(parameters, "transformer.");
-  Muon optimizer{parameters, options(way)};
-  const auto ids = reference().ids("transformer.ids");
-  const std::size_t batch = ids.size() / steps;
-  std::vector<double> losses;
-  for (std::size_t step = 0; step < steps; ++step)
-  {
-    losses.push_back(model.compute_gradients(std::span{ids}.subspan(step * batch, batch), length));
-    checked_step(step, steps, optimizer, parameters);
-  }
-  check_losses(losses, "transformer.", found);
-  check_parameters(parameters, "transformer.", found);
-  return found;
 }
 
 constexpr std::array ways{MuonWay::home, MuonWay::replicated, MuonWay::distributed,
@@ -182,7 +136,7 @@ TEST_CASE("an MLP follows the reference in stages, with data axes, and with shar
   const auto in_stages = [](const auto& mesh, MuonWay way) {
     return trains_mlp(mesh, way, {.micro_batches = 1});
   };
-  const auto sharded = [](const auto& mesh, MuonWay way) { return trains_mlp_sharded(mesh, way); };
+  const auto sharded = [](const auto& mesh, MuonWay way) { return trains_mlp<true>(mesh, way); };
   on(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, in_stages);
   on(Place<DataParallel<Summa2D>>{8, {.data = 2, .scheme = {.q = 2}}}, sharded);
   on(Place<DataParallel<Megatron1D>>{6, {.data = 3, .scheme = {2}}}, sharded);
@@ -193,7 +147,19 @@ TEST_CASE("a transformer follows the reference on every mesh of 1 to 8 ranks")
 {
   for_each_scheme([]<class S>() {
     if constexpr (is_typical<S> || (!quick && !few_schemes_suffice))
-      on_meshes<S>([](const auto& mesh, MuonWay way) { return trains_transformer(mesh, way); });
+      on_meshes<S>([](const auto& mesh, MuonWay way) {
+        Transformer<S, TestBackend, double> model{mesh, config};
+        const auto parameters = model.parameters();
+        set_parameters(parameters, "transformer.");
+        Muon optimizer{parameters, options(way)};
+        const auto ids = reference().ids("transformer.ids");
+        const std::size_t batch = ids.size() / steps;
+        const auto compute_gradients = [&](std::size_t step) {
+          return model.compute_gradients(std::span{ids}.subspan(step * batch, batch), length);
+        };
+        return follow("transformer.", parameters, compute_gradients,
+                      [&](std::size_t step) { checked_step(step, steps, optimizer, parameters); });
+      });
   });
 }
 

@@ -2,22 +2,15 @@
 // Tests that training on digits in stages is as on one rank, over 200 steps, or 40 in quick tests,
 // and that a run continues with another cut.
 
-#include "cubist/dataset/row_batches.hpp"
 #include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/trainer.hpp"
 
-#include "checked_step.hpp"
+#include "digits.hpp"
 #include "folder.hpp"
-#include "nn.hpp"
 
 namespace cubist::test::pipeline_training_test
 {
-
-namespace
-{
-
-const int steps = repeats(200, 40, 20);
 
 template <class S>
 using Network = MLP<S, TestBackend, double>;
@@ -30,59 +23,20 @@ Network<S> make_network(const Mesh<S, TestBackend>& mesh, std::size_t pieces = 1
           {.activation = gelu, .seed = 11, .pipeline = {.micro_batches = 4, .pieces = pieces}}};
 }
 
-/// The loss of one step, and its gradients.
 template <class S>
-double gradients_of(Network<S>& mlp, const Mesh<S, TestBackend>& mesh, const RowBatches& digits,
-                    std::uint64_t step)
+std::vector<double> losses(const Place<S>& run, std::size_t pieces = 1)
 {
-  const auto [x, labels] = digits.batch<double, typename S::Input>(mesh, step);
-  if constexpr (is_pipeline<S>)
-    return mlp.compute_gradients(x, labels);
-  else
-  {
-    const auto& y = mlp.forward(x);
-    auto dy = zeros_like(y);
-    const double loss = softmax_cross_entropy(y, labels, dy);
-    mlp.backward(dy);
-    return loss;
-  }
+  return digit_losses(run, [&](const auto& mesh) { return make_network<S>(mesh, pieces); });
 }
-
-template <class S>
-std::vector<double> losses(const Place<S>& run, const RowBatches& digits, std::size_t pieces = 1)
-{
-  return on_root(run, [&](const auto& mesh) {
-    auto mlp = make_network<S>(mesh, pieces);
-    const auto parameters = mlp.parameters();
-    AdamW optimizer{parameters, {.learning_rate = 0.003}};
-    std::vector<double> curve;
-    for (int step = 0; step < steps; ++step)
-    {
-      curve.push_back(gradients_of<S>(mlp, mesh, digits, static_cast<std::uint64_t>(step)));
-      checked_step(static_cast<std::size_t>(step), static_cast<std::size_t>(steps), optimizer,
-                   parameters);
-    }
-    return curve;
-  });
-}
-
-RowBatches batches()
-{
-  static const CsvFile file{CUBIST_DIGITS_CSV};
-  return {file, {.batch = 48, .rows = {.scaling = {.mean = 0, .deviation = 16}}}};
-}
-
-}  // namespace
 
 TEST_CASE("digits train in stages as on one rank")
 {
-  const RowBatches digits = batches();
-  const auto wanted = losses(Place<Summa2D>{1, {.q = 1}}, digits);
-  CHECK(wanted.back() < wanted.front() / (steps == 200 ? 4 : 1));
+  const auto wanted = losses(one_rank);
+  CHECK(wanted.back() < wanted.front() / (digit_steps == 200 ? 4 : 1));
   const auto on = [&](const auto& run, std::size_t pieces = 1) {
     if (!fits(run)) return;
     CAPTURE(run.name(), pieces);
-    CHECK(deviation(losses(run, digits, pieces), wanted) < 1e-9);
+    CHECK(deviation(losses(run, pieces), wanted) < 1e-9);
   };
   on(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
   on(Place<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}});
@@ -100,7 +54,7 @@ struct ScaledRun
   std::uint64_t skipped;
 };
 
-ScaledRun scaled(const Place<Pipeline<Summa2D>>& run, const RowBatches& digits)
+ScaledRun scaled(const Place<Pipeline<Summa2D>>& run)
 {
   using P = Pipeline<Summa2D>;
   return on_root(run, [&](const auto& mesh) {
@@ -112,7 +66,7 @@ ScaledRun scaled(const Place<Pipeline<Summa2D>>& run, const RowBatches& digits)
     ScaledRun found{};
     for (std::uint64_t step = 0; step < 24; ++step)
     {
-      const auto [x, labels] = digits.batch<half, Summa2D::Input>(mesh, step);
+      const auto [x, labels] = digits().batch<half, Summa2D::Input>(mesh, step);
       found.losses.push_back(mlp.compute_gradients(x, labels, scale.value()));
       if (const auto factor = scale.update(gradient_norm(parameters)))
         checked_step(optimizer, parameters, *factor);
@@ -127,9 +81,8 @@ ScaledRun scaled(const Place<Pipeline<Summa2D>>& run, const RowBatches& digits)
 TEST_CASE("stages of half skip a step that overflows on one of them, and train as one rank")
 {
   if (!fits(8)) return;
-  const RowBatches digits = batches();
-  const ScaledRun one = scaled({1, {1, {.q = 1}}}, digits);
-  const ScaledRun stages = scaled({8, {2, {.q = 2}}}, digits);
+  const ScaledRun one = scaled({1, {1, {.q = 1}}});
+  const ScaledRun stages = scaled({8, {2, {.q = 2}}});
   CHECK(one.skipped > 0);
   CHECK(one.skipped < 12);
   CHECK(stages.skipped == one.skipped);
@@ -137,13 +90,10 @@ TEST_CASE("stages of half skip a step that overflows on one of them, and train a
   CHECK(stages.losses.back() < stages.losses.front());
 }
 
-namespace
-{
-
 /// The losses of a run from the folder's newest checkpoint up to a step.
 template <class S>
-std::vector<double> continued(const Place<S>& run, const RowBatches& digits,
-                              const std::filesystem::path& folder, std::uint64_t last)
+std::vector<double> continued(const Place<S>& run, const std::filesystem::path& folder,
+                              std::uint64_t last)
 {
   return on_root(run, [&](const auto& mesh) {
     auto mlp = make_network<S>(mesh);
@@ -152,25 +102,20 @@ std::vector<double> continued(const Place<S>& run, const RowBatches& digits,
     Trainer trainer{
         mlp, optimizer, {.steps = last, .clip = 0.5, .monitor = {1, 1}, .checkpoints = folder}};
     return trainer
-        .run([&](const MicroBatch& batch) {
-          return gradients_of<S>(mlp, mesh, digits, batch.index);
-        })
+        .run([&](const MicroBatch& batch) { return digit_gradients(mlp, mesh, batch.index); })
         .losses;
   });
 }
 
-}  // namespace
-
 TEST_CASE("a run of the trainer continues in another cut of data, stages and tensor")
 {
   if (!fits(8)) return;
-  const RowBatches digits = batches();
   const Folder folder;
-  const auto whole = continued(Place<Summa2D>{1, {.q = 1}}, digits, folder / "whole", 9);
+  const auto whole = continued(one_rank, folder / "whole", 9);
   const auto check = [&](const auto& run, std::uint64_t from, std::uint64_t to) {
     CAPTURE(run.name());
     const auto at = [&](std::uint64_t i) { return whole.begin() + static_cast<std::ptrdiff_t>(i); };
-    CHECK(deviation(continued(run, digits, folder / "cut", to), {at(from), at(to)}) < 1e-11);
+    CHECK(deviation(continued(run, folder / "cut", to), {at(from), at(to)}) < 1e-11);
   };
   check(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, 0, 3);
   check(Place<DataParallel<Pipeline<Grid3D>>>{8, {2, {2, {1, 2, 1}}}}, 3, 5);

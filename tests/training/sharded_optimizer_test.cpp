@@ -12,9 +12,6 @@
 namespace cubist::test::sharded_optimizer_test
 {
 
-namespace
-{
-
 constexpr std::size_t rows = 24;
 const std::vector<std::size_t> uneven{7, 11, 5};
 const std::vector<std::size_t> even{8, 12, 4};
@@ -27,8 +24,6 @@ const Place<DataParallel<Summa2D>> two_ranks{2, {.data = 2, .scheme = {.q = 1}}}
 const Place<DataParallel<Summa2D>> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
 const Place<DataParallel<Megatron1D>> two_pairs{4, {.data = 2, .scheme = {}}};
 const Place<DataParallel<Megatron1D>> two_fours{8, {.data = 2, .scheme = {}}};
-
-}  // namespace
 
 TEST_CASE("micro-batches of a sharded optimizer are one batch")
 {
@@ -58,9 +53,6 @@ TEST_CASE("micro-batches of a sharded optimizer are one batch")
   if (fits(two_meshes)) CHECK(deviation(values(two_meshes, 4), four) < 1e-12);
   if (fits(cube)) CHECK(deviation(values(cube, 4), four) < 1e-12);
 }
-
-namespace
-{
 
 /// The losses of a run of some steps, then all values.
 struct Run
@@ -130,8 +122,6 @@ void check_bits(const Place<S>& place, const std::vector<std::size_t>& sizes)
   }
 }
 
-}  // namespace
-
 TEST_CASE("a sharded optimizer has the bits of one that is not")
 {
   check_bits<double, Sgd>(one_rank, uneven);
@@ -192,9 +182,6 @@ TEST_CASE("on one mesh, a run continues with the same bits in any sharding")
   check(four_ranks, half{}, uneven);
   check(two_meshes, double{}, tiny);
 }
-
-namespace
-{
 
 /// The number of elements of each matrix of an optimizer's state on this rank, with padding or
 /// without.
@@ -261,8 +248,6 @@ void check_state(std::size_t moments)
   check_state_on<double, O>(two_two_two, moments);  // along Depth
   check_state_on<half, O>(two_meshes, moments + 1);
 }
-
-}  // namespace
 
 TEST_CASE("a replica has its part of the optimizer's state")
 {

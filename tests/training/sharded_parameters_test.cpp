@@ -9,14 +9,9 @@
 namespace cubist::test::sharded_parameters_test
 {
 
-namespace
-{
-
 using S = DataParallel<Summa2D>;
 using B = Faulty<TestBackend>;
 using M = Mesh<S, B>;
-
-}  // namespace
 
 TEST_CASE("each replica of a parameter has a part of the sum of their gradients")
 {

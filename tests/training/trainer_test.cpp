@@ -36,13 +36,8 @@ struct Task
   /// @param slope  a factor for the gradient
   double operator()(const MicroBatch& batch, double slope = 1)
   {
-    const auto& y =
-        mlp.forward(scatter<typename S::Input>(mesh, uniform<double>(rows, 6, batch.index)));
-    auto dy = zeros_like(y);
-    const double loss = softmax_cross_entropy(y, classes(rows, 5), dy);
-    scale_gradient(dy, batch.gradient_scale * slope);
-    mlp.backward(dy);
-    return loss;
+    const auto x = scatter<typename S::Input>(mesh, uniform<double>(rows, 6, batch.index));
+    return mlp.compute_gradients(x, classes(rows, 5), batch.gradient_scale * slope);
   }
 };
 
@@ -79,8 +74,8 @@ constexpr auto even = [](std::uint64_t) { return 1.0; };
 
 /// Trains on a mesh.
 /// @param slope the slope of a step, by its number, which counts from 0
-template <class S, class Slope>
-Found train(const Place<S>& place, const TrainerOptions& options, Slope slope)
+template <class S, class Slope = decltype(even)>
+Found train(const Place<S>& place, const TrainerOptions& options, Slope slope = even)
 {
   return on_root(place, [&](const auto& mesh) {
     Task<S, std::decay_t<decltype(mesh)>> task{mesh};
@@ -93,12 +88,6 @@ Found train(const Place<S>& place, const TrainerOptions& options, Slope slope)
     return found;
   });
 }
-template <class S>
-Found train(const Place<S>& place, const TrainerOptions& options)
-{
-  return train(place, options, even);
-}
-
 const LearningRateOptions schedule{.rate = 0.02, .warm_up = 2, .steps = 8, .decay = Decay::cosine};
 
 }  // namespace
@@ -132,9 +121,6 @@ TEST_CASE("a trainer's run is that of a loop by hand, to the bit")
   CHECK(found.run.exit_code() == 0);
 }
 
-namespace
-{
-
 template <class S, class M>
 using Rule = AdamW<double, typename MLP<S, TestBackend, double>::Mesh>;
 
@@ -154,8 +140,6 @@ Found train_sharded(const TrainerOptions& options, Slope slope)
     return found;
   });
 }
-
-}  // namespace
 
 TEST_CASE("a trainer with a sharded optimizer trains as with one that is not")
 {
