@@ -5,12 +5,7 @@
 
 #include "catch.hpp"
 
-namespace backend_backend_test
-{
-
-using namespace cubist;
-
-namespace
+namespace cubist::test::backend_backend_test
 {
 
 /// Records its arguments, and runs one rank of threads.
@@ -47,8 +42,6 @@ struct WrongEngine
   using Communicator = ThreadsCommunicator;
   using Engine = int;
 };
-
-}  // namespace
 
 TEST_CASE("a backend has a communicator and an engine")
 {
@@ -88,4 +81,4 @@ TEST_CASE("launch passes the program's arguments to the backend, and returns 0")
   CHECK(runs == 2);
 }
 
-}  // namespace backend_backend_test
+}  // namespace cubist::test::backend_backend_test

@@ -3,11 +3,9 @@
 
 #include "ranks.hpp"
 
-namespace backend_first_error_test
+namespace cubist::test::backend_first_error_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using cubist::detail::FirstError;
 
 TEST_CASE("without an error there is no message, and nothing is thrown")
@@ -47,16 +45,11 @@ TEST_CASE("what a body throws is recorded before other ranks are told of it")
   CHECK_FALSE(follows);
 }
 
-namespace
-{
-
 template <class E>
 std::exception_ptr error(const E& e)
 {
   return std::make_exception_ptr(e);
 }
-
-}  // namespace
 
 TEST_CASE("an error is rethrown with its type, and with the rank that threw it")
 {
@@ -124,4 +117,4 @@ TEST_CASE("an object that is not an exception is reported, too")
   CHECK_THROWS_AS(first.rethrow(), RankFailed);
 }
 
-}  // namespace backend_first_error_test
+}  // namespace cubist::test::backend_first_error_test

@@ -5,17 +5,10 @@
 
 #include "catch.hpp"
 
-namespace backend_function_ref_test
+namespace cubist::test::backend_function_ref_test
 {
 
 using cubist::detail::FunctionRef;
-
-namespace
-{
-
-int twice(FunctionRef<int(int&)> f, int& x) { return f(x) + f(x); }
-
-}  // namespace
 
 TEST_CASE("a reference calls its function with its state and the caller's arguments")
 {
@@ -26,6 +19,7 @@ TEST_CASE("a reference calls its function with its state and the caller's argume
     y += 1;
     return state++;
   };
+  const auto twice = [](FunctionRef<int(int&)> f, int& y) { return f(y) + f(y); };
   CHECK(twice(add, x) == 21);
   CHECK(x == 3);
   CHECK(calls == 2);
@@ -43,4 +37,4 @@ TEST_CASE("a reference takes results and arguments that can only be moved, and p
   CHECK_THROWS_AS(f(nullptr), std::invalid_argument);
 }
 
-}  // namespace backend_function_ref_test
+}  // namespace cubist::test::backend_function_ref_test

@@ -5,13 +5,10 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace backend_mpi_test
+namespace cubist::test::backend_mpi_test
 {
 
 // Every process runs these tests, and asserts its own results.
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -472,4 +469,4 @@ TEST_CASE("a program that mpiexec started, and that uses Mpi, is not warned of i
   CHECK(cubist::detail::take_copies_warning().empty());
 }
 
-}  // namespace backend_mpi_test
+}  // namespace cubist::test::backend_mpi_test

@@ -10,11 +10,8 @@
 #include "fake_engine.hpp"
 #include "ranks.hpp"
 
-namespace backend_nccl_foreign_test
+namespace cubist::test::backend_nccl_foreign_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -97,4 +94,4 @@ TEST_CASE("a block-cyclic matrix becomes one on devices and returns, with op, al
   CHECK(fake::violations() == violations);
 }
 
-}  // namespace backend_nccl_foreign_test
+}  // namespace cubist::test::backend_nccl_foreign_test

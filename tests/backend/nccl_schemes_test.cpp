@@ -12,11 +12,8 @@
 #include "ranks.hpp"
 #include "scheme_run.hpp"
 
-namespace backend_nccl_schemes_test
+namespace cubist::test::backend_nccl_schemes_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -74,4 +71,4 @@ TEST_CASE("collectives beside products: no stream overtakes another")
   }
 }
 
-}  // namespace backend_nccl_schemes_test
+}  // namespace cubist::test::backend_nccl_schemes_test

@@ -15,9 +15,6 @@
 namespace cubist::test::nccl_step_test
 {
 
-namespace
-{
-
 template <SchemeType S, class B, bool sharded>
 ReplayedRun train(int ranks, const typename S::Extents& extents, bool captures)
 {
@@ -39,8 +36,6 @@ void compare(int ranks, const typename S::Extents& extents)
   CHECK(replayed.parameters == eager.parameters);
 }
 
-}  // namespace
-
 TEST_CASE("replayed steps have the bits of steps that are run")
 {
   compare<Summa2D>(1, {});
@@ -54,9 +49,6 @@ TEST_CASE(
 {
   compare<DataParallel<Megatron1D>, true>(4, {.data = 2});
 }
-
-namespace
-{
 
 /// Launches a body on FakeNccl, and returns the message of what it throws on rank 0.
 template <class F>
@@ -88,8 +80,6 @@ struct Difference
     return static_cast<double>(a - b);
   }
 };
-
-}  // namespace
 
 TEST_CASE("what cannot be captured is an error, and then the step still runs")
 {

@@ -7,11 +7,9 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace backend_nccl_test
+namespace cubist::test::backend_nccl_test
 {
 
-using namespace cubist;
-using namespace cubist::test;
 using namespace std::chrono_literals;
 
 TEST_CASE("Nccl and its decorators are backends")
@@ -63,9 +61,6 @@ TEST_CASE("each rank computes and communicates on its own GPU")
   CHECK(fake::live() == before);
 }
 
-namespace
-{
-
 /// Sets options until the end of its scope.
 struct ScopedOptions
 {
@@ -74,8 +69,6 @@ struct ScopedOptions
   ScopedOptions& operator=(const ScopedOptions&) = delete;
   ~ScopedOptions() { Nccl::options = {}; }
 };
-
-}  // namespace
 
 TEST_CASE("registered_buffers: memory is NCCL's, registered and freed")
 {
@@ -146,9 +139,6 @@ TEST_CASE("a machine without a GPU: the error says so")
                  "found no GPU (an error of the fake)", "nvidia-smi"));
 }
 
-namespace
-{
-
 /// The GPUs that four ranks choose, each of which sees `count` GPUs from GPU first(rank) on.
 template <class First>
 std::vector<std::pair<int, bool>> choices(First first, int count, bool may_share)
@@ -160,8 +150,6 @@ std::vector<std::pair<int, bool>> choices(First first, int count, bool may_share
     return std::pair{gpu.device, gpu.shared};
   });
 }
-
-}  // namespace
 
 TEST_CASE("choose_gpu: PCI addresses decide whether ranks share a GPU")
 {
@@ -226,9 +214,6 @@ TEST_CASE("the time limit of a launch applies to each call of its ranks")
                  "got a time limit of 0 ms"));
 }
 
-namespace
-{
-
 /// Calls copy(device, host) on rank 0, for a matrix that work on rank 1 must complete, which has
 /// ended. Returns the time limit's error.
 template <class F>
@@ -245,8 +230,6 @@ std::string copy_after_end_of_peer(Shape shape, F copy)
     });
   });
 }
-
-}  // namespace
 
 TEST_CASE("a copy of pageable host memory does not wait for ever for a rank that has ended")
 {
@@ -312,4 +295,4 @@ TEST_CASE("an asynchronous device error is reported as the rank's error at the e
   CHECK(mentions(text, "rank 1: cudaStreamQuery failed", "the compute stream"));
 }
 
-}  // namespace backend_nccl_test
+}  // namespace cubist::test::backend_nccl_test

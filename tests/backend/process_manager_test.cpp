@@ -3,14 +3,10 @@
 
 #include "ranks.hpp"
 
-namespace backend_process_manager_test
+namespace cubist::test::backend_process_manager_test
 {
 
-using namespace cubist::test;
 using cubist::detail::JobProcesses;
-
-namespace
-{
 
 /// Sets only the given variables of process managers in the environment, for its lifetime.
 class Environment
@@ -43,14 +39,6 @@ class Environment
   std::array<std::optional<std::string>, names.size()> before_;
 };
 
-std::pair<int, int> size_and_rank()
-{
-  const auto job = JobProcesses::of_environment();
-  return {job.size, job.rank};
-}
-
-}  // namespace
-
 TEST_CASE("a process manager has started a process that has one of its variables")
 {
   {
@@ -66,6 +54,10 @@ TEST_CASE("a process manager has started a process that has one of its variables
 
 TEST_CASE("the environment has the size of the job, and the rank of the process")
 {
+  const auto size_and_rank = [] {
+    const auto job = JobProcesses::of_environment();
+    return std::pair{job.size, job.rank};
+  };
   const Environment none{{}};
   CHECK(size_and_rank() == std::pair{1, 0});
   {
@@ -98,4 +90,4 @@ TEST_CASE("a job of several processes that run threads is worth a warning")
                  "runs a copy of the whole program", "start it without mpiexec"));
 }
 
-}  // namespace backend_process_manager_test
+}  // namespace cubist::test::backend_process_manager_test

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cubist/backend/simulated.hpp"
 #include "cubist/engine/decorator.hpp"
 #include "cubist/nn/attention/local_attention.hpp"
 
+#include "machine_scope.hpp"
 #include "ranks.hpp"
 
 // Tests that a simulated rank computes the time of attention once for each shape.
 
-namespace backend_simulated_attention_test
+namespace cubist::test::backend_simulated_attention_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -54,23 +51,17 @@ std::vector<Case> cases()
   return all;
 }
 
-struct Taken
-{
-  std::vector<double> seconds;
-  SimulatedRankReport report;
-};
-
-/// The time that each part of attention takes for every case, measured three times.
+/// The seconds of each part of attention for every case, measured three times, and a report of all.
 template <class E>
-Taken taken(const Machine& machine)
+std::pair<std::vector<double>, SimulatedRankReport> taken(const Machine& machine)
 {
-  Simulated::machine = machine;
-  const auto of_ranks = on_ranks<Simulated>(1, [](SimulatedCommunicator&) {
-    Taken all;
+  const MachineScope scope{machine};
+  return on_ranks<Simulated>(1, [](SimulatedCommunicator&) {
+    std::vector<double> seconds;
     const auto measure = [&](auto call) {
       const double before = Simulated::now();
       call();
-      all.seconds.push_back(Simulated::now() - before);
+      seconds.push_back(Simulated::now() - before);
     };
     for (int i = 0; i < 3; ++i)
       for (const Case& each : cases())
@@ -94,11 +85,8 @@ Taken taken(const Machine& machine)
         measure([&] { attention.backward(whole, dropout, in, in, in, in, in_row, in, m, m, m); });
         measure([&] { attention.backward(s, dropout, in, in, in, in, in_row, in, m, m, m, &run); });
       }
-    all.report = Simulated::rank_report();
-    return all;
-  });
-  Simulated::machine = {};
-  return of_ranks.front();
+    return std::pair{seconds, Simulated::rank_report()};
+  })[0];
 }
 
 Machine small_machine()
@@ -112,17 +100,18 @@ Machine small_machine()
 
 void check_equal(const Machine& machine)
 {
-  const Taken seen = taken<SeenEngine>(machine), repeated = taken<SimulatedEngine>(machine);
-  REQUIRE(repeated.seconds.size() == seen.seconds.size());
-  for (std::size_t i = 0; i < seen.seconds.size(); ++i)
+  const auto [seen, report] = taken<SeenEngine>(machine);
+  const auto [repeated, report_of_repeated] = taken<SimulatedEngine>(machine);
+  REQUIRE(repeated.size() == seen.size());
+  for (std::size_t i = 0; i < seen.size(); ++i)
   {
     CAPTURE(i);
-    CHECK(seen.seconds[i] > 0);
-    CHECK(repeated.seconds[i] == Approx(seen.seconds[i]).epsilon(1e-9));
+    CHECK(seen[i] > 0);
+    CHECK(repeated[i] == Approx(seen[i]).epsilon(1e-9));
   }
-  CHECK(repeated.report.products == Approx(seen.report.products));
-  CHECK(repeated.report.passes == Approx(seen.report.passes));
-  CHECK(repeated.report.flops == Approx(seen.report.flops));
+  CHECK(report_of_repeated.products == Approx(report.products));
+  CHECK(report_of_repeated.passes == Approx(report.passes));
+  CHECK(report_of_repeated.flops == Approx(report.flops));
 }
 
 }  // namespace
@@ -141,4 +130,4 @@ TEST_CASE("simulated: attention of ranks that share cores takes the time of all 
   check_equal(machine);
 }
 
-}  // namespace backend_simulated_attention_test
+}  // namespace cubist::test::backend_simulated_attention_test

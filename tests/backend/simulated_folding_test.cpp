@@ -4,20 +4,17 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
-#include "cubist/backend/simulated.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 
+#include "machine_scope.hpp"
 #include "ranks.hpp"
 
 // Tests that a launch in which one replica stands for all takes the time of the whole launch, to
 // the last bit.
 
-namespace backend_simulated_folding_test
+namespace cubist::test::backend_simulated_folding_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -80,12 +77,11 @@ void train(World& world, const Extents& extents)
 /// Simulates all replicas, or folds them.
 SimulationReport report_of(const Machine& machine, const Extents& extents, bool folds)
 {
-  Simulated::machine = machine;
+  const MachineScope scope{machine};
   if (folds) Simulated::options.replicas = replicas_of<P>(extents);
   Simulated::options.replicas.messages = false;
   launch<Simulated>({.ranks = P::Axes::ranks(extents), .rethrow = true},
                     [&](auto& world) { train(world, extents); });
-  Simulated::machine = {};
   Simulated::options = {};
   return Simulated::report();
 }
@@ -218,6 +214,6 @@ TEST_CASE("simulated: calls in which replicas differ are refused where they are 
   Simulated::options = {};
 }
 
-}  // namespace backend_simulated_folding_test
+}  // namespace cubist::test::backend_simulated_folding_test
 
 #endif

@@ -4,40 +4,21 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
-#include "cubist/backend/simulated.hpp"
 #include "cubist/nn/pipeline/pipelined_mlp.hpp"
 #include "cubist/trace/traced.hpp"
 
 #include "folder.hpp"
+#include "machine_scope.hpp"
 #include "machines.hpp"
 #include "nn.hpp"
 
 // Runs the real schedule in simulated time: how long stages wait for one another, and the trace.
 
-namespace backend_simulated_pipeline_test
+namespace cubist::test::backend_simulated_pipeline_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
-
-/// Restores the simulated machine at the end of its scope.
-class MachineScope
-{
- public:
-  explicit MachineScope(Machine machine)
-      : former_{std::exchange(Simulated::machine, machine)}
-  {
-  }
-  MachineScope(const MachineScope&) = delete;
-  MachineScope& operator=(const MachineScope&) = delete;
-  ~MachineScope() { Simulated::machine = former_; }
-
- private:
-  Machine former_;
-};
 
 /// The seconds of a step with 32 equal layers.
 double seconds_of(int stages, const PipelineOptions& pipeline)
@@ -133,6 +114,6 @@ TEST_CASE("a trace of a pipeline shows the layers of each stage, and what goes t
   CHECK(sent[1] == 12 * 8);
 }
 
-}  // namespace backend_simulated_pipeline_test
+}  // namespace cubist::test::backend_simulated_pipeline_test
 
 #endif

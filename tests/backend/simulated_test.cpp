@@ -6,11 +6,8 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace backend_simulated_test
+namespace cubist::test::backend_simulated_test
 {
-
-using namespace cubist;
-using namespace cubist::test;
 
 namespace
 {
@@ -144,9 +141,6 @@ TEST_CASE("simulated: ranks of a node copy what they receive when they wait")
   CHECK(Simulated::report().ranks[1].copies == 8);
 }
 
-namespace
-{
-
 /// A training step, written as in a program for any backend.
 template <class S, class B, class World>
 double train(World& world, std::size_t tokens, const std::vector<std::size_t>& sizes)
@@ -169,8 +163,6 @@ double train(World& world, std::size_t tokens, const std::vector<std::size_t>& s
   }
   return loss;
 }
-
-}  // namespace
 
 TEST_CASE("simulated: programs run unchanged, with a loss of 0")
 {
@@ -270,4 +262,4 @@ TEST_CASE("simulated: impossible numbers of ranks are refused")
   CHECK_THROWS_AS(Simulated::rank_report(), ArgumentError);
 }
 
-}  // namespace backend_simulated_test
+}  // namespace cubist::test::backend_simulated_test

@@ -4,25 +4,18 @@
 // One rank runs at a time, so sanitizers find no more here than in simulated_test.cpp.
 #if !CUBIST_SANITIZED
 
-#include "cubist/backend/simulated.hpp"
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/nn/networks/mlp.hpp"
 #include "cubist/training/clip_gradients.hpp"
 #include "cubist/training/sharded_optimizer.hpp"
 
-#include "counted_memory.hpp"
 #include "nn.hpp"
+#include "simulated_needs.hpp"
 
 // Tests that data axes, sharded optimizers and micro-batches send and need as much in simulated
 // time as on threads.
 
-namespace backend_simulated_training_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::backend_simulated_training_test
 {
 
 struct Step
@@ -73,21 +66,11 @@ void train(const Mesh<S, B>& mesh, Step step)
   }
 }
 
-struct Needed
-{
-  Traffic traffic{};
-  std::size_t peak = 0;
-};
-
 template <class B, class S>
-std::vector<Needed> needed(const Place<S>& place, Step step)
+std::vector<Needed> needed_on(const Place<S>& place, Step step)
 {
-  return on_ranks<B>(place.ranks, [&](typename B::Communicator& world) {
-    counted_bytes = {};
+  return needed<B>(place.ranks, [&](typename B::Communicator& world) {
     train(Mesh<S, B>{world, place.extents}, step);
-    Needed mine{.peak = counted_bytes.peak};
-    if constexpr (requires { world.traffic(); }) mine.traffic = world.traffic();
-    return mine;
   });
 }
 
@@ -98,25 +81,11 @@ void check(const Place<S>& place)
                           Step{.sharded = true, .micro_batches = 3}})
   {
     CAPTURE(place.name(), step.sharded, step.micro_batches);
-    const auto real = needed<Counting<CountedThreads>>(place, step);
-    needed<Counting<Simulated>>(place, step);
-    for (std::size_t r = 0; r < real.size(); ++r)
-    {
-      CAPTURE(r);
-      const auto& simulated = Simulated::report().ranks[r];
-      for (std::size_t c = 0; c < call_kind_count; ++c)
-      {
-        const auto collective = static_cast<CallKind>(c);
-        CAPTURE(to_string(collective));
-        CHECK(simulated.traffic[collective] == real[r].traffic[collective]);
-      }
-      CHECK(real[r].peak > 0);
-      CHECK(double(simulated.peak_memory) == Approx(double(real[r].peak)).epsilon(0.05));
-    }
+    const auto real = needed_on<Counting<CountedThreads>>(place, step);
+    needed_on<Counting<Simulated>>(place, step);
+    check_simulated(real);
   }
 }
-
-}  // namespace
 
 TEST_CASE("simulated: a data axis and sharded optimizers send, and need, what they do on threads")
 {
@@ -130,7 +99,7 @@ TEST_CASE("simulated: a launch needs the memory of the one before it")
 {
   const Place<DataParallel<Summa2D>> place{4, {.data = 2, .scheme = {.rows = 1, .cols = 2}}};
   const auto peaks = [&] {
-    needed<Counting<Simulated>>(place, {});
+    needed_on<Counting<Simulated>>(place, {});
     std::vector<std::size_t> each;
     for (const auto& r : Simulated::report().ranks) each.push_back(r.peak_memory);
     return each;
@@ -181,6 +150,6 @@ TEST_CASE(
   }
 }
 
-}  // namespace backend_simulated_training_test
+}  // namespace cubist::test::backend_simulated_training_test
 
 #endif

@@ -13,18 +13,10 @@
 #include "ranks.hpp"
 #include "watchdog.hpp"
 
-namespace backend_threads_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::backend_threads_test
 {
 
 using World = ThreadsCommunicator;
-
-}  // namespace
 
 TEST_CASE("every rank has its own thread, and rank 0 runs on the launching one")
 {
@@ -49,9 +41,6 @@ TEST_CASE("every rank has its own thread, and rank 0 runs on the launching one")
   CHECK(threads.size() == static_cast<std::size_t>(ranks));
   CHECK(seen[0].thread == std::this_thread::get_id());
 }
-
-namespace
-{
 
 /// How a process that called a function ended, and what it printed on standard error.
 struct Ended
@@ -91,8 +80,6 @@ int launch_program(const LaunchOptions& options, F&& body)
   char** argv = none;
   return launch<Threads>(argc, argv, options, body);
 }
-
-}  // namespace
 
 TEST_CASE("an error ends a program that passes its arguments, with one line and status 1")
 {
@@ -195,9 +182,6 @@ TEST_CASE("more threads than the system allows are an error, not a hang")
   }
 }
 
-namespace
-{
-
 struct OwnError : ShapeError
 {
   using ShapeError::ShapeError;
@@ -213,8 +197,6 @@ void throw_on_rank_1(const E& error)
     world.barrier();
   });
 }
-
-}  // namespace
 
 TEST_CASE("launch rethrows an error with its type, and its rank")
 {
@@ -359,9 +341,6 @@ TEST_CASE("two launches at once restore the threads of BLAS when the last one en
   CHECK(blas_threads() == before);
 }
 
-namespace
-{
-
 /// Calls a function at the end of its scope.
 template <class F>
 struct OnExit
@@ -375,8 +354,6 @@ struct OnExit
   ~OnExit() { at_exit(); }
   F at_exit;
 };
-
-}  // namespace
 
 TEST_CASE("launch throws at the time limit, naming the rank that waited and those that are late")
 {
@@ -472,4 +449,4 @@ TEST_CASE("calls on communicators whose launch has returned are errors")
   CHECK(sum[0] == 1);
 }
 
-}  // namespace backend_threads_test
+}  // namespace cubist::test::backend_threads_test
