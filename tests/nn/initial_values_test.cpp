@@ -6,9 +6,6 @@
 namespace cubist::test::initial_values_test
 {
 
-namespace
-{
-
 /// The initial values of a weight with 12 features.
 template <class T, class S>
 Global<T> drawn(const Place<S>& place, const Initial& initial)
@@ -20,8 +17,6 @@ Global<T> drawn(const Place<S>& place, const Initial& initial)
     return gather(w);
   });
 }
-
-}  // namespace
 
 TEST_CASE("initial values are those of their distributions")
 {

@@ -14,9 +14,6 @@ TEST_CASE("a pass without settings is one of evaluation, on sequences of one tok
   CHECK(pass.position == 0);
 }
 
-namespace
-{
-
 using TestMesh = AxisMesh<Summa25D::Axes, Threads>;
 using Matrix = DistMatrix<double, Summa25D::Input, TestMesh>;
 using Back = BackwardPass<double, TestMesh>;
@@ -47,8 +44,6 @@ struct Plain
   Matrix gradient;
 };
 
-}  // namespace
-
 TEST_CASE("the parameters of a layer have its names, and are its matrices")
 {
   const auto [names, value] = on_root<Threads>(single_layer, [](const auto& mesh) {
@@ -64,9 +59,6 @@ TEST_CASE("the parameters of a layer have its names, and are its matrices")
                     return double(10 * i + j);
                   })));
 }
-
-namespace
-{
 
 struct OutputByValue : Plain
 {
@@ -117,8 +109,6 @@ struct Counter : Plain
   std::uint64_t count = 0;
 };
 
-}  // namespace
-
 TEST_CASE("a checkpoint keeps the parameters of a layer, or what the layer says")
 {
   const auto names = on_root<Threads>(single_rank, [](const auto& mesh) {
@@ -135,9 +125,6 @@ TEST_CASE("a checkpoint keeps the parameters of a layer, or what the layer says"
   CHECK(names == std::vector<std::string>{"0.weight", "1.count"});
 }
 
-namespace
-{
-
 static_assert(LayerType<Plain>);
 static_assert(LayerType<Counter>);
 static_assert(!LayerType<OutputByValue>);
@@ -145,8 +132,6 @@ static_assert(!LayerType<WithoutChoiceOfDx>);
 static_assert(!LayerType<WithoutParameters>);
 static_assert(!LayerType<WithoutKept>);
 static_assert(!LayerType<Matrix>);
-
-}  // namespace
 
 TEST_CASE("a kept matrix is made again only when its shape or its padding changes")
 {

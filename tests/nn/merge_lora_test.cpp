@@ -8,35 +8,27 @@
 namespace cubist::test::merge_lora_test
 {
 
-namespace
-{
-
 using Net = MLP<Summa2D, Threads, double>;
-
-std::vector<std::string> names_of(Net& net)
-{
-  std::vector<std::string> names;
-  for (const auto& p : net.parameters()) names.push_back(p.name);
-  return names;
-}
-
-}  // namespace
 
 TEST_CASE("merging adds s A B to a weight, and unmerging restores its bits")
 {
   const auto [merged, restored, before, names, message] =
       on_root<Threads>(two_by_two, [](const auto& mesh) {
         Net net{mesh, {2, 2}, {.bias = false}, LoraOptions{.rank = 1, .alpha = 3}};
+        std::vector<std::string> all;
+        const auto append_names = [&] {
+          for (const auto& p : net.parameters()) all.push_back(p.name);
+        };
         const auto parameters = net.parameters();
         scatter(Global<double>{{0.1, 2}, {3, 4}}, parameters[0].value);
         scatter(Global<double>{{1}, {10}}, parameters[1].value);
         scatter(Global<double>{{5, 7}}, parameters[2].value);
         merge_lora(net, KeepWeights::yes);
         const auto sum = gather(parameters[0].value);
-        auto all = names_of(net);
+        append_names();
         unmerge_lora(net);
         const auto after = gather(parameters[0].value);
-        for (const auto& name : names_of(net)) all.push_back(name);
+        append_names();
         merge_lora(net);
         return std::tuple{sum, after, Global<double>{{0.1, 2}, {3, 4}}, all,
                           message_of<ArgumentError>([&] { unmerge_lora(net); })};

@@ -10,9 +10,6 @@
 namespace cubist::test::replica_split_test
 {
 
-namespace
-{
-
 constexpr std::size_t width = 250, few = 7, many = 301;  // 301 x 250 elements are shared
 
 /// Whether work is shared, and the numbers of rows and columns that this rank computes.
@@ -27,8 +24,6 @@ std::vector<std::size_t> rows_of(const Mesh<Megatron1D, B>& mesh, std::size_t m)
   return {static_cast<std::size_t>(y.has_common_memory()), shared.mine(x.valid()).rows(),
           shared.my_columns(x.valid()).cols()};
 }
-
-}  // namespace
 
 TEST_CASE("replicas share out the rows of large matrices, and compute all rows of small ones")
 {
@@ -48,9 +43,6 @@ TEST_CASE("replicas share out the rows of large matrices, and compute all rows o
   for (const auto& rank : on_mesh(place, [](const auto& mesh) { return rows_of(mesh, few); }))
     CHECK(rank == std::vector<std::size_t>{0, few, width});
 }
-
-namespace
-{
 
 /// The outputs and gradients of a layer's steps, with other numbers of rows in between.
 /// @param frozen  the index of a frozen parameter
@@ -94,8 +86,6 @@ void has_the_bits_of_one_rank(std::optional<std::size_t> frozen = {})
     }
   }
 }
-
-}  // namespace
 
 TEST_CASE("a norm beside its input, whose rows replicas share out, has the bits of one rank")
 {

@@ -7,9 +7,6 @@
 namespace cubist::test::row_reduction_test
 {
 
-namespace
-{
-
 /// Checks that every rank gets the sum and the maximum over all columns for each of its rows.
 template <class L, class S>
 void check_rows(const Place<S>& place)
@@ -47,8 +44,6 @@ void check_rows(const Place<S>& place)
     return found;
   }));
 }
-
-}  // namespace
 
 TEST_CASE("values of rows are combined over all columns, whatever cuts them")
 {

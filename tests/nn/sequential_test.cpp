@@ -11,9 +11,6 @@
 namespace cubist::test::sequential_test
 {
 
-namespace
-{
-
 constexpr std::size_t rows = 12, in = 7, hidden = 10, out = 6;
 
 template <class S>
@@ -23,8 +20,6 @@ auto make_network(const Mesh<S, Threads>& mesh)
   return Sequential{Dense<S, Threads, double>{mesh, in, hidden, {.seed = 1}, cubist::gelu},
                     Dense<Next, Threads, double>{mesh, hidden, out, {.seed = 1, .index = 1}}};
 }
-
-}  // namespace
 
 TEST_CASE("the parameters of a sequence have the numbers of their layers")
 {
@@ -39,9 +34,6 @@ TEST_CASE("the parameters of a sequence have the numbers of their layers")
   CHECK(names ==
         std::vector<std::string>{"net.0.weight", "net.0.bias", "net.1.weight", "net.1.bias"});
 }
-
-namespace
-{
 
 /// The losses of a network, and of an MLP with the same layers.
 template <class S>
@@ -75,8 +67,6 @@ std::vector<std::vector<double>> losses(const Mesh<S, Threads>& mesh)
   }
   return both;
 }
-
-}  // namespace
 
 TEST_CASE("a sequence of dense layers is an MLP, to the bit")
 {

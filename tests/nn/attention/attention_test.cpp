@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cubist/engine/cuda/attention_kernels.hpp"
-#include "cubist/engine/host/engine.hpp"
-#include "cubist/nn/attention/attention.hpp"
 #include "cubist/trace/traced_engine.hpp"
 
 #include "../../engine/cuda/host_warp.hpp"
-#include "nn.hpp"
-#include "passes.hpp"
+#include "attention_cases.hpp"
 
 namespace cubist::test::attention_test
 {
 
-namespace
-{
-
-struct Case
-{
-  const char* name;
-  std::size_t sequences, length, width;
-  AttentionOptions options;
-};
-
-const std::vector<Case> cases{
+const std::vector<AttentionCase> cases{
     {"heads of their own", 3, 5, 12, {.heads = 4}},
     {"shared keys and values, rotated",
      5,
@@ -47,8 +34,6 @@ const std::vector<Case> cases{
       .output_bias = false}},
     {"dropout", 2, 6, 12, {.heads = 4, .key_value_heads = 2, .dropout = 0.25}},
 };
-
-}  // namespace
 
 TEST_CASE("attention to cached keys and values equals attention to all of them")
 {
@@ -87,34 +72,16 @@ TEST_CASE("attention to cached keys and values equals attention to all of them")
   }
 }
 
-namespace
-{
-
-/// Y, dX and the gradients of all parameters.
 using Results = std::vector<Global<double>>;
 
-template <class T, class S, class B = Threads>
-Results results(const Mesh<S, B>& mesh, const Case& c)
+template <class T, class S, class B>
+Results results(const Mesh<S, B>& mesh, const AttentionCase& c)
 {
-  using Layer = Attention<S, B, T>;
-  static_assert(LayerType<Layer>);
-  Layer layer{mesh, c.width, c.options};
-  const std::size_t rows = c.sequences * c.length;
-  const Quanta quanta{c.length * mesh.quantum(), mesh.quantum()};
-  const Pass pass{.training_step = 3, .sequence = c.length};
-  typename Layer::Input x{mesh, {rows, c.width}, quanta};
-  auto dy = x;
-  scatter(uniform<T>(rows, c.width, 1), x);
-  scatter(uniform<T>(rows, c.width, 2), dy);
-  Passes passes{layer};
-  Results all{converted<double>(gather(passes.forward(x, pass)))};
-  all.push_back(converted<double>(gather(*passes.backward(x, dy, pass, true))));
-  for (const auto& p : parameters_of(layer)) all.push_back(converted<double>(gather(p.gradient)));
-  return all;
+  return attention_results<T>(mesh, c).all;
 }
 
 template <class S>
-void equals_one_rank(const Place<S>& place, const Case& c, const Results& wanted)
+void equals_one_rank(const Place<S>& place, const AttentionCase& c, const Results& wanted)
 {
   CAPTURE(place.name(), c.name);
   const auto got =
@@ -122,8 +89,6 @@ void equals_one_rank(const Place<S>& place, const Case& c, const Results& wanted
   REQUIRE(got.size() == wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-13);
 }
-
-}  // namespace
 
 TEST_CASE("attention is the same on every mesh, with uneven sequences and heads")
 {
@@ -142,7 +107,7 @@ TEST_CASE("attention is the same on every mesh, with uneven sequences and heads"
 TEST_CASE("attention's gradients are the slopes of its output")
 {
   // The derivative of the sum of dY ∘ Y, by differences in one element of X.
-  const Case c = cases[1];
+  const AttentionCase c = cases[1];
   const auto value = [&](double change) {
     return on_root<Threads>(one_rank, [&](const auto& mesh) {
       Attention<Summa2D, Threads, double> layer{mesh, c.width, c.options};
@@ -178,9 +143,6 @@ TEST_CASE("attention in 16 bits is attention in float, rounded")
     CHECK(difference(got[i], wanted[i]) < 0.05 * largest);
   }
 }
-
-namespace
-{
 
 /// An engine with attention in one pass, by a device's kernels.
 struct OnePassEngine : HostEngine
@@ -219,11 +181,10 @@ struct OnePass
   using Engine = OnePassEngine;
 };
 
-}  // namespace
-
 TEST_CASE("attention in one pass equals attention by blocks, even if only forward has one pass")
 {
-  const Case c{"heads of 64", 2, 20, 128, {.heads = 4, .key_value_heads = 2, .head_size = 64}};
+  const AttentionCase c{
+      "heads of 64", 2, 20, 128, {.heads = 4, .key_value_heads = 2, .head_size = 64}};
   const auto wanted =
       on_root<Threads>(one_rank, [&](const auto& mesh) { return results<bfloat16>(mesh, c); });
   for (const bool has_gradients : {true, false})
@@ -249,14 +210,9 @@ TEST_CASE("attention in one pass equals attention by blocks, even if only forwar
   }
 }
 
-namespace
-{
-
 static_assert(cubist::detail::FusesAttention<OnePassEngine, bfloat16>);
 static_assert(cubist::detail::FusesAttention<TracedEngine<OnePassEngine>, bfloat16>);
 static_assert(!cubist::detail::FusesAttention<HostEngine, bfloat16>);
-
-}  // namespace
 
 TEST_CASE("attention refuses rows that are not whole sequences, and heads that do not fit")
 {

@@ -10,9 +10,6 @@ namespace cubist::test::ring_attention_memory_test
 {
 
 #if !CUBIST_SANITIZED  // tests of attention itself run there
-namespace
-{
-
 /// Multi-head attention, where every head has its own keys.
 constexpr std::size_t width = 64, heads = 8;
 
@@ -42,8 +39,6 @@ double memory_of_step(const Place<S>& place, std::size_t length, std::size_t hea
     return static_cast<double>(Simulated::report().peak_memory());
   return static_cast<double>(*std::max_element(peaks.begin(), peaks.end()));
 }
-
-}  // namespace
 
 TEST_CASE("memory of attention falls with the ranks that share a sequence")
 {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/attention/attention.hpp"
 #include "cubist/nn/attention/ring_attention.hpp"
 
-#include "nn.hpp"
-#include "passes.hpp"
+#include "attention_cases.hpp"
 
 namespace cubist::test::ring_attention_test
 {
@@ -12,14 +10,7 @@ namespace cubist::test::ring_attention_test
 namespace
 {
 
-struct Case
-{
-  const char* name;
-  std::size_t sequences, length, width;
-  AttentionOptions options;
-};
-
-const std::vector<Case> cases{
+const std::vector<AttentionCase> cases{
     {"one sequence, grouped heads, rotated",
      1,
      13,
@@ -41,84 +32,14 @@ const std::vector<Case> cases{
 /// The number of first cases, which run on every mesh, and the end of those whose heads take turns.
 constexpr std::size_t few = 4, in_turn = 6;
 
-/// Y, dX and the gradients of all parameters.
-struct Results
+const std::vector<Global<double>>& on_one_rank(const AttentionCase& c)
 {
-  std::vector<Global<double>> all;
-  std::uint64_t forward = 0;  // elements of this rank's messages
-  std::uint64_t backward = 0;
-};
-
-/// Runs a case on a mesh.
-/// @param parts  how many ranks share each sequence; 1: none do
-template <class T, class S, class B>
-Results results(const Mesh<S, B>& mesh, const Case& c, std::size_t parts)
-{
-  using Layer = Attention<S, B, T>;
-  Layer layer{mesh, c.width, c.options};
-  const std::size_t tokens = c.sequences * c.length;
-  Pass pass{.training_step = 3, .sequence = c.length};
-  if (parts > 1)
-    pass.cut = cut_sequences(
-        c.sequences, c.length, parts,
-        row_parts<typename S::Output, typename S::Axes>(mesh.extents(), mesh.quantum()));
-  const auto& cut = pass.cut;
-  const std::size_t rows = cut.is_cut() ? cut.rows() : tokens;
-  const Quanta quanta{(cut.is_cut() ? 1 : c.length) * mesh.quantum(), mesh.quantum()};
-  // Padding has values, which must not show in any result.
-  const auto arranged = [&](std::uint64_t seed, T padding) {
-    const auto m = uniform<T>(tokens, c.width, seed);
-    return generate<T>(rows, c.width, [&](std::size_t i, std::size_t j) {
-      if (!cut.is_cut()) return m(i, j);
-      return cut.is_token(i) ? m(cut.token(i), j) : padding;
-    });
-  };
-  const auto in_order = [&](const auto& m, bool of_rows) {
-    return generate<double>(m.shape(0) == 0 ? 0
-                            : of_rows       ? tokens
-                                            : m.shape(0),
-                            m.shape(1), [&](std::size_t i, std::size_t j) {
-                              const std::size_t row =
-                                  of_rows && cut.is_cut() ? cut.row(i / c.length, i % c.length) : i;
-                              return static_cast<double>(static_cast<Accumulator<T>>(m(row, j)));
-                            });
-  };
-  typename Layer::Input x{mesh, {rows, c.width}, quanta};
-  auto dy = x;
-  scatter(arranged(1, T(0.5F)), x);
-  scatter(arranged(2, T(0.0F)), dy);
-  Passes passes{layer};
-  Results found;
-  const auto messages = [&] {
-    if constexpr (requires { mesh.world().traffic(); })
-    {
-      const auto sent = mesh.world().traffic()[CallKind::send].elements;
-      mesh.world().traffic().reset();
-      return std::uint64_t{sent};
-    }
-    else
-      return std::uint64_t{0};
-  };
-  messages();
-  const auto& y = passes.forward(x, pass);
-  found.forward = messages();
-  const auto* dx = passes.backward(x, dy, pass, true);
-  found.backward = messages();
-  found.all.push_back(in_order(gather(y), true));
-  found.all.push_back(in_order(gather(*dx), true));
-  for (const auto& p : parameters_of(layer))
-    found.all.push_back(in_order(gather(p.gradient), false));
-  return found;
-}
-
-const Results& on_one_rank(const Case& c)
-{
-  static std::vector<Results> of_cases(cases.size());
+  static std::vector<AttentionResults> of_cases(cases.size());
   auto& known = of_cases[static_cast<std::size_t>(&c - cases.data())];
   if (known.all.empty())
-    known =
-        on_root<Threads>(one_rank, [&](const auto& mesh) { return results<double>(mesh, c, 1); });
-  return known;
+    known = on_root<Threads>(one_rank,
+                             [&](const auto& mesh) { return attention_results<double>(mesh, c); });
+  return known.all;
 }
 
 template <class S>
@@ -128,11 +49,12 @@ void equals_one_rank(const Place<S>& place, std::size_t parts, std::size_t first
   if (!fits(place)) return;
   for (std::size_t i = first; i < last; ++i)
   {
-    const Case& c = cases[i];
+    const AttentionCase& c = cases[i];
     CAPTURE(place.name(), c.name, parts);
-    const auto& wanted = on_one_rank(c).all;
-    const auto got =
-        on_root(place, [&](const auto& mesh) { return results<double>(mesh, c, parts); }).all;
+    const auto& wanted = on_one_rank(c);
+    const auto got = on_root(place, [&](const auto& mesh) {
+                       return attention_results<double>(mesh, c, parts);
+                     }).all;
     REQUIRE(got.size() == wanted.size());
     for (std::size_t r = 0; r < got.size(); ++r) CHECK(difference(got[r], wanted[r]) < 1e-13);
   }
@@ -155,7 +77,7 @@ TEST_CASE("attention of ranks that share sequences equals attention on one rank"
 
 TEST_CASE("a ring in which a part of the heads goes around at a time computes the same")
 {
-  const auto heads = [](const Case& c, std::size_t parts, std::size_t heads_of_rank) {
+  const auto heads = [](const AttentionCase& c, std::size_t parts, std::size_t heads_of_rank) {
     const auto cut = cut_sequences(c.sequences, c.length, parts, {parts, 1, 1});
     return ring_heads(cut, heads_of_rank, c.options.head_size);
   };
@@ -170,7 +92,7 @@ TEST_CASE("a ring in which a part of the heads goes around at a time computes th
 
 TEST_CASE("heads that go around together lie in one piece of a rank's columns")
 {
-  const Case& c = cases[in_turn];
+  const AttentionCase& c = cases[in_turn];
   CHECK(ring_heads(cut_sequences(c.sequences, c.length, 2, {2, 1, 1}), 6, c.options.head_size) ==
         2);
   equals_one_rank(Place<Summa2DInput>{2, {.rows = 2, .cols = 1}}, 2, in_turn, in_turn + 1);
@@ -179,10 +101,12 @@ TEST_CASE("heads that go around together lie in one piece of a rank's columns")
 TEST_CASE("attention of ranks that share sequences equals attention on one rank in 16 bits, too")
 {
   const auto& c = cases[0];
-  const auto wanted =
-      on_root<Threads>(one_rank, [&](const auto& mesh) { return results<float>(mesh, c, 1); }).all;
-  const auto got =
-      on_root<Threads>(cube, [&](const auto& mesh) { return results<bfloat16>(mesh, c, 4); }).all;
+  const auto wanted = on_root<Threads>(one_rank, [&](const auto& mesh) {
+                        return attention_results<float>(mesh, c);
+                      }).all;
+  const auto got = on_root<Threads>(cube, [&](const auto& mesh) {
+                     return attention_results<bfloat16>(mesh, c, 4);
+                   }).all;
   REQUIRE(got.size() == wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i)
   {
@@ -196,8 +120,8 @@ TEST_CASE("attention of ranks that share sequences equals attention on one rank 
 TEST_CASE("a ring sends the keys and values of a rank's rows to every other member")
 {
   using B = Counting<Threads>;
-  const auto check = [](const auto& place, const Case& c, std::size_t parts, std::size_t rows,
-                        std::size_t columns) {
+  const auto check = [](const auto& place, const AttentionCase& c, std::size_t parts,
+                        std::size_t rows, std::size_t columns) {
     CAPTURE(place.name(), c.name);
     using S = typename std::decay_t<decltype(place)>::Scheme;
     const auto extents = S::extents(place.extents, place.ranks);
@@ -205,8 +129,8 @@ TEST_CASE("a ring sends the keys and values of a rank's rows to every other memb
         c.sequences, c.length, parts,
         row_parts<typename S::Output, typename S::Axes>(extents, S::quantum(extents)));
     REQUIRE(cut.rows_of_part() == rows);
-    for (const auto& rank :
-         on_mesh<B>(place, [&](const auto& mesh) { return results<double>(mesh, c, parts); }))
+    for (const auto& rank : on_mesh<B>(
+             place, [&](const auto& mesh) { return attention_results<double>(mesh, c, parts); }))
     {
       CHECK(rank.forward == (parts - 1) * 2 * rows * columns);
       CHECK(rank.backward == (parts - 1) * 4 * rows * columns);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cubist/backend/threads.hpp"
-#include "cubist/nn/attention/attention.hpp"
 #include "cubist/nn/attention/shared_cache.hpp"
 
-#include "nn.hpp"
-#include "passes.hpp"
+#include "attention_cases.hpp"
 
 namespace cubist::test::shared_cache_test
 {
@@ -53,17 +51,7 @@ TEST_CASE("a cache takes the next tokens of its sequences, and no others")
   CHECK(mentions(messages[0][2], "holds 5 of 8 tokens for 1 sequences, so they are not the next"));
 }
 
-namespace
-{
-
-struct Case
-{
-  const char* name;
-  std::size_t sequences, length, width;
-  AttentionOptions options;
-};
-
-const std::vector<Case> cases{
+const std::vector<AttentionCase> cases{
     {"one sequence, grouped heads, rotated",
      1,
      13,
@@ -86,7 +74,8 @@ struct Outputs
 /// numbers, a prompt is read with each, and the tokens follow the last prompt.
 /// @param tokens the tokens of each sequence, in each call after the prompt
 template <class S, class B>
-Outputs outputs(const Mesh<S, B>& mesh, const Case& c, const std::vector<std::size_t>& parts,
+Outputs outputs(const Mesh<S, B>& mesh, const AttentionCase& c,
+                const std::vector<std::size_t>& parts,
                 const std::vector<std::size_t>& tokens = {1, 1, 1, 1, 1})
 {
   using Layer = Attention<S, B, double>;
@@ -96,21 +85,9 @@ Outputs outputs(const Mesh<S, B>& mesh, const Case& c, const std::vector<std::si
   const auto prompt = uniform<double>(c.sequences * c.length, c.width, 1);
   for (const std::size_t n : parts)
   {
-    Pass pass{.training_step = {}, .sequence = c.length};
-    if (n > 1)
-      pass.cut = cut_sequences(
-          c.sequences, c.length, n,
-          row_parts<typename S::Output, typename S::Axes>(mesh.extents(), mesh.quantum()));
-    const auto& cut = pass.cut;
-    const std::size_t rows = cut.is_cut() ? cut.rows() : prompt.shape(0);
+    const Pass pass = pass_of(mesh, c, n, {});
     // Padding has values, which must not show in any result.
-    const auto arranged = generate<double>(rows, c.width, [&](std::size_t i, std::size_t j) {
-      if (!cut.is_cut()) return prompt(i, j);
-      return cut.is_token(i) ? prompt(cut.token(i), j) : 0.5;
-    });
-    typename Layer::Input x{
-        mesh, {rows, c.width}, {(cut.is_cut() ? 1 : c.length) * mesh.quantum(), mesh.quantum()}};
-    scatter(arranged, x);
+    const auto x = arranged<typename Layer::Input>(mesh, pass, prompt, 0.5);
     passes.forward(x, pass);
   }
   Outputs found;
@@ -144,7 +121,7 @@ template <class S>
 void equals_one_rank(const Place<S>& place, const std::vector<std::size_t>& parts)
 {
   if (!fits(place)) return;
-  for (const Case& c : cases)
+  for (const AttentionCase& c : cases)
   {
     CAPTURE(place.name(), c.name, parts);
     const auto wanted =
@@ -156,8 +133,6 @@ void equals_one_rank(const Place<S>& place, const std::vector<std::size_t>& part
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], wanted[i]) < 1e-14);
   }
 }
-
-}  // namespace
 
 TEST_CASE("a cache that ranks share gives what one rank's gives")
 {
@@ -181,15 +156,15 @@ TEST_CASE("a cache that ranks share sends the rows of a token, and the parts of 
 {
   using B = Counting<Threads>;
   // Without a shared cache, only the layer's products send, and with it they send as much.
-  const auto sent = [](const auto& place, const Case& c, std::size_t parts) {
+  const auto sent = [](const auto& place, const AttentionCase& c, std::size_t parts) {
     std::uint64_t all = 0;
     for (const auto& rank :
          on_mesh<B>(place, [&](const auto& mesh) { return outputs(mesh, c, {parts}); }))
       all += rank.elements;
     return all;
   };
-  const auto check = [&](const auto& place, const Case& c, std::size_t parts, std::size_t heads,
-                         std::size_t key_value_heads) {
+  const auto check = [&](const auto& place, const AttentionCase& c, std::size_t parts,
+                         std::size_t heads, std::size_t key_value_heads) {
     CAPTURE(place.name(), c.name, parts);
     using S = typename std::decay_t<decltype(place)>::Scheme;
     const auto extents = S::extents(place.extents, place.ranks);

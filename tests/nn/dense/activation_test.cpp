@@ -158,13 +158,8 @@ TEMPLATE_TEST_CASE("GELU's approximation is exact to its terms", "", float, doub
   CHECK(worst_slope < 4);
 }
 
-namespace
-{
-
 const std::vector<Activation> activations{identity, relu, sigmoid,  cubist::tanh,
                                           silu,     gelu, gelu_tanh};
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("activations at zeros, infinities and NaN", "", float, double)
 {
@@ -247,9 +242,6 @@ TEST_CASE("a program's own function can be an activation, for float and double")
   CHECK(std::holds_alternative<Gelu>(Activation{gelu}));
 }
 
-namespace
-{
-
 struct WithoutDerivative
 {
   float operator()(float x) const { return x; }
@@ -258,8 +250,6 @@ struct OfFloats : WithoutDerivative
 {
   float derivative(float) const { return 1; }
 };
-
-}  // namespace
 
 TEST_CASE("an activation function returns the type of its argument")
 {

@@ -3,6 +3,7 @@
 
 #include "bend.hpp"
 #include "nn.hpp"
+#include "passes.hpp"
 
 namespace cubist::test::dense_test
 {
@@ -20,22 +21,16 @@ inline constexpr bool cubist::in_host_memory<cubist::test::dense_test::DeviceEng
 namespace cubist::test::dense_test
 {
 
-namespace
-{
-
 constexpr std::size_t tokens = 13, in = 7, out = 11;
 
 static_assert(LayerType<Dense<Cube3D, Threads, double>>);
 
-/// The results of a layer, and of its steps by hand: Linear, activation, mask.
-struct Both
-{
-  Global<double> y, dx, dw, db, y_by_hand, dx_by_hand, dw_by_hand, db_by_hand;
-};
+/// Y, dX, dW and db of a layer, and of its steps by hand: Linear, activation, mask.
+using Results = std::vector<Global<double>>;
 
 template <SchemeType S>
-Both both(const Place<S>& place, const Activation& activation, double p,
-          std::optional<std::uint64_t> step)
+std::pair<Results, Results> both(const Place<S>& place, const Activation& activation, double p,
+                                 std::optional<std::uint64_t> step)
 {
   return on_root(place, [&](const auto& mesh) {
     const LinearOptions options{.seed = 5, .index = 3};
@@ -47,21 +42,17 @@ Both both(const Place<S>& place, const Activation& activation, double p,
 
     auto x = scatter<typename S::Input>(mesh, uniform<double>(tokens, in, 1));
     auto dy = scatter<typename S::Output>(mesh, uniform<double>(tokens, out, 2));
-    Both b;
-    typename decltype(layer)::Kept kept;
-    ImmediateSums<double, typename decltype(layer)::Mesh> sums;
-    b.y = gather(layer.forward(x, pass, kept));
-    b.dx = gather(*layer.backward(x, dy, {pass, sums}, kept, true));
-    const auto parameters = parameters_of(layer);
-    b.dw = gather(parameters.at(0).gradient);
-    b.db = gather(parameters.at(1).gradient);
+    Passes passes{layer};
+    Results of_layer{gather(passes.forward(x, pass))};
+    of_layer.push_back(gather(*passes.backward(x, dy, pass, true)));
+    for (const auto& parameter : parameters_of(layer))
+      of_layer.push_back(gather(parameter.gradient));
 
     auto z = linear.forward(x);
     auto y = z;
     std::visit([&](auto f) { mesh.engine().map(y.valid(), f, std::as_const(z).valid()); },
                activation);
     if (step) dropout.apply(y, *step);
-    b.y_by_hand = gather(y);
     if (step) dropout.apply(dy, *step);
     std::visit(
         [&](auto f) {
@@ -72,14 +63,10 @@ Both both(const Place<S>& place, const Activation& activation, double p,
         activation);
     auto dx = x;
     linear.backward(x, dy, dx);
-    b.dx_by_hand = gather(dx);
-    b.dw_by_hand = gather(linear.weight_gradient());
-    b.db_by_hand = gather(linear.bias_gradient());
-    return b;
+    return std::pair{of_layer, Results{gather(y), gather(dx), gather(linear.weight_gradient()),
+                                       gather(linear.bias_gradient())}};
   });
 }
-
-}  // namespace
 
 TEST_CASE("a dense layer is Linear, its activation and its dropout, forward and backward")
 {
@@ -90,11 +77,13 @@ TEST_CASE("a dense layer is Linear, its activation and its dropout, forward and 
       for (const double p : {0.0, 0.4})
         for (const auto step : {std::optional<std::uint64_t>{}, std::optional<std::uint64_t>{9}})
         {
-          const Both b = both(place, activation, p, step);
-          CHECK(identical(b.y, b.y_by_hand));
-          CHECK(identical(b.dx, b.dx_by_hand));
-          CHECK(identical(b.dw, b.dw_by_hand));
-          CHECK(identical(b.db, b.db_by_hand));
+          const auto [of_layer, by_hand] = both(place, activation, p, step);
+          REQUIRE(of_layer.size() == by_hand.size());
+          for (std::size_t i = 0; i < by_hand.size(); ++i)
+          {
+            CAPTURE(i);
+            CHECK(identical(of_layer[i], by_hand[i]));
+          }
         }
   });
 }
@@ -117,8 +106,8 @@ TEST_CASE("a dense layer drops elements in training only")
     for (const double v : y) n += v == 0 ? 1 : 0;
     return n;
   };
-  CHECK(zeros(both(single_layer, identity, 0.4, std::nullopt).y) == 0);
-  const std::size_t dropped = zeros(both(single_layer, identity, 0.4, 9).y);
+  CHECK(zeros(both(single_layer, identity, 0.4, std::nullopt).first[0]) == 0);
+  const std::size_t dropped = zeros(both(single_layer, identity, 0.4, 9).first[0]);
   CHECK(dropped > tokens * out / 5);
   CHECK(dropped < tokens * out * 3 / 5);
 }

@@ -8,17 +8,12 @@
 namespace cubist::test::linear_test
 {
 
-namespace
-{
-
 /// The results of a layer for one X and one dY.
 template <class T>
 struct Pass
 {
   Global<T> y, dx, dw, db;
 };
-
-}  // namespace
 
 TEST_CASE("a linear layer computes X W + b, and its gradients")
 {
@@ -39,9 +34,6 @@ TEST_CASE("a linear layer computes X W + b, and its gradients")
   CHECK(identical(got.dw, Global<double>{{51}, {62}}));
   CHECK(identical(got.db, Global<double>{{11}}));
 }
-
-namespace
-{
 
 struct Case
 {
@@ -119,8 +111,6 @@ void equals_oracle()
   });
 }
 
-}  // namespace
-
 TEST_CASE("a layer of float equals the serial oracle") { equals_oracle<float, Summa25D>(); }
 
 TEST_CASE("a layer of double equals the serial oracle")
@@ -133,9 +123,6 @@ TEST_CASE("a layer of complex<float> equals the serial oracle")
 {
   equals_oracle<std::complex<float>, Summa25D>();
 }
-
-namespace
-{
 
 /// The results of a layer with an activation, by one pass over Z or by separate steps.
 struct Activated
@@ -178,8 +165,6 @@ Activated activated(const Place<S>& place, bool bias, bool one_pass)
   });
 }
 
-}  // namespace
-
 TEST_CASE("with an activation, one pass gives the same bits as separate steps")
 {
   for_each_place([](const auto& place) {
@@ -198,9 +183,6 @@ TEST_CASE("with an activation, one pass gives the same bits as separate steps")
     }
   });
 }
-
-namespace
-{
 
 /// The initial weights and biases of a layer.
 template <class T, class S>
@@ -224,8 +206,6 @@ void draws_the_same_everywhere()
     CHECK(identical(got.second, wanted.second));
   });
 }
-
-}  // namespace
 
 TEST_CASE("weights and biases are bit-identical on every scheme and mesh")
 {
@@ -404,9 +384,6 @@ TEST_CASE("matrices of other sizes, or on another mesh, are refused")
   CHECK(mentions(message_of<MeshError>(elsewhere), "make it on the product's mesh"));
 }
 
-namespace
-{
-
 /// An engine that counts how many times it is asked for an affine map in one pass.
 struct FusingEngine : HostEngine
 {
@@ -450,8 +427,6 @@ std::pair<int, Findings> asked_to_fuse(Threads::Communicator& world,
   found.check(mentions(message, "X is (13, 8)"), message);
   return {FusingEngine::fused, found};
 }
-
-}  // namespace
 
 TEST_CASE("where products are local, the engine may do all of a layer in one pass")
 {

@@ -11,9 +11,6 @@
 namespace cubist::test::lora_test
 {
 
-namespace
-{
-
 constexpr std::size_t rows = 13, in = 7, out = 11, rank = 2;
 const LoraOptions options{.rank = rank, .alpha = 4};  // s = 2
 
@@ -65,8 +62,6 @@ Global<double> each(const Global<double>& a, const Global<double>& b, F f)
   return generate<double>(a.shape(0), a.shape(1),
                           [&](std::size_t i, std::size_t j) { return f(a(i, j), b(i, j)); });
 }
-
-}  // namespace
 
 TEST_CASE("a layer with LoRA computes X W + b + s (X A) B")
 {
@@ -186,9 +181,6 @@ TEST_CASE("A and B have the rate and the decay of their group, or the optimizer'
   on(two_two_two);
 }
 
-namespace
-{
-
 /// The largest element in each row of B's gradient, or of dX - dY W^T.
 template <SchemeType S>
 std::pair<Global<double>, Global<double>> with_dropout(const Place<S>& place, std::uint64_t step)
@@ -216,8 +208,6 @@ std::pair<Global<double>, Global<double>> with_dropout(const Place<S>& place, st
     return std::pair{gather(y), gather(dx)};
   });
 }
-
-}  // namespace
 
 TEST_CASE(
     "LoRA drops elements of X, the same on every mesh and in backward, and others in each step")
@@ -248,9 +238,6 @@ TEST_CASE(
   });
 }
 
-namespace
-{
-
 /// Counts the multiplications of all products, and of products as large as (rows, in) (in, out).
 struct CountedEngine : EngineDecorator<CountedEngine, HostEngine>
 {
@@ -277,8 +264,6 @@ struct CountedThread : BackendDecorator<CountedThread, Threads>
     return [&body](Communicator& world) { body(world); };
   }
 };
-
-}  // namespace
 
 TEST_CASE("beside a frozen weight no product computes its gradient, and the others are thin")
 {

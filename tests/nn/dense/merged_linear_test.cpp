@@ -7,9 +7,6 @@
 namespace cubist::test::merged_linear_test
 {
 
-namespace
-{
-
 /// A layer, whose rows are padded to groups of `unit`, and outputs to groups of 3, 1 and 4 columns.
 struct Case
 {
@@ -130,8 +127,6 @@ void equals_oracle(const Place<S>& place)
     CHECK(difference(got.dx, dx) == 0);
   }
 }
-
-}  // namespace
 
 TEST_CASE("merged layers compute what separate ones do")
 {

@@ -26,15 +26,10 @@ inline constexpr std::size_t row_alignment<AligningEngine> = 16;
 namespace cubist::test::embedding_test
 {
 
-namespace
-{
-
 struct Results
 {
   Global<double> h, gradient, accumulated;
 };
-
-}  // namespace
 
 TEST_CASE("an embedding copies the rows of its tokens, and adds up their gradients")
 {
@@ -136,9 +131,6 @@ TEST_CASE("an embedding copies rows of its table, and sums their gradients, on e
   equals_serial(Place<Megatron1DSequence>{4, {.p = 4}});
 }
 
-namespace
-{
-
 /// Whether the replicas of a table's gradient are equal, bit by bit, if ids occur several times in
 /// a rank's rows and sums depend on the order, also when gradients are added to what is there.
 template <class T, class S>
@@ -167,8 +159,6 @@ void has_equal_replicas(const Place<S>& place)
   }));
 }
 
-}  // namespace
-
 TEST_CASE("replicas of an embedding's gradient are equal where ids occur more than once")
 {
   const auto check = [](const auto& place) {
@@ -180,9 +170,6 @@ TEST_CASE("replicas of an embedding's gradient are equal where ids occur more th
   check(two_two_two);
   check(Place<DataParallel<Megatron1D>>{8, {2, {4}}});
 }
-
-namespace
-{
 
 /// Whether an embedding that computed other shapes before gives the bits of a new one.
 template <class S>
@@ -223,17 +210,12 @@ void forgets_former_shapes(const Place<S>& place)
   }
 }
 
-}  // namespace
-
 TEST_CASE("an embedding's results do not depend on the shapes of the calls before")
 {
   forgets_former_shapes(Place<Summa2D>{6, {.rows = 2, .cols = 3}});
   forgets_former_shapes(two_two_two);
   forgets_former_shapes(Place<Megatron1DSequence>{4, {.p = 4}});
 }
-
-namespace
-{
 
 /// The elements that all ranks send in forward and in backward, as counted and by the definition.
 template <class S>
@@ -302,8 +284,6 @@ std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>> words(const Pl
   wanted[1] += all_reduced / ranks[0][5];
   return {sent, wanted};
 }
-
-}  // namespace
 
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("an embedding sends each distinct token of a block once")

@@ -8,9 +8,6 @@
 namespace cubist::test::position_embedding_test
 {
 
-namespace
-{
-
 constexpr std::size_t sequences = 5, length = 3, positions = 7, first = 2, width = 10;
 const Pass pass{.training_step = {}, .sequence = length, .position = first};
 
@@ -51,8 +48,6 @@ void equals_serial(const Place<S>& place, bool whole)
   CHECK(identical(h, wanted));
   CHECK(identical(dp, slopes));
 }
-
-}  // namespace
 
 TEST_CASE("positions are added to the rows of each sequence, and their gradients summed")
 {

@@ -4,8 +4,6 @@
 
 #include "catch.hpp"
 
-using namespace cubist;
-
 namespace cubist::test::row_lookup_test
 {
 

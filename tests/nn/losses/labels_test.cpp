@@ -6,12 +6,7 @@
 namespace cubist::test::labels_test
 {
 
-namespace
-{
-
 using cubist::detail::label_checksum;
-
-}  // namespace
 
 TEST_CASE("labels have another checksum if one of them differs, or two are exchanged")
 {
@@ -29,9 +24,6 @@ TEST_CASE("labels have another checksum if one of them differs, or two are excha
     CHECK(label_checksum(other) != checksum);
   }
 }
-
-namespace
-{
 
 /// The mean that one rank gets for its own labels, where each block's sum is 1.
 struct Mean
@@ -54,8 +46,6 @@ std::vector<Mean> means(const Place<S>& place, F labels_of)
     return mean;
   });
 }
-
-}  // namespace
 
 TEST_CASE("a number of each block is summed once, whatever the layout replicates")
 {

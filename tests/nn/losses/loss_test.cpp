@@ -8,9 +8,6 @@
 namespace cubist::test::loss_test
 {
 
-namespace
-{
-
 /// A distributed loss as one rank sees it.
 struct RankLoss
 {
@@ -48,8 +45,6 @@ std::vector<RankLoss> distributed_squared_error(const Place<S>& place, const Glo
     return mean_squared_error(shard, scatter<L>(mesh, converted<T>(target)), dy);
   });
 }
-
-}  // namespace
 
 TEST_CASE("losses of two rows are as computed by hand")
 {
@@ -237,9 +232,6 @@ TEST_CASE("losses accept matrices of the input's layout")
          squared_error(y, target), 1e-14);
 }
 
-namespace
-{
-
 template <class F>
 Global<double> central_differences(Global<double> y, F value)
 {
@@ -254,8 +246,6 @@ Global<double> central_differences(Global<double> y, F value)
     return (up - down) / (2 * h);
   });
 }
-
-}  // namespace
 
 TEST_CASE("gradients of losses agree with central differences")
 {

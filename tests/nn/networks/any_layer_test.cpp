@@ -9,14 +9,9 @@
 namespace cubist::test::any_layer_test
 {
 
-namespace
-{
-
 using Norm = LayerNorm<Summa25D, TestBackend, double>;
 using Layer = cubist::Dense<Summa25D, TestBackend, double>;
 using Hidden = Norm::Input;
-
-}  // namespace
 
 TEST_CASE("a layer of any type computes what the layer does, and keeps it in a set of its own")
 {

@@ -6,9 +6,6 @@
 namespace cubist::test::layer_stack_test
 {
 
-namespace
-{
-
 using TestMesh = AxisMesh<Summa25D::Axes, Threads>;
 using Matrix = DistMatrix<double, Summa25D::Input, TestMesh>;
 
@@ -87,8 +84,6 @@ struct Keeper final : Recorder
 };
 
 using Stack = detail::LayerStack<Matrix, Recorder>;
-
-}  // namespace
 
 TEST_CASE("a stack calls its layers one after the other, and backward in the reverse order")
 {

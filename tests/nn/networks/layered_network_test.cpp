@@ -8,9 +8,6 @@
 namespace cubist::test::layered_network_test
 {
 
-namespace
-{
-
 constexpr std::size_t samples = 8;
 const std::vector<std::size_t> sizes{5, 7, 6, 3};
 
@@ -25,8 +22,6 @@ Answers answers_on(int ranks, const typename S::Extents& extents)
     return train_and_ask(mlp, std::tie(x), classes(samples, sizes.back()));
   })[0];
 }
-
-}  // namespace
 
 TEST_CASE("one function trains and asks an MLP on every scheme, in stages and not")
 {

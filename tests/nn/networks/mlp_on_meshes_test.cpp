@@ -67,9 +67,6 @@ TEST_CASE("three layers without bias train as on one rank") { trains_as_one_rank
 
 TEST_CASE("five layers train as on one rank") { trains_as_one_rank(five_layers); }
 
-namespace
-{
-
 /// Compares this rank's gradients, bit by bit, after a step with dropout.
 template <SchemeType S, class B>
 [[nodiscard]] Findings recomputes_gradients(const Mesh<S, B>& mesh)
@@ -96,8 +93,6 @@ template <SchemeType S, class B>
   return found;
 }
 
-}  // namespace
-
 TEST_CASE("five layers that recompute activations have the gradients of those that keep them")
 {
   for_each_mesh([](const auto& place) {
@@ -105,9 +100,6 @@ TEST_CASE("five layers that recompute activations have the gradients of those th
     require_clear(on_mesh(place, [](const auto& mesh) { return recomputes_gradients(mesh); }));
   });
 }
-
-namespace
-{
 
 /// The norm of a step's gradients, which is the same on every rank.
 template <class S>
@@ -121,8 +113,6 @@ std::vector<double> gradient_norms(const Place<S>& place)
     return gradient_norm(mlp.parameters());
   });
 }
-
-}  // namespace
 
 TEST_CASE("the norm of all gradients is that of one rank, whatever is replicated")
 {
@@ -142,9 +132,6 @@ TEST_CASE("no rows and one row of one feature train on every mesh")
       require_clear(on_mesh(place, [m](const auto& mesh) { return trains_on_few(mesh, m); }));
   });
 }
-
-namespace
-{
 
 /// Compares outputs, gradients, training and merged weights with tests/data/lora/mlp.py.
 template <SchemeType S, class B>
@@ -194,8 +181,6 @@ template <SchemeType S, class B>
     if (is_of_lora(p.name)) near("final." + p.name, gather(p.value), 1e-10);
   return found;
 }
-
-}  // namespace
 
 TEST_CASE("networks with LoRA compute and train as plain Python does")
 {

@@ -8,13 +8,8 @@
 namespace cubist::test::mlp_test
 {
 
-namespace
-{
-
 template <class S, class T = double>
 using Network = MLP<S, Threads, T>;
-
-}  // namespace
 
 TEST_CASE("a network of two ReLUs computes the absolute value")
 {
@@ -61,9 +56,6 @@ TEST_CASE("Gathered::again and Gathered::kept give the same losses")
   CHECK(loss_curve<double>(cube, again) == loss_curve<double>(cube, three_layers));
 }
 
-namespace
-{
-
 /// The values of all parameters, by name and shape.
 struct Named
 {
@@ -77,8 +69,6 @@ std::vector<Named> gathered(MLP<S, Threads, double>& mlp)
   for (const auto& p : mlp.parameters()) all.push_back({p.name, gather(p.value)});
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("a padded sigmoid network trains as on one rank, and its padding stays zero")
 {

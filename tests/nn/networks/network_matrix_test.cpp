@@ -6,9 +6,6 @@
 namespace cubist::test::network_matrix_test
 {
 
-namespace
-{
-
 /// Calls f with activations in each layout of scheme S.
 template <class S, class F>
 auto with_both(const Mesh<S, Threads>& mesh, const Global<double>& global, F f)
@@ -17,8 +14,6 @@ auto with_both(const Mesh<S, Threads>& mesh, const Global<double>& global, F f)
   return std::pair{f(Matrix{scatter<typename S::Input>(mesh, global)}),
                    f(Matrix{scatter<typename S::Output>(mesh, global)})};
 }
-
-}  // namespace
 
 TEST_CASE("activations of either layout have the properties of their matrix")
 {

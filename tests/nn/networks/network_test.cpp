@@ -7,9 +7,6 @@
 namespace cubist::test::network_test
 {
 
-namespace
-{
-
 using Net = MLP<Summa2D, TestBackend, double>;
 
 /// Records what it is called for.
@@ -28,8 +25,6 @@ struct Kept
   bool awaits = false;
   [[nodiscard]] bool awaits_backward() const { return awaits; }
 };
-
-}  // namespace
 
 TEST_CASE("a backward pass gives the reducer in use every gradient, between begin and finish")
 {

@@ -55,9 +55,6 @@ TEST_CASE("Allocations are counted")
   CHECK(allocations > before);
 }
 
-namespace
-{
-
 /// The number of allocations in this process during the steps after the first ones.
 template <class World, class Step>
 long allocations_in_steps(World& world, Step step)
@@ -139,8 +136,6 @@ long allocations_of_transformer(int ranks, const typename S::Extents& extents, b
   return std::accumulate(all.begin(), all.end(), 0L);
 }
 
-}  // namespace
-
 TEST_CASE("After its first steps a transformer allocates nothing")
 {
   if (!fits(8)) return;
@@ -172,9 +167,6 @@ TEST_CASE("After its first steps a network that recomputes activations allocates
   }
   CHECK(allocations_of_transformer<Summa25D>(8, {.q = 2, .d = 2}, true, 1) == 0);
 }
-
-namespace
-{
 
 /// The number of allocations in steps of layers with a residual connection, on all ranks.
 template <SchemeType S>
@@ -208,8 +200,6 @@ long allocations_beside(int ranks, const typename S::Extents& extents)
   });
   return std::accumulate(all.begin(), all.end(), 0L);
 }
-
-}  // namespace
 
 TEST_CASE("After their first steps layers with a residual connection allocate nothing")
 {

@@ -216,9 +216,6 @@ TEST_CASE(
   }
 }
 
-namespace
-{
-
 /// The elements that all ranks send in forward and in backward.
 template <template <class, class, class> class Norm, class S>
 std::vector<std::uint64_t> words(const Place<S>& place, std::size_t m, std::size_t n)
@@ -239,8 +236,6 @@ std::vector<std::uint64_t> words(const Place<S>& place, std::size_t m, std::size
   for (const auto& rank : sent) sum[0] += rank[0], sum[1] += rank[1];
   return sum;
 }
-
-}  // namespace
 
 #if !CUBIST_SANITIZED  // counts of elements do not change under a sanitizer
 TEST_CASE("a norm sends two numbers a row, or one, and its gradients once")

@@ -6,9 +6,6 @@
 namespace cubist::test::moments_test
 {
 
-namespace
-{
-
 using M = AxisMesh<Summa25D::Axes, Threads>;
 template <class T>
 using Matrix = DistMatrix<T, Summa25D::Weight, M>;
@@ -39,8 +36,6 @@ void check(Findings& found, const Matrix<T>& w, float expected, const char* when
       found.check(valid(i, j) == expected, when, ": ", valid(i, j), ", not ", expected);
   found.check(padding(w.view()).largest == 0, when, ": padding");
 }
-
-}  // namespace
 
 TEST_CASE("updates too small for 16 bits add up")
 {

@@ -10,9 +10,6 @@
 namespace cubist::test::pipeline_stack_test
 {
 
-namespace
-{
-
 using P = Pipeline<Summa2D>;
 
 const std::vector<std::size_t> sizes{5, 7, 6, 9, 4};
@@ -26,8 +23,6 @@ void step(MLP<P, B, double>& mlp, const typename MLP<P, B, double>::Input& x)
 {
   (void)mlp.compute_gradients(x, classes(x.rows(), sizes.back()));
 }
-
-}  // namespace
 
 TEST_CASE("a stage sends activations to the next one, and gradients to the one before")
 {

@@ -49,63 +49,52 @@ struct Run
   std::vector<std::pair<std::string, Global<double>>> values;
 };
 
-Run trained_on_one_rank()
+template <class M, class F>
+Run train(const Parameters<double, M>& parameters, F compute_gradients)
 {
-  return on_root(Place<S>{1, {1}}, [](const auto& mesh) {
-    Sequential net{norm_and_up(mesh), down(mesh), output(mesh)};
-    using Whole = decltype(net);
-    const auto gradients = std::make_shared<Gradients<double, typename Whole::Mesh>>(mesh);
-    const auto parameters = parameters_of(net, gradients);
-    Sgd optimizer{parameters, {.learning_rate = 0.5}};
-    const auto x = scatter<S::Input>(mesh, uniform<double>(samples, 7, 1, 2));
-    typename Whole::Kept kept;
-    Run run;
-    for (int step = 0; step < steps; ++step)
-    {
-      const auto& y = net.forward(x, {}, kept);
-      auto dy = zeros_like(y);
-      run.losses.push_back(softmax_cross_entropy(y, classes(samples, 5), dy));
-      auto& reducer = gradients->reducer();
-      reducer.begin();
-      net.backward(x, dy, {Pass{}, reducer}, kept, false);
-      reducer.finish();
-      checked_step(optimizer, parameters);
-    }
-    for (const auto& p : parameters) run.values.emplace_back(p.name, gather(p.value));
-    return run;
-  });
-}
-
-Run trained(int ranks, const P::Extents& extents, const PipelinedLayersOptions& options)
-{
-  return on_ranks<B>(ranks, [&](typename B::Communicator& world) {
-    const Mesh<P, B> mesh{world, extents};
-    Net net{mesh, 7, layers(), options};
-    const auto parameters = net.parameters();
-    Sgd optimizer{parameters, {.learning_rate = 0.5}};
-    const auto x = scatter<P::Input>(mesh, uniform<double>(samples, 7, 1, 2));
-    Run run;
-    for (int step = 0; step < steps; ++step)
-    {
-      run.losses.push_back(net.compute_gradients(x, classes(samples, 5)));
-      checked_step(optimizer, parameters);
-    }
-    for (const auto& p : parameters) run.values.emplace_back(p.name, gather(p.value));
-    return run;
-  })[0];
+  Sgd optimizer{parameters, {.learning_rate = 0.5}};
+  Run run;
+  for (int step = 0; step < steps; ++step)
+  {
+    run.losses.push_back(compute_gradients());
+    checked_step(optimizer, parameters);
+  }
+  for (const auto& p : parameters) run.values.emplace_back(p.name, gather(p.value));
+  return run;
 }
 
 }  // namespace
 
 TEST_CASE("a Sequential of one's own layers in stages trains as on one rank")
 {
-  const Run wanted = trained_on_one_rank();
+  const Run wanted = on_root(Place<S>{1, {1}}, [](const auto& mesh) {
+    Sequential net{norm_and_up(mesh), down(mesh), output(mesh)};
+    using Whole = decltype(net);
+    const auto gradients = std::make_shared<Gradients<double, typename Whole::Mesh>>(mesh);
+    const auto x = scatter<S::Input>(mesh, uniform<double>(samples, 7, 1, 2));
+    typename Whole::Kept kept;
+    return train(parameters_of(net, gradients), [&] {
+      const auto& y = net.forward(x, {}, kept);
+      auto dy = zeros_like(y);
+      const double loss = softmax_cross_entropy(y, classes(samples, 5), dy);
+      auto& reducer = gradients->reducer();
+      reducer.begin();
+      net.backward(x, dy, {Pass{}, reducer}, kept, false);
+      reducer.finish();
+      return loss;
+    });
+  });
   CHECK(wanted.losses.back() < wanted.losses.front());
   const auto check = [&](int ranks, const P::Extents& extents,
                          const PipelinedLayersOptions& options) {
     if (!fits(ranks)) return;
     CAPTURE(ranks, options.recompute, options.pipeline.layers.size());
-    const Run run = trained(ranks, extents, options);
+    const Run run = on_ranks<B>(ranks, [&](typename B::Communicator& world) {
+      const Mesh<P, B> mesh{world, extents};
+      Net net{mesh, 7, layers(), options};
+      const auto x = scatter<P::Input>(mesh, uniform<double>(samples, 7, 1, 2));
+      return train(net.parameters(), [&] { return net.compute_gradients(x, classes(samples, 5)); });
+    })[0];
     CHECK(deviation(run.losses, wanted.losses) < 1e-13);
     REQUIRE(run.values.size() == wanted.values.size());
     for (std::size_t i = 0; i < run.values.size(); ++i)

@@ -14,28 +14,6 @@ namespace cubist::test::pipelined_mlp_test
 namespace
 {
 
-/// A pipeline, and a mesh to run it on.
-template <PipelineScheme P>
-struct Stages
-{
-  int ranks;
-  typename P::Extents extents;
-
-  [[nodiscard]] std::string name() const
-  {
-    return std::string{P::name} + " on " + P::Axes::to_string(P::extents(extents, ranks));
-  }
-};
-
-/// Runs body(mesh), and returns its result on rank 0.
-template <class P, class F>
-auto on_root_of(const Stages<P>& place, F body)
-{
-  return on_ranks<TestBackend>(place.ranks, [&](typename TestBackend::Communicator& world) {
-    return body(Mesh<P, TestBackend>{world, place.extents});
-  })[0];
-}
-
 const std::vector<std::size_t> sizes{7, 11, 6, 13, 9, 5};
 constexpr std::size_t samples = 14;
 constexpr int steps = 8;
@@ -60,7 +38,7 @@ TEST_CASE("layers in stages begin with the bits that they have on one rank")
     return values_of(mesh, mlp);
   });
   if (!fits(8)) return;
-  const auto got = on_root_of(Stages<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, [&](const auto& mesh) {
+  const auto got = on_root(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, [&](const auto& mesh) {
     MLP<Pipeline<Summa2D>, TestBackend, double> mlp{mesh, sizes, options()};
     return values_of(mesh, mlp);
   });
@@ -143,9 +121,9 @@ Run trained_on_one_rank(std::size_t micro_batches)
 }
 
 template <class P>
-Run trained(const Stages<P>& place, const PipelineOptions& pipeline, std::size_t recompute = 0)
+Run trained(const Place<P>& place, const PipelineOptions& pipeline, std::size_t recompute = 0)
 {
-  return on_root_of(place, [&](const auto& mesh) {
+  return on_root(place, [&](const auto& mesh) {
     auto o = options();
     o.pipeline = pipeline;
     o.recompute = recompute;
@@ -187,16 +165,16 @@ TEST_CASE("an MLP in stages trains as on one rank")
     CAPTURE(place.name(), pipeline.micro_batches, pipeline.pieces, recompute);
     check_equal(trained(place, pipeline, recompute), wanted);
   };
-  on(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, {.micro_batches = 4});
-  on(Stages<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, {.micro_batches = 4});
-  on(Stages<Pipeline<Summa2D>>{8, {4, {.rows = 1, .cols = 2}}}, {.micro_batches = 4});
-  on(Stages<Pipeline<Cube3D>>{3, {3, {1}}}, {.micro_batches = 4, .layers = {1, 3, 1}});
-  on(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, {.micro_batches = 4}, 2);
-  on(Stages<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}}, {.micro_batches = 4, .pieces = 2});
-  on(Stages<DataParallel<Pipeline<Summa2D>>>{8, {2, {2, {.rows = 1, .cols = 2}}}},
+  on(Place<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, {.micro_batches = 4});
+  on(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}}, {.micro_batches = 4});
+  on(Place<Pipeline<Summa2D>>{8, {4, {.rows = 1, .cols = 2}}}, {.micro_batches = 4});
+  on(Place<Pipeline<Cube3D>>{3, {3, {1}}}, {.micro_batches = 4, .layers = {1, 3, 1}});
+  on(Place<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, {.micro_batches = 4}, 2);
+  on(Place<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}}, {.micro_batches = 4, .pieces = 2});
+  on(Place<DataParallel<Pipeline<Summa2D>>>{8, {2, {2, {.rows = 1, .cols = 2}}}},
      {.micro_batches = 4});
   // One stage has only one piece.
-  on(Stages<Pipeline<Summa2D>>{1, {1, {.q = 1}}}, {.micro_batches = 4, .pieces = 7});
+  on(Place<Pipeline<Summa2D>>{1, {1, {.q = 1}}}, {.micro_batches = 4, .pieces = 7});
 }
 
 TEST_CASE("an MLP in stages has the outputs, the score and the gradients of one rank")
@@ -232,10 +210,10 @@ TEST_CASE("an MLP in stages has the outputs, the score and the gradients of one 
     f.gradients = gradients_of(mlp);
     return f;
   });
-  const auto on = [&]<class P>(const Stages<P>& place) {
+  const auto on = [&]<class P>(const Place<P>& place) {
     if (!fits(place.ranks)) return;
     CAPTURE(place.name());
-    const Found got = on_root_of(place, [&](const auto& mesh) {
+    const Found got = on_root(place, [&](const auto& mesh) {
       MLP<P, TestBackend, double> mlp{mesh, sizes, o};
       const auto in = scatter<typename P::Input>(mesh, x);
       Found f{gather(mlp.predict(in)), mlp.evaluate(in, labels()), 0, {}};
@@ -250,8 +228,8 @@ TEST_CASE("an MLP in stages has the outputs, the score and the gradients of one 
     for (std::size_t i = 0; i < got.gradients.size(); ++i)
       CHECK(difference(got.gradients[i], wanted.gradients[i]) < 1e-13);
   };
-  on(Stages<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
-  on(Stages<Pipeline<Cube3D>>{3, {3, {1}}});
+  on(Place<Pipeline<Summa2D>>{8, {2, {.q = 2}}});
+  on(Place<Pipeline<Cube3D>>{3, {3, {1}}});
 }
 
 TEST_CASE("a step of an MLP in stages does not depend on the shapes of the steps before")
@@ -266,7 +244,7 @@ TEST_CASE("a step of an MLP in stages does not depend on the shapes of the steps
       coarse
     };
     const auto gradients_after = [&](std::initializer_list<Batch> batches) {
-      return on_root_of(place, [&](const auto& mesh) {
+      return on_root(place, [&](const auto& mesh) {
         using Net = MLP<Pipeline<Summa2D>, TestBackend, double>;
         // As many micro-batches as stages, or as rows.
         Net mlp{mesh, sizes, {.activation = gelu, .seed = 5}};
@@ -291,29 +269,28 @@ TEST_CASE("a step of an MLP in stages does not depend on the shapes of the steps
     same({Batch::one_row, Batch::whole});
     same({Batch::whole, Batch::coarse});
   };
-  check(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}});
-  check(Stages<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}});
+  check(Place<Pipeline<Summa2D>>{2, {2, {.q = 1}}});
+  check(Place<Pipeline<Summa2D>>{4, {2, {.rows = 2, .cols = 1}}});
 }
 
 TEST_CASE("labels, inputs and cuts that do not fit an MLP in stages are refused")
 {
   if (!fits(2)) return;
-  const auto messages =
-      on_root_of(Stages<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, [](const auto& mesh) {
-        using Net = MLP<Pipeline<Summa2D>, TestBackend, double>;
-        Net mlp{mesh, {3, 4, 2}, {.pipeline = {.micro_batches = 7}}};
-        const typename Net::Input x{mesh, {6, 3}}, wide{mesh, {6, 4}};
-        const std::vector<int> six(6, 1), five(5, 1);
-        std::vector<std::string> all;
-        const auto of_shape = [&](auto f) { all.push_back(message_of<ShapeError>(f)); };
-        of_shape([&] { (void)mlp.compute_gradients(x, five); });
-        of_shape([&] { (void)mlp.compute_gradients(wide, six); });
-        of_shape([&] { Net none{mesh, {3}}; });
-        all.push_back(message_of<ArgumentError>([&] { Net thin{mesh, {3, 2}}; }));
-        all.push_back(message_of<ArgumentError>([&] { (void)mlp.compute_gradients(x, six); }));
-        all.push_back(std::isfinite(mlp.evaluate(x, six).loss) ? "evaluated" : "");
-        return all;
-      });
+  const auto messages = on_root(Place<Pipeline<Summa2D>>{2, {2, {.q = 1}}}, [](const auto& mesh) {
+    using Net = MLP<Pipeline<Summa2D>, TestBackend, double>;
+    Net mlp{mesh, {3, 4, 2}, {.pipeline = {.micro_batches = 7}}};
+    const typename Net::Input x{mesh, {6, 3}}, wide{mesh, {6, 4}};
+    const std::vector<int> six(6, 1), five(5, 1);
+    std::vector<std::string> all;
+    const auto of_shape = [&](auto f) { all.push_back(message_of<ShapeError>(f)); };
+    of_shape([&] { (void)mlp.compute_gradients(x, five); });
+    of_shape([&] { (void)mlp.compute_gradients(wide, six); });
+    of_shape([&] { Net none{mesh, {3}}; });
+    all.push_back(message_of<ArgumentError>([&] { Net thin{mesh, {3, 2}}; }));
+    all.push_back(message_of<ArgumentError>([&] { (void)mlp.compute_gradients(x, six); }));
+    all.push_back(std::isfinite(mlp.evaluate(x, six).loss) ? "evaluated" : "");
+    return all;
+  });
   CHECK(mentions(messages[0], "5 labels"));
   CHECK(mentions(messages[1], "(6, 4)", "3 inputs"));
   CHECK(mentions(messages[2], "1 sizes"));

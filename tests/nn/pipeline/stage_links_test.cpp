@@ -12,60 +12,22 @@ namespace
 {
 
 using M = AxisMesh<Axes<PipelineStage, Row>, TestBackend>;
-using Buffer = TestBackend::Engine::Buffer<double>;
 using detail::PipelineStep;
-
-/// Numbers in the engine's memory, each of which stays in its place.
-class Numbers
-{
- public:
-  explicit Numbers(const M& mesh)
-      : mesh_{mesh}
-  {
-  }
-
-  /// The memory of a number.
-  [[nodiscard]] std::span<double> at(std::size_t slot)
-  {
-    auto found = all_.find(slot);
-    if (found == all_.end()) found = all_.emplace(slot, Buffer(1)).first;
-    return {found->second.data(), 1};
-  }
-  [[nodiscard]] double get(std::size_t slot)
-  {
-    double x = 0;
-    mesh_.engine().download(MatrixView<const double>{at(slot).data(), {1, 1}},
-                            MatrixView<double>{&x, {1, 1}});
-    return x;
-  }
-  void set(std::size_t slot, double x)
-  {
-    mesh_.engine().upload(MatrixView<const double>{&x, {1, 1}},
-                          MatrixView<double>{at(slot).data(), {1, 1}});
-  }
-
- private:
-  const M& mesh_;
-  std::map<std::size_t, Buffer> all_;
-};
+using Numbers = std::map<std::size_t, double>;  // each stays in its place
 
 /// Turns x into 10 x + k + 1 in piece k, forward and backward, so that a number tells which way it
 /// went.
 class Digits : public detail::PipelineWork<double>
 {
  public:
-  Digits(const M& mesh, detail::StageLinks<M>& links, std::size_t slots)
+  Digits(detail::StageLinks<M>& links, std::size_t slots)
       : links_{links},
-        slots_{slots},
-        x_{mesh},
-        y_{mesh},
-        dy_{mesh},
-        dx_{mesh}
+        slots_{slots}
   {
   }
 
-  std::map<std::size_t, double> outputs;    // of micro-batches, on the last piece
-  std::map<std::size_t, double> gradients;  // of micro-batches, on the first piece
+  Numbers outputs;    // of micro-batches, on the last piece
+  Numbers gradients;  // of micro-batches, on the first piece
 
   [[nodiscard]] std::size_t slot(const PipelineStep& step) const override
   {
@@ -73,27 +35,26 @@ class Digits : public detail::PipelineWork<double>
   }
   [[nodiscard]] std::span<double> input(const PipelineStep& step) override
   {
-    return x_.at(incoming(step));
+    return {&x_[incoming(step)], 1};
   }
   [[nodiscard]] std::span<const double> forward(const PipelineStep& step) override
   {
     const std::size_t k = links_.number(step.piece);
-    const double x = k == 0 ? static_cast<double>(step.micro_batch + 1) : x_.get(incoming(step));
-    const double y = 10 * x + static_cast<double>(k + 1);
-    y_.set(slot(step), outputs[step.micro_batch] = y);
-    return y_.at(slot(step));
+    const double x = k == 0 ? static_cast<double>(step.micro_batch + 1) : x_.at(incoming(step));
+    y_[slot(step)] = outputs[step.micro_batch] = 10 * x + static_cast<double>(k + 1);
+    return {&y_[slot(step)], 1};
   }
   [[nodiscard]] std::span<double> output_gradient(const PipelineStep& step) override
   {
-    return dy_.at(incoming(step));
+    return {&dy_[incoming(step)], 1};
   }
   [[nodiscard]] std::span<const double> backward(const PipelineStep& step) override
   {
     const std::size_t k = links_.number(step.piece);
     const double dy =
-        is_last(step) ? static_cast<double>(step.micro_batch + 1) : dy_.get(incoming(step));
-    dx_.set(slot(step), gradients[step.micro_batch] = 10 * dy + static_cast<double>(k + 1));
-    return dx_.at(slot(step));
+        is_last(step) ? static_cast<double>(step.micro_batch + 1) : dy_.at(incoming(step));
+    dx_[slot(step)] = gradients[step.micro_batch] = 10 * dy + static_cast<double>(k + 1);
+    return {&dx_[slot(step)], 1};
   }
 
   std::size_t last = 0;  // the last piece
@@ -125,7 +86,7 @@ Findings check(TestBackend::Communicator& world, std::size_t stages, std::size_t
   std::size_t slots = 1;
   for (std::size_t c = 0; c < pieces; ++c)
     slots = std::max(slots, detail::most_in_flight(steps, c));
-  Digits digits{mesh, links, slots};
+  Digits digits{links, slots};
   digits.last = stages * pieces - 1;
   links.run(steps, digits);
   double forward = 0, backward = 0;
@@ -177,9 +138,6 @@ TEST_CASE("activations pass through several pieces of each stage in turn")
     }
 }
 
-namespace
-{
-
 /// Fails in the backward pass of a micro-batch.
 class Failing final : public Digits
 {
@@ -196,8 +154,6 @@ class Failing final : public Digits
   bool fails = false;
 };
 
-}  // namespace
-
 TEST_CASE("an error of a stage names the stage and what it computed")
 {
   if (!fits(2)) return;
@@ -205,7 +161,7 @@ TEST_CASE("an error of a stage names the stage and what it computed")
     (void)on_ranks<TestBackend>(2, [](TestBackend::Communicator& world) {
       const M mesh{world, {2, 1}, 1};
       detail::StageLinks<M> links{mesh, 1, 0};
-      Failing digits{mesh, links, 2};
+      Failing digits{links, 2};
       digits.last = 1;
       digits.fails = links.stage() == 1;
       links.run(detail::pipeline_schedule(links.stage(), 2, 4, 1), digits);

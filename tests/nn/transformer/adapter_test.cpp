@@ -26,12 +26,6 @@ using Model = Transformer<S, Threads, double>;
 const std::string models = CUBIST_TRANSFORMER_DATA;
 const std::string adapters = models + "/../lora";
 
-std::string text_of(const Path& file)
-{
-  std::ifstream in{file};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
-
 /// A transformer for inference with the weights of a model.
 template <class M>
 Model<Summa2D> model_on(const M& mesh, const std::string& name)
@@ -75,8 +69,8 @@ TEST_CASE("an adapter that is loaded and saved has the tensors and the options o
         CHECK(got.shape(tensor) == wanted.shape(tensor));
         CHECK(got.bytes(tensor) == wanted.bytes(tensor));
       }
-      auto ours = Json::parse(text_of(saved / "adapter_config.json"));
-      auto theirs = Json::parse(text_of(Path{adapters} / name / "adapter_config.json"));
+      auto ours = Json::parse(contents(saved / "adapter_config.json"));
+      auto theirs = Json::parse(contents(Path{adapters} / name / "adapter_config.json"));
       for (auto* json : {&ours, &theirs})
       {
         auto& targets = (*json)["target_modules"];
@@ -101,7 +95,7 @@ TEST_CASE("layers that the ends of names do not tell apart are saved by their wh
   CHECK(options.layers == std::vector<std::string>{"layers.0.feed_forward.up",
                                                    "layers.1.attention.query",
                                                    "layers.1.feed_forward.up"});
-  CHECK(Json::parse(text_of(folder / "some" / "adapter_config.json"))["target_modules"] ==
+  CHECK(Json::parse(contents(folder / "some" / "adapter_config.json"))["target_modules"] ==
         Json{"model.layers.0.mlp.up_proj", "model.layers.1.mlp.up_proj",
              "model.layers.1.self_attn.q_proj"});
 }
@@ -180,7 +174,7 @@ std::string refusal(const std::string& model, const std::string& adapter,
   const Folder folder;
   for (const char* file : {"adapter_config.json", "adapter_model.safetensors"})
     std::filesystem::copy_file(Path{adapters} / adapter / file, folder / file);
-  auto json = Json::parse(text_of(folder / "adapter_config.json"));
+  auto json = Json::parse(contents(folder / "adapter_config.json"));
   change(json);
   std::filesystem::permissions(folder / "adapter_config.json", std::filesystem::perms::owner_all);
   std::ofstream{folder / "adapter_config.json"} << json;

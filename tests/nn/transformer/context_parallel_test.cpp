@@ -8,9 +8,6 @@
 namespace cubist::test::context_parallel_test
 {
 
-namespace
-{
-
 /// Checks a reference's four sequences of 24 tokens, each shared by this many ranks.
 template <SchemeType S>
 void equals_reference(const TestMesh<S>& on, std::size_t ranks, const ReferenceModel& model,
@@ -34,8 +31,6 @@ void equals_references(const TestMesh<S>& on, std::size_t ranks, Compared compar
     equals_reference(on, ranks, *model, compared);
 }
 
-}  // namespace
-
 TEST_CASE("transformers whose ranks share sequences are those of Hugging Face and PyTorch")
 {
   equals_references<Summa25D>({8, {.q = 2, .d = 2}}, 4, Compared::all);
@@ -56,9 +51,6 @@ TEST_CASE("transformers whose ranks share sequences are those of Hugging Face an
   }
 }
 
-namespace
-{
-
 /// Checks one sequence of 1,024 tokens on `ranks` ranks.
 template <SchemeType S>
 void equals_long_reference(const TestMesh<S>& on, std::size_t ranks)
@@ -67,8 +59,6 @@ void equals_long_reference(const TestMesh<S>& on, std::size_t ranks)
   // Steps of training and generation take half a minute without optimization.
   equals_reference(on, ranks, llama_long_tiny, quick ? Compared::pass : Compared::long_sequence);
 }
-
-}  // namespace
 
 TEST_CASE("a sequence of 1024 tokens on grids is that of PyTorch")
 {

@@ -11,18 +11,11 @@
 namespace cubist::test::end_ids_test
 {
 
-namespace
-{
-
-std::vector<int> ids(const std::string& value)
-{
-  return detail::read_end_ids(nlohmann::json::parse("{\"eos_token_id\": " + value + "}"), "file");
-}
-
-}  // namespace
-
 TEST_CASE("the tokens that end a text are a number, a list or none")
 {
+  const auto ids = [](const std::string& value) {
+    return detail::read_end_ids(nlohmann::json::parse("{\"eos_token_id\": " + value + "}"), "file");
+  };
   CHECK(ids("2") == std::vector{2});
   CHECK(ids("[128001, 128008]") == std::vector{128001, 128008});
   CHECK(ids("null").empty());

@@ -161,9 +161,6 @@ TEST_CASE("prompts and options that differ between ranks are refused by all rank
   for (const auto& message : errors(-1, {}, 0, {})) CHECK(message.empty());
 }
 
-namespace
-{
-
 /// Continues three prompts of two tokens with a model whose weights are random.
 template <class S>
 std::vector<int> text_on(const Place<S>& place, const GenerateOptions& options)
@@ -173,8 +170,6 @@ std::vector<int> text_on(const Place<S>& place, const GenerateOptions& options)
     return generate(model, std::vector{1, 2, 3, 4, 5, 6}, 3, options);
   });
 }
-
-}  // namespace
 
 TEST_CASE("the same text is drawn on every mesh, with and without a cache")
 {
@@ -237,12 +232,7 @@ TEST_CASE("two drawn tokens and then more are those that are drawn all at once")
   check(two_two_two);
 }
 
-namespace
-{
-
 using Prompts = std::vector<std::vector<int>>;
-
-}  // namespace
 
 TEST_CASE("prompts of unequal length are continued as each of them alone")
 {
@@ -402,9 +392,6 @@ TEST_CASE("several prompts may be written as a list")
   for (const auto& texts : all) CHECK(texts == all[0]);
 }
 
-namespace
-{
-
 template <class F>
 std::string refusal(F f)
 {
@@ -413,8 +400,6 @@ std::string refusal(F f)
     return message_of<Error>([&] { (void)f(model); });
   });
 }
-
-}  // namespace
 
 TEST_CASE("prompts and options that cannot be continued are refused")
 {

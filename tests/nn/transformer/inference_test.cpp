@@ -106,9 +106,6 @@ TEST_CASE("a model for inference has no backward, no optimizer and no training m
 }
 
 #if !defined CUBIST_TEST_MPI && !CUBIST_SANITIZED  // counts are equal there
-namespace
-{
-
 /// Returns the bytes that a rank needs at most for a prompt and a token, beside weights and cache.
 template <class S>
 std::vector<std::size_t> beside_weights(typename S::Extents extents, std::size_t layers,
@@ -179,8 +176,6 @@ Memory of_gpt2(typename S::Extents extents)
   });
   return {static_cast<double>(Simulated::report().peak_memory()), needed};
 }
-
-}  // namespace
 
 TEST_CASE("inference keeps the matrices of one block, however many there are")
 {

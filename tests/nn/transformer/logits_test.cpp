@@ -7,9 +7,6 @@
 namespace cubist::test::logits_test
 {
 
-namespace
-{
-
 constexpr std::size_t rows = 13, width = 10, vocabulary = 7;
 
 template <class S>
@@ -35,8 +32,6 @@ void equals_serial(const Place<S>& place)
   CHECK(difference(dx, product(dy, e)) == 0);
   CHECK(difference(de, product(transposed(dy), x)) == 0);
 }
-
-}  // namespace
 
 TEST_CASE("logits multiply by the table of an embedding, where it lies")
 {

@@ -13,9 +13,6 @@
 namespace cubist::test::pipelined_transformer_test
 {
 
-namespace
-{
-
 /// The losses of training a smaller version of examples/train_text.cpp's model on a text. One rank
 /// takes whole batches, and stages take their micro-batches.
 template <class S>
@@ -46,8 +43,6 @@ std::vector<double> text_losses(int ranks, const typename S::Extents& extents,
   })[0];
 }
 
-}  // namespace
-
 TEST_CASE("a transformer in stages learns a text as on one rank, over 200 steps, 20 in quick tests")
 {
   if (!fits(8)) return;
@@ -64,9 +59,6 @@ TEST_CASE("a transformer in stages learns a text as on one rank, over 200 steps,
   on(std::type_identity<Data>{}, {2, {2, {1, 2, 1}}}, {.micro_batches = 2, .pieces = 2});
   on(std::type_identity<Pipeline<Megatron1D>>{}, {4, {2}}, {.micro_batches = 4});
 }
-
-namespace
-{
 
 /// A scheme in stages, and a mesh to run it on.
 template <class S>
@@ -90,8 +82,6 @@ void equals_references(const Stages<S>& place, const PipelineOptions& pipeline, 
     }));
   }
 }
-
-}  // namespace
 
 TEST_CASE("transformers in stages are those of Hugging Face and PyTorch")
 {

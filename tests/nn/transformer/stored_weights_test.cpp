@@ -77,26 +77,19 @@ Answer expected_of(const ReferenceModel& reference, StoredWeights type,
   });
 }
 
-/// What a model with stored weights computes on a mesh.
-template <class S>
-Answer stored_on(const Place<S>& place, const ReferenceModel& reference, StoredWeights type,
-                 const std::optional<LoraOptions>& lora)
-{
-  return on_root(place, [&](const auto& mesh) {
-    Transformer<S, TestBackend, float> model{
-        mesh, reference.config, {.inference = true, .weights = type}, lora};
-    load(model, reference);
-    return answer_of(model, reference);
-  });
-}
-
+/// Compares what a model with stored weights computes on a mesh.
 template <class S>
 void check(const Place<S>& place, const ReferenceModel& reference, StoredWeights type,
            const Answer& expected, const std::optional<LoraOptions>& lora = {})
 {
   if (!fits(place)) return;
   CAPTURE(place.name(), reference.folder, to_string(type));
-  const Answer got = stored_on(place, reference, type, lora);
+  const Answer got = on_root(place, [&](const auto& mesh) {
+    Transformer<S, TestBackend, float> model{
+        mesh, reference.config, {.inference = true, .weights = type}, lora};
+    load(model, reference);
+    return answer_of(model, reference);
+  });
   double largest = 0, worst = 0;
   REQUIRE(got.logits.shape() == expected.logits.shape());
   for (std::size_t i = 0; i < got.logits.size(); ++i)

@@ -15,13 +15,9 @@ namespace
 
 TransformerConfig config_of(bool llama)
 {
-  TransformerConfig c{
+  const TransformerConfig c{
       .vocabulary = 13, .positions = 9, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
-  if (llama)
-  {
-    c = llama_like(c);
-  }
-  return c;
+  return llama ? llama_like(c) : c;
 }
 
 /// Texts of unequal length; the first two tokens of each are given, and not learned.
@@ -29,21 +25,17 @@ const std::vector<std::vector<int>> texts{
     {3, 1, 4, 1, 5, 9}, {2, 7, 1, 8}, {1, 6, 1, 8, 0, 3, 3, 9}, {0, 5, 7}};
 constexpr std::size_t longest = 8;
 
-/// The texts padded to equal length, with their labels.
-struct Batch
+/// The texts padded to equal length, and their labels
+std::pair<std::vector<int>, std::vector<int>> padded()
 {
   std::vector<int> ids, labels;
-};
-Batch padded()
-{
-  Batch batch;
   for (const auto& text : texts)
     for (std::size_t i = 0; i < longest; ++i)
     {
-      batch.ids.push_back(i < text.size() ? text[i] : 11);
-      batch.labels.push_back(i >= 2 && i < text.size() ? text[i] : -100);
+      ids.push_back(i < text.size() ? text[i] : 11);
+      labels.push_back(i >= 2 && i < text.size() ? text[i] : -100);
     }
-  return batch;
+  return {ids, labels};
 }
 
 /// Checks that a batch's loss is the mean of its texts' losses, weighted by their tokens, and that

@@ -8,9 +8,6 @@
 namespace cubist::test::transformer_test
 {
 
-namespace
-{
-
 /// What a small model computed, and how far its logits for next tokens are from those for all
 /// tokens.
 template <NetworkScheme S>
@@ -32,8 +29,6 @@ std::pair<Answers, double> answers_on(const Place<S>& place)
   });
 }
 
-}  // namespace
-
 TEST_CASE("one function trains and asks a transformer on every scheme, in stages and not")
 {
   const Answers wanted = answers_on(one_rank).first;
@@ -54,9 +49,6 @@ TEST_CASE("one function trains and asks a transformer on every scheme, in stages
     }
   });
 }
-
-namespace
-{
 
 /// Checks all models on each mesh that fits. Quick tests check GPT-2 and Llama on each mesh, but
 /// labels, continuations and training only on the first mesh of typical schemes. They check the
@@ -100,8 +92,6 @@ void equals_references([[maybe_unused]] const std::vector<TestMesh<S>>& meshes)
       }
   }
 }
-
-}  // namespace
 
 TEST_CASE("transformers on one axis are those of Hugging Face and PyTorch")
 {

@@ -21,13 +21,9 @@ constexpr std::size_t length = 5;
 
 TransformerConfig config_of(bool llama)
 {
-  TransformerConfig c{
+  const TransformerConfig c{
       .vocabulary = 13, .positions = 8, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
-  if (llama)
-  {
-    c = llama_like(c);
-  }
-  return c;
+  return llama ? llama_like(c) : c;
 }
 
 std::vector<int> batch(std::uint64_t step)
@@ -41,7 +37,7 @@ std::vector<int> batch(std::uint64_t step)
 struct Trained
 {
   std::uint64_t began = 0;
-  std::vector<double> losses;
+  std::vector<double> losses = {};
   double evaluated = 0;
 };
 
@@ -50,7 +46,7 @@ template <class S, class T = double>
 Trained train(const Place<S>& place, bool llama, std::uint64_t last,
               const std::filesystem::path& folder = {})
 {
-  const auto [began, losses, evaluated] = on_root(place, [&](const auto& mesh) {
+  return on_root(place, [&](const auto& mesh) {
     Transformer<S, TestBackend, T> model{
         mesh, config_of(llama), {.dropout = 0.2, .attention_dropout = 0.3, .seed = 5}};
     const auto parameters = model.parameters();
@@ -58,18 +54,17 @@ Trained train(const Place<S>& place, bool llama, std::uint64_t last,
     Checkpoints checkpoints{mesh, folder};
     const auto state = state_of(model, optimizer);
     std::uint64_t step = folder.empty() ? 0 : checkpoints.load(state).value_or(0);
-    const std::uint64_t first = step;
-    std::vector<double> all;
+    Trained result{.began = step};
     while (step < last)
     {
-      all.push_back(model.compute_gradients(batch(step % 2), length));
+      result.losses.push_back(model.compute_gradients(batch(step % 2), length));
       checked_step(optimizer, parameters);
       ++step;
     }
     if (!folder.empty()) checkpoints.save(step, state);
-    return std::tuple{first, all, model.evaluate(batch(1), length)};
+    result.evaluated = model.evaluate(batch(1), length);
+    return result;
   });
-  return {began, losses, evaluated};
 }
 
 }  // namespace

@@ -67,9 +67,6 @@ TEST_CASE("weights that are loaded and saved are the same, on every mesh")
   on(cube);
 }
 
-namespace
-{
-
 /// The loss of some tokens by the model in a folder.
 template <class T = double>
 double loss_of(const std::filesystem::path& folder)
@@ -81,8 +78,6 @@ double loss_of(const std::filesystem::path& folder)
     return model.evaluate(std::vector{1, 2, 3, 4, 5, 6, 7, 8}, 8);
   });
 }
-
-}  // namespace
 
 TEST_CASE("large models are saved in several files with an index")
 {
@@ -122,9 +117,6 @@ TEST_CASE("weights are converted to the model's elements")
   CHECK(std::abs(loss_of(folder / "16") - wanted) < 0.01 * wanted);
 }
 
-namespace
-{
-
 /// Copies a safetensors file, with other names and without some tensors.
 template <class Rename>
 void rewrite(const std::filesystem::path& from, const std::filesystem::path& to, Rename rename)
@@ -145,8 +137,6 @@ void rewrite(const std::filesystem::path& from, const std::filesystem::path& to,
   }
   std::ofstream{to, std::ios::binary} << format_safetensors_header(header) << data;
 }
-
-}  // namespace
 
 TEST_CASE("GPT-2's names may lack their prefix")
 {
