@@ -25,6 +25,19 @@ void for_blocks(Shape shape, F f)
     for (std::size_t j = 0; j < 2; ++j) f(Block{part(shape.rows, 3, i), part(shape.cols, 2, j)});
 }
 
+/// Records the size of the largest matrix that is uploaded.
+struct Recorder : HostEngine
+{
+  std::size_t* largest;
+
+  template <class T>
+  void upload(MatrixView<const T> from, MatrixView<T> to) const
+  {
+    *largest = std::max(*largest, from.size() * sizeof(T));
+    HostEngine::upload(from, to);
+  }
+};
+
 template <class T>
 MatrixView<const T> take(const MatrixView<T>& all, const Block& b)
 {
@@ -140,6 +153,26 @@ TEST_CASE("a block is written and read in chunks of any size, as it is or transp
         CHECK(sum ==
               fingerprint(MatrixView<const double>{out}, b.rows.offset, b.cols.offset, shape.cols));
       }
+}
+
+TEST_CASE("neither what is read nor what it becomes is larger than a chunk")
+{
+  const Folder folder;
+  const std::vector<float> stored(6 * 10, 1);
+  File file{(folder / "matrix").string(), File::Mode::create};
+  file.write(0, std::as_bytes(std::span{stored}));
+  const StoredMatrix matrix{0, ElementType::f32, {6, 10}};
+  std::size_t largest = 0;
+  const Recorder engine{{}, &largest};
+  const auto read = [&]<class T>(T) {
+    largest = 0;
+    std::vector<T> out(6 * 10);
+    (void)read_block<T>(file, matrix, {part(6, 1, 0), part(10, 1, 0)}, engine,
+                        MatrixView<T>{out.data(), {6, 10}}, 160);
+    return largest;
+  };
+  CHECK(read(0.0) == 160);            // two rows
+  CHECK(read(bfloat16{0.0F}) == 80);  // four rows of 40 bytes in the file
 }
 
 TEST_CASE("a chunk has as many whole rows as fit, and one where none fits")

@@ -85,6 +85,30 @@ TEST_CASE("A plan is the sum of its layers, every other one on Next")
   }
 }
 
+TEST_CASE("A plan of several layers has the passes for their biases and activations")
+{
+  const Machine machine;
+  const auto pass = [&](std::size_t elements) {
+    return pass_seconds(double(elements), {1, 1}, machine, 4);
+  };
+  const auto planned = [&](std::vector<std::size_t> sizes, bool training = true) {
+    const PlanOptions options{.training = training, .method = Method::collectives};
+    return plan_on<Summa2D>({1, 1}, mlp_layers(96, std::move(sizes)), 1, machine, options).time;
+  };
+  constexpr std::size_t hidden = 96 * 24;
+  constexpr std::size_t last = 96 * 12;
+  // Forward reads and writes once an element; backward of an activation reads dY and X W + b, too.
+  CHECK(planned({48, 24, 12}, false).passes == Approx(pass(2 * hidden + last)));
+  const Time both = planned({48, 24, 12});
+  CHECK(both.passes == Approx(pass(5 * hidden + 2 * last)));
+  CHECK(both.total == Approx(both.products + both.passes));
+  // Backward computes the three products that remain, and its passes.
+  CHECK(both.backward == Approx(both.total - planned({48, 24, 12}, false).total));
+  CHECK(both.room == Approx(both.backward));
+  // A single layer is planned as a product, without a bias.
+  CHECK(planned({48, 24}).passes == 0);
+}
+
 TEST_CASE("A plan has the method that will run")
 {
   const auto layers = mlp_layers(48, {48, 48, 48});

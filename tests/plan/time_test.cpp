@@ -43,6 +43,9 @@ TEST_CASE("Inside a node the times add up")
   CHECK(time.inside == Approx(3));
   CHECK(time.across == 0);
   CHECK(time.total == Approx(time.products + 3));
+  // Inside a node, reduce_scatter adds the pieces up; only its own time counts.
+  const Transfer sums{CallKind::reduce_scatter, LayerMatrix::y, 2, 1, 20, 1};
+  CHECK(time_of(work({gemm}, {sums}), {4, 4}, machine, 8).passes == 0);
 }
 
 TEST_CASE("Inside a node, messages on their own links overlap with products")

@@ -46,6 +46,18 @@ void sends_words(const typename S::Axes::Array& extents, const TransformerStep& 
 
 }  // namespace
 
+TEST_CASE("An evaluation keeps the activations of one block, and a copy of the others' input")
+{
+  auto step = short_gpt2(4);
+  const auto activations = [&](std::size_t blocks) {
+    step.model.layers = blocks;
+    return plan_on<Summa2D>({1, 1}, step, 1, {}, {.training = false}).memory_parts.activations;
+  };
+  const double stream = 4.0 * double(step.batch.tokens() * step.model.width);
+  CHECK(activations(2) - activations(1) == Approx(stream));
+  CHECK(activations(12) == activations(2));
+}
+
 TEST_CASE("A plan of a transformer sends the elements of its parts")
 {
   for (const std::size_t sequences : {8U, 5U})
