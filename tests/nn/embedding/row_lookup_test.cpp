@@ -118,6 +118,28 @@ TEST_CASE("distinct ids are numbered in the order of their first rows")
   CHECK(ids.number(5) == std::nullopt);
 }
 
+TEST_CASE("distinct ids are found in any vocabulary, with memory for the rows only")
+{
+  constexpr std::size_t rows = 500;
+  detail::DistinctIds ids;
+  ids.reserve(std::size_t{1} << 60, rows);
+  for (const std::size_t step : {1U, 2U, 1024U, 65536U, 4'000'037U})
+  {
+    std::vector<int> all;
+    for (std::size_t i = 0; i < rows; ++i) all.push_back(static_cast<int>(i * i % 263 * step));
+    ids.find(all, {0, rows, rows}, {0, std::size_t{1} << 31, std::size_t{1} << 31});
+    std::vector<int> wanted;
+    for (const int id : all)
+      if (std::find(wanted.begin(), wanted.end(), id) == wanted.end()) wanted.push_back(id);
+    REQUIRE(ids.size() == wanted.size());
+    bool same = true;
+    for (std::size_t n = 0; n < wanted.size(); ++n)
+      same &= ids.number(wanted[n]) == n && ids[n] == static_cast<std::size_t>(wanted[n]);
+    CHECK(same);
+    CHECK(ids.number(static_cast<int>(5 * step)) == std::nullopt);  // 5 is no square modulo 263
+  }
+}
+
 TEST_CASE("lists of rows are uploaded one after the other, and groups keep the order of their rows")
 {
   detail::HostRowLists lists;

@@ -30,6 +30,7 @@
 // sums like those for others, and adds when all messages have arrived.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <initializer_list>
 #include <map>
@@ -140,16 +141,17 @@ template <class From, class To>
 }
 
 /// Finds the distinct ids of some rows in a range of the vocabulary, and numbers them in the order
-/// in which they first occur.
+/// in which they first occur. Its memory grows with the number of rows, not with the vocabulary.
 class DistinctIds
 {
  public:
   /// Reserves memory for a vocabulary, and for the ids of `rows` rows.
   void reserve(std::size_t vocabulary, std::size_t rows)
   {
-    stamps_.assign(vocabulary, 0);
-    numbers_.resize(vocabulary);
-    list_.reserve(std::min(vocabulary, rows));
+    const std::size_t most = std::min(vocabulary, rows);
+    // At most half of the slots are in use, so a search ends after a few of them.
+    slots_.assign(std::bit_ceil(2 * most + 1), Slot{});
+    list_.reserve(most);
     stamp_ = 0;
   }
 
@@ -158,17 +160,18 @@ class DistinctIds
   {
     if (++stamp_ == 0)  // after 2^32 searches
     {
-      std::fill(stamps_.begin(), stamps_.end(), 0U);
+      std::fill(slots_.begin(), slots_.end(), Slot{});
       stamp_ = 1;
     }
     list_.clear();
     for (std::size_t i = rows.offset; i < rows.offset + rows.valid; ++i)
     {
-      const auto id = static_cast<std::size_t>(ids[i]);
-      if (id - vocab.offset >= vocab.valid || stamps_[id] == stamp_) continue;
-      stamps_[id] = stamp_;
-      numbers_[id] = static_cast<unsigned>(list_.size());
-      list_.push_back(static_cast<unsigned>(id));
+      const auto id = static_cast<unsigned>(ids[i]);
+      if (id - vocab.offset >= vocab.valid) continue;
+      Slot& slot = slots_[place(id)];
+      if (slot.stamp == stamp_) continue;
+      slot = {stamp_, id, static_cast<unsigned>(list_.size())};
+      list_.push_back(id);
     }
   }
 
@@ -178,14 +181,30 @@ class DistinctIds
   /// The number of an id; empty if the id was not found.
   [[nodiscard]] std::optional<std::size_t> number(int id) const
   {
-    const auto i = static_cast<std::size_t>(id);
-    if (stamps_[i] != stamp_) return std::nullopt;
-    return numbers_[i];
+    const Slot& slot = slots_[place(static_cast<unsigned>(id))];
+    if (slot.stamp != stamp_) return std::nullopt;
+    return slot.number;
   }
 
  private:
-  std::vector<unsigned> stamps_;  // for each id, the number of the search that last found it
-  std::vector<unsigned> numbers_;
+  /// A place in a hash table with linear probing.
+  struct Slot
+  {
+    unsigned stamp = 0;  // the number of the search that last used the slot
+    unsigned id = 0;
+    unsigned number = 0;
+  };
+
+  /// Returns the slot of an id that this search has found, or else the free slot for it.
+  [[nodiscard]] std::size_t place(unsigned id) const
+  {
+    const std::size_t last = slots_.size() - 1;
+    std::size_t at = (id * 2654435769U >> 7) & last;  // 2^32 / the golden ratio
+    while (slots_[at].stamp == stamp_ && slots_[at].id != id) at = (at + 1) & last;
+    return at;
+  }
+
+  std::vector<Slot> slots_;
   std::vector<unsigned> list_;
   unsigned stamp_ = 0;
 };
