@@ -2,6 +2,7 @@
 #include "cubist/engine/host/engine.hpp"
 
 #include "catch.hpp"
+#include "counted_memory.hpp"
 
 namespace cubist::test::engine_host_float_gemm_test
 {
@@ -166,6 +167,27 @@ TEMPLATE_TEST_CASE("a stored weight is multiplied as it is stored, by few rows a
         CHECK(error_of_stored<TestType>(type, size, offset) < INFINITY);
       }
 }
+
+#if !CUBIST_SANITIZED  // counts are equal there
+TEST_CASE("a product of some rows widens a part of a stored weight that is hardly larger than them")
+{
+  const std::size_t rows = 1024, cols = 1536;
+  const StoredWeight w{StoredWeights::q8, {0, rows, rows}, rows, cols};
+  for (const std::size_t m : {17U, 100U, 200U})
+  {
+    std::size_t peak = 0;
+    std::thread{[&] {  // a new thread has no buffers yet
+      const Random<float> x{{m, rows}, 0, 1}, y{{m, cols}, 0, 1};
+      detail::multiply_stored(test::CountedEngine{}, MatrixView<const float>{x.view}, w.view(),
+                              y.view);
+      peak = test::counted_bytes.peak;
+    }}
+        .join();
+    CHECK(peak > 0);
+    CHECK(peak <= std::max<std::size_t>(m, 128) * 512 * sizeof(float));
+  }
+}
+#endif
 
 TEST_CASE("a stored weight without rows gives zeros, and one that does not fit is refused")
 {

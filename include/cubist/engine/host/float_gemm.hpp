@@ -72,15 +72,16 @@ template <class E, class T>
 /// Computes C = alpha op(A) op(B) + beta C by panels; C is not read when beta is 0.
 /// @param panel_of_b panel_of_b(k, j, shape) returns the block of op(B) at (k, j), stored as op_b
 /// says
+/// @param width the columns of a panel of op(B)
 template <class E, RealScalar T, class PanelOfB>
 void gemm_by_panels(const E& engine, ProductSize size, Op op_b, T alpha, Operand<const T> a, T beta,
-                    MatrixView<T> c, PanelOfB panel_of_b)
+                    MatrixView<T> c, PanelOfB panel_of_b, std::size_t width = panel_edge)
 {
   using A = Accumulator<T>;
   for (std::size_t i = 0; i < size.m; i += panel_rows())
-    for (std::size_t j = 0; j < size.n; j += panel_edge)
+    for (std::size_t j = 0; j < size.n; j += width)
     {
-      const Shape part{std::min(panel_rows(), size.m - i), std::min(panel_edge, size.n - j)};
+      const Shape part{std::min(panel_rows(), size.m - i), std::min(width, size.n - j)};
       const MatrixView<T> c_part = c.block(i, j, part);
       const MatrixView<A> sums = wide_copy(engine, 2, c_part, beta != T{});
       // Without inner indices, the product is beta C.
@@ -164,10 +165,16 @@ void multiply_stored(const E& engine, MatrixView<const T> x, const StoredView& w
   using A = Accumulator<T>;
   const ProductSize size = product_size(Op::none, x.shape(), Op::none, w.shape(), y.shape());
   if (size.m > most_rows_as_stored)
-    return gemm_by_panels(engine, size, Op::transpose, T{1}, Operand<const T>{x}, T{}, y,
-                          [&](std::size_t k, std::size_t j, Shape shape) {
-                            return wide_panel<A>(engine, w, k, j, shape);
-                          });
+  {
+    // A panel of W is not much larger than one of X, so that a short prompt needs little memory.
+    const std::size_t width = std::clamp(size.m, panel_edge / 4, panel_edge);
+    return gemm_by_panels(
+        engine, size, Op::transpose, T{1}, Operand<const T>{x}, T{}, y,
+        [&](std::size_t k, std::size_t j, Shape shape) {
+          return wide_panel<A>(engine, w, k, j, shape);
+        },
+        width);
+  }
   const MatrixView<A> padded = kept_matrix<E, A>(0, {size.m, w.padded});
   engine.fill(padded, A{});
   engine.map(padded.block(0, w.first, x.shape()), Same{}, x);
