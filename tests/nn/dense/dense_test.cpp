@@ -88,6 +88,31 @@ TEST_CASE("a dense layer is Linear, its activation and its dropout, forward and 
   });
 }
 
+TEMPLATE_TEST_CASE("a dense layer whose weights are stored in fewer bits keeps no Z", "", float,
+                   bfloat16)
+{
+  using T = TestType;
+  for_each_place([](const auto& place) {
+    INFO(place.name());
+    using S = typename std::decay_t<decltype(place)>::Scheme;
+    const auto both = on_root<Threads>(place, [](const auto& mesh) {
+      const LinearOptions options{.seed = 5, .index = 3, .gradients = false};
+      Dense<S, Threads, T> layer{{mesh, in, out, options, StoredWeights::q8}, gelu};
+      Linear<S, Threads, T> linear{mesh, in, out, options, StoredWeights::q8};
+      const auto x = scatter<typename S::Input>(mesh, uniform<T>(tokens, in, 1));
+      typename decltype(layer)::Kept kept;
+      const auto y = gather(layer.forward(x, {}, kept));
+      auto z = linear.make_output(x);
+      auto with_z = z;
+      typename decltype(linear)::Kept kept_by_hand;
+      linear.forward(x, z, Activation{gelu}, with_z, kept_by_hand);
+      return std::tuple{y, gather(with_z), kept.z.has_value()};
+    });
+    CHECK(identical(std::get<0>(both), std::get<1>(both)));
+    CHECK_FALSE(std::get<2>(both));
+  });
+}
+
 TEST_CASE("a program's own activation is refused where the engine is not on the host")
 {
   const Activation own = Bend{2};

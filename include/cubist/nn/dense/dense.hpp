@@ -64,7 +64,7 @@ class Dense
     return {x.quanta().rows, linear_.out_quantum()};
   }
 
-  /// What `forward` leaves for `backward`. If Y is Z, there is no separate Z.
+  /// What `forward` leaves for `backward`. If Y is Z or replaces it, there is no separate Z.
   struct Kept
   {
     typename Linear::Kept linear;
@@ -85,7 +85,7 @@ class Dense
   {
     if (is_linear()) return linear_.forward(x, y, kept.linear, pass);
     linear_.require_like_output(y, "Y", x.rows());
-    Output& z = fit_output(kept.z, x);
+    Output& z = linear_.is_stored() ? y : fit_output(kept.z, x);  // only `backward` reads Z
     linear_.forward(x, z, activation_, y, kept.linear, pass);
     if (pass.training_step) dropout_.apply(y, *pass.training_step, pass.cut);
   }

@@ -166,6 +166,8 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
   [[nodiscard]] std::size_t out() const { return out_; }
   /// The outputs are padded to a multiple of this number.
   [[nodiscard]] std::size_t out_quantum() const { return options_.out_quantum; }
+  /// Whether W is stored in fewer bits.
+  [[nodiscard]] bool is_stored() const { return stored_ != nullptr; }
   /// W (in, out). If W is stored in fewer bits, this matrix has no elements.
   [[nodiscard]] Weight& weight() { return w_; }
   /// dW (in, out).
@@ -210,7 +212,7 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
   }
   /// Computes Z = X W + b and Y = f(Z).
   /// @param f  a function of elements, or a variant of such functions
-  /// @pre y has z's shape and padding
+  /// @pre y has z's shape and padding. It may be z if is_stored(); then f(Z) replaces Z.
   template <class LX, class LY, class F>
   void forward(const DistMatrix<T, LX, Mesh>& x, DistMatrix<T, LY, Mesh>& z, const F& f,
                DistMatrix<T, LY, Mesh>& y, Kept& kept, const Pass& pass = {}) const
