@@ -154,7 +154,8 @@ template <class T, class W>
 void FewRowsGemm<T, W>::multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const W> b,
                                             T beta, MatrixView<T> c)
 {
-  if constexpr (std::is_same_v<W, T> || (ShortReal<W> && std::is_same_v<T, float>))
+  constexpr bool has_registers = std::is_same_v<W, T> || (ShortReal<W> && std::is_same_v<T, float>);
+  if constexpr (has_registers)
     if (multiply_rows(best_target(), alpha, a, StoredRows<W>{b}, beta, c)) return;
   constexpr std::size_t cached = 32 * 1024;  // bytes of B, which each row of A reads
   constexpr std::size_t most = 64;           // rows of B
@@ -166,9 +167,13 @@ void FewRowsGemm<T, W>::multiply_transposed(T alpha, MatrixView<const T> a, Matr
     const std::size_t count = std::min(rows, b.rows() - first);
     for (std::size_t i = 0; i < c.rows(); ++i)
     {
-      fold_rows(best_target(), MatrixView<T>{sums.data(), count, 1, 1}, T{}, Sum{}, ProductOf{},
-                b.block(first, 0, {count, b.cols()}),
-                MatrixView<const T>{a.row(i), count, a.cols(), 0});
+      const MatrixView<T> to{sums.data(), count, 1, 1};
+      const MatrixView<const W> of_b = b.block(first, 0, {count, b.cols()});
+      const MatrixView<const T> of_a{a.row(i), count, a.cols(), 0};
+      if constexpr (has_registers)  // only targets without these registers come here
+        fold_rows_as_compiled(to, T{}, Sum{}, ProductOf{}, of_b, of_a);
+      else
+        fold_rows(best_target(), to, T{}, Sum{}, ProductOf{}, of_b, of_a);
       T* const out = c.row(i) + first;
       for (std::size_t j = 0; j < count; ++j)
         out[j] = beta == T{} ? alpha * sums[j] : alpha * sums[j] + beta * out[j];

@@ -146,12 +146,15 @@ template <class T>
 void Q8Rows<T>::multiply(Target target, MatrixView<const T> x, const StoredView& w, MatrixView<T> y)
 {
   if constexpr (std::is_same_v<T, float>)
-    if (multiply_rows<float>(target, 1, x,
-                             StoredRows<std::int8_t>{w.integers(), w.scales_of_blocks()}, 0, y))
-      return;
+  {
+    const StoredRows<std::int8_t> rows{w.integers(), w.scales_of_blocks()};
+    if (multiply_rows<float>(target, 1, x, rows, 0, y)) return;
+  }
 #ifdef CUBIST_X86_TARGETS
-  if (target == Target::avx512) return q8_multiply_avx512(x, w, y);
-  if (target == Target::avx2) return q8_multiply_avx2(x, w, y);
+  else if (target == Target::avx512)
+    return q8_multiply_avx512(x, w, y);
+  else if (target == Target::avx2)
+    return q8_multiply_avx2(x, w, y);
 #else
   static_cast<void>(target);
 #endif

@@ -246,16 +246,18 @@ CUBIST_STORED_ROWS(WideRegisters, CUBIST_AVX512)
 CUBIST_STORED_ROWS(NarrowRegisters, CUBIST_AVX2)
 #undef CUBIST_STORED_ROWS
 
-/// Computes the products of `rows` rows of X from row i on, and rows j + c step of B for `count`
-/// numbers c.
+/// Computes the products of `rows` rows of X from row i on, and rows j + c step of B for the
+/// numbers c below `count`.
+/// @param used  how many of these products are stored
 template <class Set, std::size_t rows, std::size_t count, class T, class W>
 void multiply_group(T alpha, MatrixView<const T> x, std::size_t i, const StoredRows<W>& b,
-                    std::size_t j, std::size_t step, T beta, MatrixView<T> y)
+                    std::size_t j, std::size_t step, T beta, MatrixView<T> y,
+                    std::size_t used = count)
 {
   std::array<std::array<T, count>, rows> sums;
   stored_products<rows, count>(Set{}, x, i, b, j, step, sums);
   for (std::size_t r = 0; r < rows; ++r)
-    for (std::size_t c = 0; c < count; ++c)
+    for (std::size_t c = 0; c < used; ++c)
     {
       T sum = sums[r][c];
       if constexpr (!StoredRows<W>::has_scales)
@@ -266,28 +268,27 @@ void multiply_group(T alpha, MatrixView<const T> x, std::size_t i, const StoredR
     }
 }
 
-/// Computes the products of all rows of X, and `count_of_one` rows of B that are `step` apart.
-template <class Set, std::size_t count_of_one, std::size_t count, class T, class W>
-void multiply_columns(T alpha, MatrixView<const T> x, const StoredRows<W>& b, std::size_t j,
-                      std::size_t step, T beta, MatrixView<T> y)
-{
-  std::size_t i = 0;
-  for (; i + 4 <= x.rows(); i += 4)
-    for (std::size_t c = 0; c < count_of_one; c += count)
-      multiply_group<Set, 4, count>(alpha, x, i, b, j + c * step, step, beta, y);
-  for (; i < x.rows(); ++i) multiply_group<Set, 1, count_of_one>(alpha, x, i, b, j, step, beta, y);
-}
-
+/// Computes Y = alpha X B^T + beta Y. The last rows of B, fewer than are read at once, are read
+/// several times in the same call, so that no other function is compiled for them.
 template <class Set, class T, class W>
 void multiply_rows_by(T alpha, MatrixView<const T> x, const StoredRows<W>& b, T beta,
                       MatrixView<T> y)
 {
-  constexpr std::size_t wide = Set::together[0];
-  const std::size_t step = y.cols() / wide;
+  constexpr std::size_t for_one = Set::together[0];
+  constexpr std::size_t for_four = Set::together[1];
+  const std::size_t step = y.cols() / for_one;
+  const std::size_t fours = x.rows() / 4 * 4;
   for (std::size_t j = 0; j < step; ++j)
-    multiply_columns<Set, wide, Set::together[1]>(alpha, x, b, j, step, beta, y);
-  for (std::size_t j = wide * step; j < y.cols(); ++j)
-    multiply_columns<Set, 1, 1>(alpha, x, b, j, 0, beta, y);
+  {
+    for (std::size_t i = 0; i < fours; i += 4)
+      for (std::size_t c = 0; c < for_one; c += for_four)
+        multiply_group<Set, 4, for_four>(alpha, x, i, b, j + c * step, step, beta, y);
+    for (std::size_t i = fours; i < x.rows(); ++i)
+      multiply_group<Set, 1, for_one>(alpha, x, i, b, j, step, beta, y);
+  }
+  for (std::size_t j = for_one * step; j < y.cols(); ++j)
+    for (std::size_t i = 0; i < x.rows(); ++i)
+      multiply_group<Set, 1, for_one>(alpha, x, i, b, j, 0, beta, y, 1);
 }
 
 /// Computes C += alpha A B for `rows` rows of A and C from row i on, and rows k + l step of B.
