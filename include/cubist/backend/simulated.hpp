@@ -17,7 +17,6 @@
 #include <memory>
 #include <numeric>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cubist/backend/backend.hpp"

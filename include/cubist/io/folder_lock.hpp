@@ -12,9 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <system_error>
-#include <utility>
 
 #include <sys/file.h>
 

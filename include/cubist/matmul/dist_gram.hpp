@@ -26,9 +26,7 @@
 // see algorithm/gram/gram_pieces.hpp.
 
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
-#include <vector>
 
 #include "cubist/algorithm/gram/gram_product.hpp"
 #include "cubist/algorithm/options.hpp"

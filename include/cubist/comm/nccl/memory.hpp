@@ -15,7 +15,6 @@
 // call, all ranks must.
 
 #include <cstddef>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "cubist/algorithm/local_product.hpp"
 #include "cubist/core/matrix_view.hpp"

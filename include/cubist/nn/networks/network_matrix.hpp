@@ -10,7 +10,6 @@
 #include <iosfwd>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "cubist/core/error.hpp"
