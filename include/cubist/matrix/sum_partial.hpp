@@ -51,6 +51,35 @@ template <class R, class... C, class A>
 inline constexpr SumMethod sum_method<Layout<R, Cols<C...>, Partial<A>>, Layout<R, Cols<C..., A>>> =
     SumMethod::scatter_cols;
 
+/// Sums the parts of all ranks, and leaves each rank its rows or columns of the sum.
+/// @param part, block  this rank's padded blocks of the parts and of the sum
+/// @param cut_before  whether the parts' rows or columns are cut, too
+/// @throws MeshError if such blocks do not fill those of the parts
+template <bool by_rows, class E, class C, Scalar T>
+void scatter_sum(const E& engine, C& ranks, MatrixView<const T> part, MatrixView<T> block,
+                 bool cut_before)
+{
+  const auto count = static_cast<std::size_t>(ranks.size());
+  const std::size_t whole = by_rows ? part.rows() : part.cols();
+  const std::size_t piece = by_rows ? block.rows() : block.cols();
+  require<MeshError>(!cut_before || whole == count * piece, "got parts in blocks of ", whole,
+                     " rows or columns, but a sum in ", count, " blocks of ", piece,
+                     " that do not fill them; create the mesh with a quantum that is "
+                     "a multiple of the ranks that cut the sum");
+  typename E::template Buffer<T> buffer(count * block.size());
+  const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};
+  if constexpr (by_rows)
+    engine.copy(part, pieces.block(0, 0, part.shape()));
+  else
+    for (std::size_t i = 0; i < count; ++i)
+    {
+      const Range cols = block_range(whole, count * piece, count, i);
+      const Shape shape{block.rows(), cols.valid};
+      engine.copy(part.block(0, cols.offset, shape), pieces.block(i * block.rows(), 0, shape));
+    }
+  ranks.reduce_scatter(pieces.elements(), block.elements());
+}
+
 }  // namespace detail
 
 /// Sets `sum` to the sum of the parts of all ranks along P's partial axes. All ranks of the mesh
@@ -86,28 +115,10 @@ void sum_partial(const DistMatrix<T, P, M>& parts, DistMatrix<T, L, M>& sum)
   }
   else
   {
-    const auto count = static_cast<std::size_t>(ranks.size());
     constexpr bool by_rows = how == SumMethod::scatter_rows;
     constexpr bool cut_before = by_rows ? !std::is_same_v<typename P::RowAxes, Rows<>>
                                         : !std::is_same_v<typename P::ColAxes, Cols<>>;
-    const std::size_t whole = by_rows ? part.rows() : part.cols();
-    const std::size_t piece = by_rows ? block.rows() : block.cols();
-    require<MeshError>(!cut_before || whole == count * piece, "got parts in blocks of ", whole,
-                       " rows or columns, but a sum in ", count, " blocks of ", piece,
-                       " that do not fill them; create the mesh with a quantum that is "
-                       "a multiple of the ranks that cut the sum");
-    typename M::Engine::template Buffer<T> buffer(count * block.size());
-    const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};
-    if constexpr (by_rows)
-      engine.copy(part, pieces.block(0, 0, part.shape()));
-    else
-      for (std::size_t i = 0; i < count; ++i)
-      {
-        const Range cols = block_range(whole, count * piece, count, i);
-        const Shape shape{block.rows(), cols.valid};
-        engine.copy(part.block(0, cols.offset, shape), pieces.block(i * block.rows(), 0, shape));
-      }
-    ranks.reduce_scatter(pieces.elements(), block.elements());
+    detail::scatter_sum<by_rows>(engine, ranks, part, block, cut_before);
   }
 }
 

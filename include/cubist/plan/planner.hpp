@@ -103,14 +103,34 @@ inline void sort_plans(std::vector<Plan>& plans)
   }
 }
 
+template <class F>
+void for_each_divisor(int n, F f)
+{
+  for (int d = 1; d <= n; ++d)
+    if (n % d == 0) f(d);
+}
+
+/// Calls use.operator()<P>(extents) for stages of equal meshes on all ranks, each with a data axis.
+template <class P, class Use>
+void for_each_in_stages(const TransformerStep& step, int ranks, const PlanOptions& options, Use use)
+{
+  using D = typename P::StageScheme;
+  using S = typename D::Scheme;
+  for_each_divisor(ranks, [&](int p) {
+    if (p == 1 || pipeline_choices(step, static_cast<std::size_t>(p), options).empty()) return;
+    for_each_divisor(ranks / p, [&](int d) {
+      cubist::for_each_mesh<S>(ranks / p / d, [&](const auto& e) {
+        if (S::Axes::ranks(e) * d * p == ranks)
+          use.template operator()<P>(P::extents_of(p, D::extents_of(d, e)));
+      });
+    });
+  });
+}
+
 /// Calls use.operator()<S>(extents) for each scheme and mesh that the options allow for a network.
 template <class Network, class Use>
 void for_each_candidate(const Network& network, int ranks, const PlanOptions& options, Use use)
 {
-  const auto for_each_divisor = [](int n, const auto& f) {
-    for (int d = 1; d <= n; ++d)
-      if (n % d == 0) f(d);
-  };
   // One mesh of at most `ranks` ranks.
   const auto whole = [&]<class S>() {
     cubist::for_each_mesh<S>(ranks, [&](const auto& e) { use.template operator()<S>(e); });
@@ -123,23 +143,9 @@ void for_each_candidate(const Network& network, int ranks, const PlanOptions& op
           ranks / d, [&](const auto& e) { use.template operator()<D>(D::extents_of(d, e)); });
     });
   };
-  // Stages of equal meshes on all ranks, each with a data axis.
   const auto in_stages = [&]<class P>() {
     if constexpr (std::is_same_v<Network, TransformerStep>)
-    {
-      using D = typename P::StageScheme;
-      using S = typename D::Scheme;
-      for_each_divisor(ranks, [&](int p) {
-        if (p == 1 || pipeline_choices(network, static_cast<std::size_t>(p), options).empty())
-          return;
-        for_each_divisor(ranks / p, [&](int d) {
-          cubist::for_each_mesh<S>(ranks / p / d, [&](const auto& e) {
-            if (S::Axes::ranks(e) * d * p == ranks)
-              use.template operator()<P>(P::extents_of(p, D::extents_of(d, e)));
-          });
-        });
-      });
-    }
+      for_each_in_stages<P>(network, ranks, options, use);
   };
 
   const std::string& only = options.scheme;

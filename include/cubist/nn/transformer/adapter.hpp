@@ -111,6 +111,53 @@ template <class T>
   return {place.name, m, place.part * wanted.cols};
 }
 
+/// The LoRA matrices of a network, and the options that all of them share.
+template <class Net>
+struct SavedLora
+{
+  Parameters<typename Net::Value, typename Net::Mesh> matrices;
+  LoraOptions options;  ///< `options.layers` holds the layers' full names
+};
+
+/// Collects the LoRA matrices of a transformer.
+/// @throws ArgumentError if there are none, or if files have no place for them
+template <class Net>
+[[nodiscard]] SavedLora<Net> saved_lora(Net& net)
+{
+  SavedLora<Net> saved;
+  auto& [matrices, options] = saved;
+  std::vector<std::string> layers;
+  for (const auto& p : net.parameters())
+  {
+    if (is_of_lora(p.name)) matrices.push_back(p);
+    const LoraOptions* const of_layer = p.lora != nullptr ? p.lora->lora(p.lora_weight) : nullptr;
+    if (of_layer == nullptr) continue;
+    require<ArgumentError>(
+        layers.empty() || (of_layer->rank == options.rank && of_layer->scale() == options.scale()),
+        "got an adapter of rank ", of_layer->rank, " and scale ", of_layer->scale(), " for ",
+        p.name,
+        ", but another layer differs in them, and cubist does not write the keys that the file "
+        "would need; use one rank and one scale");
+    options = *of_layer;
+    layers.push_back(layer_of_weight(p.name));
+  }
+  require<ArgumentError>(
+      !matrices.empty(),
+      "got a transformer without LoRA matrices, or with merged ones, so there is nothing to "
+      "save; make it with LoraOptions, call unmerge_lora, or "
+      "save the whole model by save_weights");
+  require<ArgumentError>(
+      options.shared_input == net.config().learned_positions, "got an adapter with ",
+      options.shared_input
+          ? "one A for query, key and value, which this family's files keep apart"
+          : "a separate A for each of query, key and value, which this family's files keep in "
+            "one matrix",
+      ", so the files have no place for it; make the transformer with LoraOptions that leave "
+      "`shared_input` as it is");
+  options.layers = std::move(layers);
+  return saved;
+}
+
 }  // namespace detail
 
 /// Loads the PEFT adapter in a folder into a transformer, and replaces the adapter that the
@@ -177,56 +224,24 @@ void load_adapter(const std::filesystem::path& folder, Net& net)
 template <class Net>
 void save_adapter(const std::filesystem::path& folder, Net& net, const std::string& base_model = "")
 {
-  using T = typename Net::Value;
-  using M = typename Net::Mesh;
-  Parameters<T, M> matrices;
-  std::optional<LoraOptions> options;
-  std::vector<std::string> layers;
-  for (const auto& p : net.parameters())
-  {
-    if (is_of_lora(p.name)) matrices.push_back(p);
-    const LoraOptions* const of_layer = p.lora != nullptr ? p.lora->lora(p.lora_weight) : nullptr;
-    if (of_layer == nullptr) continue;
-    require<ArgumentError>(
-        !options || (of_layer->rank == options->rank && of_layer->scale() == options->scale()),
-        "got an adapter of rank ", of_layer->rank, " and scale ", of_layer->scale(), " for ",
-        p.name,
-        ", but another layer differs in them, and cubist does not write the keys that the file "
-        "would need; use one rank and one scale");
-    options = *of_layer;
-    layers.push_back(detail::layer_of_weight(p.name));
-  }
-  require<ArgumentError>(
-      !matrices.empty(),
-      "got a transformer without LoRA matrices, or with merged ones, so there is nothing to "
-      "save; make it with LoraOptions, call unmerge_lora, or "
-      "save the whole model by save_weights");
-  require<ArgumentError>(
-      options->shared_input == net.config().learned_positions, "got an adapter with ",
-      options->shared_input
-          ? "one A for query, key and value, which this family's files keep apart"
-          : "a separate A for each of query, key and value, which this family's files keep in "
-            "one matrix",
-      ", so the files have no place for it; make the transformer with LoraOptions that leave "
-      "`shared_input` as it is");
-  const M& mesh = matrices.front().value.mesh;
+  const auto [matrices, options] = detail::saved_lora(net);
+  const auto& mesh = matrices.front().value.mesh;
   if (!mesh.active()) return;
-  options->layers = layers;
   if (mesh.rank() == 0) create_folders(folder);
   mesh.world().barrier();
 
   const auto tensors = detail::tensors_of(matrices, net.config());
-  const SafetensorsHeader header = detail::header_of<T>(tensors);
+  const SafetensorsHeader header = detail::header_of<typename Net::Value>(tensors);
   const std::string start = format_safetensors_header(header);
-  AtomicFile<M> file{mesh, folder / detail::adapter_file, start, start.size() + header.bytes()};
+  AtomicFile file{mesh, folder / detail::adapter_file, start, start.size() + header.bytes()};
   for (std::size_t i = 0; i < tensors.size(); ++i)
   {
     const auto all = detail::gather_tensor(matrices, tensors[i]);
     if (mesh.rank() == 0)
       file.file().write(start.size() + header.tensors[i].begin, std::as_bytes(std::span{all}));
   }
-  const std::string text = detail::adapter_config_text(*options, net.config(), base_model);
-  AtomicFile<M> description{mesh, folder / detail::adapter_config_file, text, text.size()};
+  const std::string text = detail::adapter_config_text(options, net.config(), base_model);
+  AtomicFile description{mesh, folder / detail::adapter_config_file, text, text.size()};
   // An earlier description would not fit the new matrices.
   if (mesh.rank() == 0) detail::remove_replaced(folder / detail::adapter_config_file);
   file.publish();
