@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -156,8 +157,68 @@ class Conversion
     send();
   }
 
+  /// Sends the messages of this rank, and copies what is its own. After that, `from` may change.
+  void post()
+  {
+    auto& m = in_flight_.emplace(engine_, size_of(plan_.receives), size_of(plan_.sends));
+    std::size_t at = 0;
+    for_each_peer(plan_.receives, [&](Iterator first, Iterator last) {
+      const std::size_t size = size_of(first, last);
+      m.receives.push_back(world_.async_receive(m.received.wire(at, size), first->peer));
+      at += size;
+    });
+    pack_messages(m.packed.host(), [&](int peer, const T* begin, const T* end) {
+      const auto first = static_cast<std::size_t>(begin - m.packed.host());
+      const auto size = static_cast<std::size_t>(end - begin);
+      m.packed.upload(first, size);
+      m.sends.push_back(world_.async_send(m.packed.wire(first, size), peer));
+    });
+    copy_local();
+  }
+  /// Waits for the messages, if any are in flight, and assigns their elements.
+  void finish()
+  {
+    if (!in_flight_) return;
+    auto& m = *in_flight_;
+    auto request = m.receives.begin();
+    std::size_t at = 0;
+    for_each_peer(plan_.receives, [&](Iterator first, Iterator last) {
+      const std::size_t size = size_of(first, last);
+      (request++)->wait();
+      m.received.download(at, size);
+      unpack_message(first, last, m.received.host() + at);
+      at += size;
+    });
+    for (Request& r : m.sends) r.wait();
+    in_flight_.reset();
+  }
+  /// Advances the messages, if any are in flight.
+  void advance()
+  {
+    if (!in_flight_) return;
+    for (auto* requests : {&in_flight_->receives, &in_flight_->sends})
+      for (Request& r : *requests)
+        if (!r.test()) return;
+  }
+
  private:
   using Iterator = std::vector<PatchPair>::const_iterator;
+  using Request = decltype(std::declval<C&>().async_barrier());
+
+  /// The messages between `post` and `finish`.
+  struct InFlight
+  {
+    Messages<E, T> received;
+    Messages<E, T> packed;
+    std::vector<Request> receives = {};
+    std::vector<Request> sends = {};
+
+    InFlight(const E& engine, std::size_t to_receive, std::size_t to_send)
+        : received{engine, to_receive},
+          packed{engine, to_send}
+    {
+    }
+  };
 
   [[nodiscard]] const LocalArray<const T>& source(const PatchPair& t) const
   {
@@ -277,34 +338,8 @@ class Conversion
 
   void send()
   {
-    Messages<E, T> received{engine_, size_of(plan_.receives)};
-    Messages<E, T> packed{engine_, size_of(plan_.sends)};
-    using Request = decltype(world_.async_barrier());
-    std::vector<Request> receives;
-    std::vector<Request> sends;
-    std::size_t at = 0;
-    for_each_peer(plan_.receives, [&](Iterator first, Iterator last) {
-      const std::size_t size = size_of(first, last);
-      receives.push_back(world_.async_receive(received.wire(at, size), first->peer));
-      at += size;
-    });
-    pack_messages(packed.host(), [&](int peer, const T* begin, const T* end) {
-      const auto first = static_cast<std::size_t>(begin - packed.host());
-      const auto size = static_cast<std::size_t>(end - begin);
-      packed.upload(first, size);
-      sends.push_back(world_.async_send(packed.wire(first, size), peer));
-    });
-    copy_local();
-    auto request = receives.begin();
-    at = 0;
-    for_each_peer(plan_.receives, [&](Iterator first, Iterator last) {
-      const std::size_t size = size_of(first, last);
-      (request++)->wait();
-      received.download(at, size);
-      unpack_message(first, last, received.host() + at);
-      at += size;
-    });
-    for (Request& r : sends) r.wait();
+    post();
+    finish();
   }
 
   [[nodiscard]] static std::size_t size_of(Iterator first, Iterator last)
@@ -324,6 +359,7 @@ class Conversion
   const ForeignMatrix<const T>& from_;
   const ForeignMatrix<T>& to_;
   A assign_;
+  std::optional<InFlight> in_flight_;
 };
 
 /// Computes to = beta to for this rank's elements of a part.
@@ -378,6 +414,39 @@ void convert(C& world, const E& engine, const ForeignMatrix<const T>& from,
   else
     Conversion<C, E, T, Combine<T>>{world, engine, plan, from, to, combine}.run();
 }
+
+/// A conversion in messages that is in flight while its rank computes. All ranks start and finish
+/// theirs in the same order.
+template <class C, class T>
+class ConversionInFlight
+{
+ public:
+  /// Starts it. After that, `from` may change.
+  ConversionInFlight(C& world, const ForeignMatrix<const T>& from, const ForeignMatrix<T>& to,
+                     const ConversionOptions<T>& how = {}, MatrixPart part = MatrixPart::all)
+      : from_{from},
+        to_{to},
+        plan_{from.distribution(), to.distribution(), how.op, part, world.rank(), world.size()},
+        conversion_{world, host_, plan_,
+                    from_, to_,   {how.alpha, ComplexScalar<T> && how.op == Op::adjoint, how.beta}}
+  {
+    require_convertible(world, from, to, how.op);
+    conversion_.post();
+  }
+  ConversionInFlight(ConversionInFlight&&) = delete;
+
+  /// Advances it, and all other calls of this rank.
+  void advance() { conversion_.advance(); }
+  /// Returns when `to` is complete.
+  void finish() { conversion_.finish(); }
+
+ private:
+  ForeignMatrix<const T> from_;
+  ForeignMatrix<T> to_;
+  HostMemory host_;
+  ConversionPlan plan_;
+  Conversion<C, HostMemory, T, Combine<T>> conversion_;
+};
 
 }  // namespace detail
 

@@ -74,6 +74,7 @@ class IndexSet
   {
     IndexSet s{*this};
     s.shift_ += position - first_position();
+    s.end_ = std::max(std::min(end_, hi_), origin_);
     return s;
   }
 

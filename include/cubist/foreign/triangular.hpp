@@ -290,6 +290,9 @@ class TemporaryMatrix
   /// The elements of this rank.
   /// @pre they are stored by rows
   [[nodiscard]] MatrixView<T> local() { return {memory_.data(), shape_}; }
+  /// The transpose of the elements of this rank.
+  /// @pre they are stored by columns
+  [[nodiscard]] MatrixView<T> transposed() { return {memory_.data(), {shape_.cols, shape_.rows}}; }
   [[nodiscard]] std::vector<T, HugePages<T>>& memory() { return memory_; }
 
  private:
@@ -301,6 +304,32 @@ class TemporaryMatrix
   Shape shape_;
   std::vector<T, HugePages<T>> memory_;
   ForeignMatrix<T> matrix_;
+};
+
+/// A temporary matrix whose elements are in flight while its ranks compute.
+template <Communicator C, Scalar T>
+class MatrixInFlight
+{
+ public:
+  /// Starts to copy a part of op(from), which may change after that.
+  MatrixInFlight(C& world, const ForeignMatrix<const T>& from, Op op, const Distribution& d,
+                 MatrixPart part = MatrixPart::all)
+      : matrix_{world, d},
+        conversion_{world, from, matrix_.matrix(), {op}, part}
+  {
+  }
+
+  void advance() { conversion_.advance(); }
+  /// Returns the matrix when it is complete.
+  [[nodiscard]] TemporaryMatrix<T>& finish()
+  {
+    conversion_.finish();
+    return matrix_;
+  }
+
+ private:
+  TemporaryMatrix<T> matrix_;
+  ConversionInFlight<C, T> conversion_;
 };
 
 /// One block of the diagonal, and the matrix that it multiplies, shared out among all ranks of
