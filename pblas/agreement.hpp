@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <initializer_list>
-#include <limits>
 #include <optional>
 
 #include "blacs.hpp"
@@ -26,11 +25,10 @@ namespace cubist_pblas
 /// A call of a product, equal on all processes.
 struct ProductCall
 {
-  // If a size is below these, ScaLAPACK is as fast on several nodes. Products with a triangle,
-  // which send more than ScaLAPACK's, are not faster at any size that was measured.
+  // If a size is below these, ScaLAPACK is as fast on several nodes.
   static constexpr FortranInt small = 400;
-  static constexpr FortranInt small_symmetric = 700;
-  static constexpr FortranInt any = std::numeric_limits<FortranInt>::max();
+  static constexpr FortranInt small_symmetric = 700;    // symm, hemm, syrk and herk
+  static constexpr FortranInt small_triangular = 1800;  // trmm and trsm
 
   FortranInt least_size = 0;  ///< the smallest of m, n and k
   std::size_t key = 0;        ///< a hash of the call's sizes and layouts

@@ -23,6 +23,45 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// A sub-matrix of a block-cyclic matrix.
+template <class T>
+struct PlacedMatrix
+{
+  BlockCyclicMatrix<T> whole;
+  Shape size;
+
+  [[nodiscard]] Shape shape() const { return size; }
+  [[nodiscard]] PlacedMatrix submatrix(std::size_t i, std::size_t j, Shape shape) const
+  {
+    PlacedMatrix part{whole, shape};
+    part.whole.place.i += i;
+    part.whole.place.j += j;
+    return part;
+  }
+  /// Converts to a reference that only reads the matrix.
+  operator PlacedMatrix<const T>() const requires(!std::is_const_v<T>) { return {whole, size}; }
+};
+
+/// Returns the layout of a sub-matrix, as if it were a whole matrix.
+[[nodiscard]] inline BlockCyclic layout_of(const SubMatrixPlace& x, Shape shape)
+{
+  BlockCyclic layout{x.layout};
+  layout.shape = shape;
+  const auto move = [](std::size_t at, std::size_t block, std::size_t& first, int& source,
+                       int parts) {
+    if (first == 0) first = block;
+    if (at < first) return void(first -= at);
+    const std::size_t blocks = 1 + (at - first) / block;
+    if (source >= 0)
+      source = static_cast<int>((static_cast<std::size_t>(source) + blocks) %
+                                static_cast<std::size_t>(parts));
+    first = block - (at - first) % block;
+  };
+  move(x.i, layout.block.rows, layout.first_block.rows, layout.row_source, layout.grid.rows);
+  move(x.j, layout.block.cols, layout.first_block.cols, layout.col_source, layout.grid.cols);
+  return layout;
+}
+
 /// The elements of a sub-matrix that a rank holds: consecutive rows and columns of its array.
 struct LocalPart
 {

@@ -580,7 +580,7 @@ using cubist_pblas::FortranInt;
             routine.of_product(desca, cubist_pblas::meets(alpha, m, n),                            \
                                cubist_pblas::product_call({side, uplo, trans, diag}, {*m, *n},     \
                                                           {*ia, *ja, *ib, *jb}, {desca, descb}),   \
-                               cubist_pblas::ProductCall::any))                                    \
+                               cubist_pblas::ProductCall::small_triangular))                       \
       return own(side, uplo, trans, diag, m, n, alpha, a, ia, ja, desca, b, ib, jb, descb);        \
     cubist_pblas::triangular<T>(#upper, solves, side, uplo, trans, diag, m, n, alpha,              \
                                 {a, ia, ja, desca}, {b, ib, jb, descb});                           \
@@ -602,7 +602,7 @@ using cubist_pblas::FortranInt;
             routine.of_product(desca, cubist_pblas::meets(alpha, n, k),                            \
                                cubist_pblas::product_call({uplo, trans}, {*n, *k},                 \
                                                           {*ia, *ja, *ic, *jc}, {desca, descc}),   \
-                               cubist_pblas::ProductCall::any))                                    \
+                               cubist_pblas::ProductCall::small_symmetric))                        \
       return own(uplo, trans, n, k, alpha, a, ia, ja, desca, beta, c, ic, jc, descc);              \
     cubist_pblas::syrk<T, R>(#upper, cubist::Symmetry::symmetry, allowed, uplo, trans, n, k,       \
                              alpha, {a, ia, ja, desca}, beta, {c, ic, jc, descc});                 \

@@ -45,25 +45,6 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// A sub-matrix of a block-cyclic matrix.
-template <class T>
-struct PlacedMatrix
-{
-  BlockCyclicMatrix<T> whole;
-  Shape size;
-
-  [[nodiscard]] Shape shape() const { return size; }
-  [[nodiscard]] PlacedMatrix submatrix(std::size_t i, std::size_t j, Shape shape) const
-  {
-    PlacedMatrix part{whole, shape};
-    part.whole.place.i += i;
-    part.whole.place.j += j;
-    return part;
-  }
-  /// Converts to a reference that only reads the matrix.
-  operator PlacedMatrix<const T>() const requires(!std::is_const_v<T>) { return {whole, size}; }
-};
-
 /// A matrix in shared memory, stored by columns.
 template <class T>
 struct SharedMatrix

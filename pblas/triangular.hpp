@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Products of block-cyclic matrices with one triangle (foreign/pgemm.hpp), by the steps of
-// foreign/triangular.hpp, whose products pgemm computes. If ranks share memory, a triangle is one
-// block (shared_triangle.hpp), unless B has so few columns that ranks would be idle, or memory is
-// limited; and syrk is one product, of which a triangle is computed (shared_product.hpp).
+// Products of block-cyclic matrices with one triangle (foreign/pgemm.hpp).
+//
+// If ranks share memory, they follow the steps of foreign/triangular.hpp, whose products pgemm
+// computes. A triangle is one block (shared_triangle.hpp), unless B has so few columns that ranks
+// would be idle, or memory is limited; and syrk is one product, of which a triangle is computed
+// (shared_product.hpp). Otherwise, trmm, trsm and syrk compute panel by panel on the program's grid
+// (triangular_panels.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -31,32 +34,13 @@
 #include "product_cache.hpp"
 #include "session.hpp"
 #include "shared_triangle.hpp"
+#include "triangular_panels.hpp"
 
 namespace cubist::CUBIST_ABI
 {
 
 namespace detail
 {
-
-/// Returns the layout of a sub-matrix, as if it were a whole matrix.
-[[nodiscard]] inline BlockCyclic layout_of(const SubMatrixPlace& x, Shape shape)
-{
-  BlockCyclic layout{x.layout};
-  layout.shape = shape;
-  const auto move = [](std::size_t at, std::size_t block, std::size_t& first, int& source,
-                       int parts) {
-    if (first == 0) first = block;
-    if (at < first) return void(first -= at);
-    const std::size_t blocks = 1 + (at - first) / block;
-    if (source >= 0)
-      source = static_cast<int>((static_cast<std::size_t>(source) + blocks) %
-                                static_cast<std::size_t>(parts));
-    first = block - (at - first) % block;
-  };
-  move(x.i, layout.block.rows, layout.first_block.rows, layout.row_source, layout.grid.rows);
-  move(x.j, layout.block.cols, layout.first_block.cols, layout.col_source, layout.grid.cols);
-  return layout;
-}
 
 /// The steps of foreign/triangular.hpp on a communicator.
 template <PblasScalar T>
@@ -73,7 +57,6 @@ class PblasSteps
     [[nodiscard]] std::string text() const override { return {}; }
   };
 
-  static constexpr std::size_t most_blocks = 8;    // blocks of a triangle, between nodes
   static constexpr std::size_t least_block = 256;  // rows of a block
   static constexpr std::size_t least_part = 8;     // columns of B for each rank
 
@@ -89,7 +72,6 @@ class PblasSteps
         largest_block_{n}
   {
     const auto ranks = static_cast<std::size_t>(session.world().size());
-    if (!shares_) largest_block_ = std::max(ceil_div(n, most_blocks), least_block);
     if (!shares_ || others == 0) return;
     if (others < least_part * ranks) largest_block_ = std::min(n, 2 * least_block);
     while (largest_block_ > least_block &&
@@ -200,8 +182,6 @@ class PblasSteps
   {
     ++blocks_;
     auto& world = session_.world();
-    if (!shares_)
-      return multiply_block(HostEngine{}, world, solves, how, alpha, foreign(a), foreign(b));
     // BLAS gets the transposes, which are stored by rows.
     const auto compute = [&](const SharedMatrix<T>& all_a, MatrixView<T> mine) {
       TriangularOperand of_transposes{how};
@@ -293,6 +273,14 @@ void run_ptriangular(bool solves, const boost::mpi::communicator& comm,
           return scale_local(T{}, local_part(matrix_b.place, shape, rank),
                              {matrix_b.data, matrix_b.ld});
         require_apart_from_triangle("A", how.triangle, matrix_a, n, "B", matrix_b, shape, rank);
+        if (!shares_memory(session, options))
+        {
+          const BlasThreads of_each{session.threads()};
+          TrianglePanels<T> panels{session.world(), solves, how, a, b};
+          time_into(report.product, [&] { panels.run(alpha); });
+          report.chosen = join({panels.panels(), " panels of the triangle"});
+          return;
+        }
         PblasSteps<T> steps{session,
                             options,
                             report,
@@ -380,9 +368,22 @@ void psyrk(const boost::mpi::communicator& comm, Triangle triangle, Op op, Symme
                    {
                      require_apart_from_triangle("A", triangle, c, n, "C", a, op_shape(op, shape),
                                                  session.world().rank());
-                     PblasSteps<T> steps{session, options, report, {}, n, 0};
-                     steps.syrk(triangle, op, symmetry, alpha, placed_a, beta, placed_c);
-                     steps.report();
+                     // If A is so thin that its ranks would add up more of C than they multiply,
+                     // C stays where it is.
+                     if (!shares_memory(session, options) && 8 * k > n)
+                     {
+                       const BlasThreads of_each{session.threads()};
+                       SyrkPanels<T> panels{session.world(), triangle, op,
+                                            symmetry,        placed_a, placed_c};
+                       time_into(report.product, [&] { panels.run(alpha, beta); });
+                       report.chosen = join({panels.panels(), " panels of the triangle"});
+                     }
+                     else
+                     {
+                       PblasSteps<T> steps{session, options, report, {}, n, 0};
+                       steps.syrk(triangle, op, symmetry, alpha, placed_a, beta, placed_c);
+                       steps.report();
+                     }
                    }
                    if (symmetry == Symmetry::hermitian) make_diagonal_real(to);
                  });

@@ -19,7 +19,8 @@
 // are not read if alpha is 0, and C is not read if beta is 0.
 //
 // Elements sent: those of the conversions (foreign/convert.hpp) and, if ranks do not share memory,
-// of the scheme that a product uses. For products with a triangle, see foreign/triangular.hpp.
+// of the scheme that a product uses. For products with a triangle, see foreign/triangular.hpp and,
+// between nodes, pblas/triangular_panels.hpp.
 
 #include <cstddef>
 #include <optional>
