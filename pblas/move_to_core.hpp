@@ -7,6 +7,7 @@
 
 #include <sched.h>
 
+#include <cubist/comm/run_on_core.hpp>
 #include <cubist/version.hpp>
 
 namespace cubist::CUBIST_ABI::detail
@@ -32,10 +33,7 @@ inline void move_to_core(int number)
   int before = number % count;
   int core = 0;
   while (!CPU_ISSET(static_cast<unsigned>(core), &all) || before-- > 0) ++core;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(static_cast<unsigned>(core), &one);
-  if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof all, &all);
+  run_on_core(core, all);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

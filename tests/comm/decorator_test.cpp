@@ -107,6 +107,7 @@ TEST_CASE(
   STATIC_REQUIRE(ExposesMemory<Plain<Noting<ThreadsCommunicator>>>);
   STATIC_REQUIRE(Communicator<Noting<ThreadsCommunicator, false>>);
   STATIC_REQUIRE_FALSE(ExposesMemory<Noting<ThreadsCommunicator, false>>);
+  STATIC_REQUIRE(SpreadsOverCores<Plain<ThreadsCommunicator>>);
   STATIC_REQUIRE(sums_in_order<Plain<ThreadsCommunicator>>);
   STATIC_REQUIRE(independent_messages<Plain<ThreadsCommunicator>>);
   STATIC_REQUIRE_FALSE(sums_in_order<Unordered>);

@@ -70,6 +70,11 @@ class CommunicatorDecorator : public Collectives<Derived>
 
   [[nodiscard]] bool exposes() const requires has_windows { return inner_.exposes(); }
   [[nodiscard]] int cores() const requires has_windows { return inner_.cores(); }
+  /// Moves this rank to another core if that has fewer of the ranks that compute (window.hpp).
+  void spread_over_cores(int workers) const requires SpreadsOverCores<C>
+  {
+    inner_.spread_over_cores(workers);
+  }
   /// Opens a window on `mine`. The longest block of any rank has `size` elements.
   template <class T>
   requires has_windows [[nodiscard]] auto open(std::span<T> mine, std::size_t size)

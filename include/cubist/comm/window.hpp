@@ -52,6 +52,15 @@ concept ExposesMemory = Communicator<C> && requires(C c, const C& k, std::span<c
 };
 // clang-format on
 
+/// A communicator that can move its ranks to other cores of a machine. A rank that begins to
+/// compute calls spread_over_cores(workers), and says how many ranks do so: worker i is rank i *
+/// size / workers. It moves if another core has fewer of the workers, and waits for no other rank.
+template <class C>
+concept SpreadsOverCores = requires(const C& k)
+{
+  k.spread_over_cores(1);
+};
+
 /// Whether windows of communicator `C` expose all memory in place. If not, memory that an engine
 /// did not allocate is copied to memory that peers can access, and back if they may write to it.
 template <class C>

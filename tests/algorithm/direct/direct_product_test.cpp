@@ -162,4 +162,43 @@ TEST_CASE("Ranks that compute blocks of their peers get the same results as coll
     }));
 }
 
+/// Records for how many workers its rank spreads over the cores.
+class Spreading : public CommunicatorDecorator<Spreading, World>
+{
+ public:
+  using CommunicatorDecorator::CommunicatorDecorator;
+  void spread_over_cores(int workers) const { calls_->push_back(workers); }
+  [[nodiscard]] const std::vector<int>& calls() const { return *calls_; }
+
+ private:
+  std::shared_ptr<std::vector<int>> calls_ = std::make_shared<std::vector<int>>();
+};
+
+/// For how many workers each of two ranks spreads over the cores in a product of n^3.
+static std::vector<std::vector<int>> spreads(std::size_t n)
+{
+  return on_ranks<TestBackend>(2, [n](World& inner) {
+    Spreading world{inner};
+    const TestBackend::Engine engine{};
+    const auto rows = blocks({n, n}, 2, 1);
+    DirectProduct<double, Spreading, TestBackend::Engine> product{world, engine, {},
+                                                                  rows,  rows,   rows};
+    const auto mine = rows[world.rank()].padded();
+    const std::vector<double> x(mine.size(), 1), w(mine.size(), 1);
+    std::vector<double> y(mine.size());
+    product.forward(1, {x.data(), mine}, {w.data(), mine}, 0, {y.data(), mine});
+    return world.calls();
+  });
+}
+
+TEST_CASE("Ranks spread over the cores once before they multiply for long, and never for less")
+{
+  if (!exposes<TestBackend>()) SKIP_TEST("ranks of this backend do not read each other's memory");
+  if (!fits(2)) return;
+  for (const auto& calls : spreads(16)) CHECK(calls.empty());
+  // One core has one worker, and that may be either rank.
+  if (std::thread::hardware_concurrency() < 2) return;
+  for (const auto& calls : spreads(512)) CHECK(calls == std::vector{2});
+}
+
 }  // namespace cubist::test::algorithm_direct_direct_product_test

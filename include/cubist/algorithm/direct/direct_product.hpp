@@ -230,12 +230,22 @@ class DirectProduct final : public ProductPlan<T>
       const auto a_mk = assemble(a, p.a, {m, k}, a_workspace_.data(), p.same_a);
       T* const b_workspace = b_workspace_.data() + p.b_slot * b_slot_size_;
       const auto b_kn = assemble(b, p.b, {k, n}, b_workspace, p.same_b);
+      if (&p == &work.products.front()) spread_over_cores(work);  // all blocks can be read now
       cubist::multiply(engine_, alpha, a_mk, b_kn, p.first ? beta : T{1}, c_mn);
     }
     if (const auto& [i, j, shape] = work.zero_k; shape.size() > 0)
       cubist::multiply(engine_, alpha, Operand<const T>{In{nullptr, {shape.rows, 0}}},
                        Operand<const T>{In{nullptr, {0, shape.cols}}}, beta, c.block(i, j, shape));
     return cs;
+  }
+
+  /// Moves this rank to another core if that has fewer of the ranks that multiply, and if the
+  /// products are long enough.
+  void spread_over_cores([[maybe_unused]] const detail::WorkAssignment& work) const
+  {
+    constexpr double least = 40'000;  // 10 to 40 us
+    if constexpr (SpreadsOverCores<C>)
+      if (work.products_time >= least) world_.spread_over_cores(work.workers);
   }
 
   /// Waits until the ranks have written to this rank's blocks. Closes all windows before it waits

@@ -93,6 +93,8 @@ struct WorkAssignment
   /// The predicted time, in units of `GemmRates`, and the part of it that is spent in products.
   double time = 0;
   double products_time = 0;
+  /// The number of ranks that multiply: worker i of them is rank i * ranks / workers.
+  int workers = 0;
 };
 
 /// Returns what `rank` does if the work is assigned in the fastest way.

@@ -207,12 +207,14 @@ struct WorkWay
   std::optional<WorkCut> cut;       // the cut, if its parts are computed in workspaces
   double products_time = 0;         // the time of the products of the slowest worker
   double time = 0;                  // the time of the whole product
+  int workers = 0;                  // the number of ranks that multiply
 
   [[nodiscard]] WorkAssignment assign(const SharedWork& w, int rank, ProductList list) const
   {
     auto work = cut ? assign_by_cut(w, *cut, rank, list) : assign_in_place(w, parts, rank, list);
     work.time = time;
     work.products_time = products_time;
+    work.workers = workers;
     return work;
   }
 };
@@ -236,7 +238,7 @@ struct WorkWay
   // Ranks that never wait for each other need not switch before they are done.
   const double switching = w.turns() > 1 && synchronises ? w.rates.shared_core : 1;
   const double products = time_of_largest(w, parts) * w.turns() * switching;
-  return {std::move(parts), {}, products, products + w.time_of_windows(windows)};
+  return {std::move(parts), {}, products, products + w.time_of_windows(windows), w.c.ranks()};
 }
 
 /// @pre the parts can be shared out among the workers
@@ -245,7 +247,7 @@ struct WorkWay
   const auto of_one = static_cast<double>(parts.size() / w.workers);
   const double products = time_of_largest(w, parts) * of_one;
   const double time = products + w.time_of_windows(windows_in_place(w, parts));
-  return {std::move(parts), {}, products, time};
+  return {std::move(parts), {}, products, time, static_cast<int>(w.workers)};
 }
 
 [[nodiscard]] inline WorkWay way_by_cut(const SharedWork& w, const WorkCut& cut)
@@ -260,7 +262,7 @@ struct WorkWay
   const double products = w.time_of(work.products) * turns * (turns > 1 ? w.rates.shared_core : 1);
   const double time = products + w.time_of_windows(work) +
                       turns * copies * w.times.copy * static_cast<double>(work.workspace.size());
-  return {{}, cut, products, time};
+  return {{}, cut, products, time, static_cast<int>(cut.workers())};
 }
 
 CUBIST_INLINE WorkAssignment assign_work(const Placement& a, const Placement& b, const Placement& c,

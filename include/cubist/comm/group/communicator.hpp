@@ -56,6 +56,13 @@ class GroupWindow
   detail::PendingCall<Group> request_;
 };
 
+/// A group that can move its ranks to other cores.
+template <class Group>
+concept SpreadsRanks = requires(Group& group)
+{
+  group.spread_over_cores(0, 1);
+};
+
 /// The communicator of a group.
 /// @tparam Group a RankGroup or an MpiGroup
 template <class Group>
@@ -89,6 +96,11 @@ class GroupCommunicator : public Collectives<GroupCommunicator<Group>>
 
   [[nodiscard]] bool exposes() const { return group_->exposes(); }
   [[nodiscard]] int cores() const { return group_->cores(); }
+  /// Moves this rank to another core if that has fewer of the ranks that compute (window.hpp).
+  void spread_over_cores(int workers) const requires SpreadsRanks<Group>
+  {
+    group_->spread_over_cores(rank_, workers);
+  }
   /// Opens a window on `mine`. The longest block of any rank has `size` elements.
   template <class T>
   [[nodiscard]] auto open(std::span<T> mine, std::size_t size)

@@ -6,15 +6,18 @@
 // takes if all but the last rank sleep.
 //
 // Where other processes compute, a yield costs one of their time slices, which is hundreds of times
-// the wait itself. So yields are timed. If one takes long and this process does not have all cores,
-// ranks sleep at once for a while, and then try again.
+// the wait itself. So yields are timed. If one takes long and this process does not have all cores
+// that its ranks need, ranks sleep at once for a while, and then try again.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <ctime>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "cubist/comm/threads/rank_cores.hpp"
 #include "cubist/version.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -45,17 +48,20 @@ class SharedCores
   {
   }
 
-  /// Whether this process has had less than three quarters of its cores since the last call. False
-  /// if that call was too recent for the kernel's counts, or so long ago that the ranks may not
-  /// have computed all the time.
-  [[nodiscard]] bool others_compute(Time now, Clock::duration used)
+  /// Whether this process has had less than three quarters of the cores that it needed since the
+  /// last call. False if that call was too recent for the kernel's counts, or so long ago that the
+  /// ranks may not have computed all the time.
+  /// @param needed  the cores on which its ranks compute now; it needed the lesser of this and the
+  /// number at the last call, but at least one
+  [[nodiscard]] bool others_compute(Time now, Clock::duration used, int needed)
   {
     const auto time = now - last_;
     if (time < shortest) return false;
     const auto had = used - used_;
+    const int cores = std::max(1, std::min(std::exchange(cores_, needed), needed));
     last_ = now;
     used_ = used;
-    return time < longest && had * 4 < time * 3 * cores_;
+    return time < longest && had * 4 < time * 3 * cores;
   }
 
  private:
@@ -78,7 +84,7 @@ class CoreYield
 
   /// Yields until `ready()`, at most a few times or, if that is longer, for the time `least`.
   template <class Ready>
-  void until(Ready ready, Clock::duration least)
+  void until(Ready ready, Clock::duration least, const RankCores& ranks)
   {
     auto now = Clock::now();
     if (now.time_since_epoch().count() < sleeps_until_.load(std::memory_order_relaxed)) return;
@@ -88,7 +94,7 @@ class CoreYield
       const auto begin = now;
       std::this_thread::yield();
       now = Clock::now();
-      if (now - begin > slow && others_compute(now)) return;
+      if (now - begin > slow && others_compute(now, ranks.busy())) return;
     }
   }
 
@@ -105,10 +111,10 @@ class CoreYield
   }
 
   /// Whether other processes compute. If so, ranks sleep at once for the next `pause`.
-  bool others_compute(Clock::time_point now)
+  bool others_compute(Clock::time_point now, int needed)
   {
     const std::lock_guard lock{mutex_};
-    if (!cores_.others_compute(now, processor_time())) return false;
+    if (!cores_.others_compute(now, processor_time(), needed)) return false;
     sleeps_until_.store((now + pause).time_since_epoch().count(), std::memory_order_relaxed);
     return true;
   }

@@ -25,6 +25,11 @@ class ThreadGroup : public RankGroup<ThreadGroup, ThreadCall>
   [[nodiscard]] bool remote() const { return false; }
   [[nodiscard]] bool exposes() const { return true; }
   [[nodiscard]] int cores() const;
+  /// Moves a rank, a worker that begins to compute, if another core has fewer of the workers.
+  void spread_over_cores(int rank, int workers)
+  {
+    scheduler().spread(ranks()[static_cast<std::size_t>(rank)], ranks(), workers);
+  }
   [[nodiscard]] bool completes_at_start() const { return false; }
 
   /// @throws CollectiveMismatch, and what ThreadScheduler::raise throws

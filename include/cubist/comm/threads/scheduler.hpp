@@ -6,8 +6,8 @@
 //
 // A rank that waits first yields its core a few times (core_yield.hpp), and is then parked: it
 // sleeps in a futex that 32 ranks share, so that one kernel call wakes all of them that are
-// notified. Where each rank has a core, it yields for as long as waking a thread takes, because
-// ranks with equal work mostly wait for less.
+// notified. It yields for at least as long as waking a thread takes: a rank that has its core to
+// itself yields in no time, and ranks with equal work mostly wait for less.
 //
 // `running_` counts the ranks that are neither parked nor finished: a rank that parks decrements
 // it, and a rank that notifies a parked one increments it before it can park itself. So the count
@@ -33,6 +33,7 @@
 
 #include "cubist/comm/group/failure.hpp"
 #include "cubist/comm/threads/core_yield.hpp"
+#include "cubist/comm/threads/rank_cores.hpp"
 #include "cubist/comm/threads/rank_state.hpp"
 #include "cubist/comm/wait_time.hpp"
 #include "cubist/core/compiled.hpp"
@@ -87,6 +88,13 @@ class ThreadScheduler
   void notify(std::span<const int> ranks);
   void notify(int rank) { notify({&rank, 1}); }
 
+  /// Moves `rank`, a worker that begins to compute, to another core if that has fewer of the
+  /// workers (rank_cores.hpp).
+  void spread(int rank, std::span<const int> ranks, int workers)
+  {
+    cores_.spread(rank, ranks, workers);
+  }
+
   /// RAII: notifies ranks at the end of its scope. By then the lock that the woken ranks need,
   /// which is taken inside the scope, is released.
   class DeferredNotify
@@ -131,6 +139,8 @@ class ThreadScheduler
   using Clock = std::chrono::steady_clock;
   using End = Clock::time_point;
 
+  /// As long as waking a thread takes.
+  static constexpr std::chrono::microseconds least_yield{20};
   /// How many ranks sleep in one futex.
   static constexpr std::size_t per_event = 32;
   [[nodiscard]] FutexEvent& wake(int rank)
@@ -176,8 +186,8 @@ class ThreadScheduler
   std::size_t ranks_;
   std::unique_ptr<RankState[]> states_;
   std::unique_ptr<FutexEvent[]> wakes_;
+  RankCores cores_{ranks_};
   CoreYield yield_{static_cast<int>(std::thread::hardware_concurrency())};
-  std::chrono::microseconds least_yield_{ranks_ <= std::thread::hardware_concurrency() ? 20 : 0};
   std::size_t unfinished_;
   std::condition_variable changed_;
   std::atomic<int> running_;

@@ -66,6 +66,7 @@ CUBIST_INLINE void ThreadScheduler::finish(int rank)
   {
     const std::lock_guard lock{mutex_};
     state(rank).finished = true;
+    cores_.wait(rank);
     --unfinished_;
   }
   changed_.notify_all();
@@ -89,7 +90,8 @@ CUBIST_INLINE void ThreadScheduler::park(int rank, const Waiter& waiter, End end
 {
   auto& s = state(rank);
   const WaitTimer timer;
-  yield_.until([&s] { return s.flag.load() != RankFlag::running; }, least_yield_);
+  cores_.wait(rank);
+  yield_.until([&s] { return s.flag.load() != RankFlag::running; }, least_yield, cores_);
   s.waits_for = &waiter;
   auto expected = RankFlag::running;
   if (s.flag.compare_exchange_strong(expected, RankFlag::parked))
@@ -104,6 +106,7 @@ CUBIST_INLINE void ThreadScheduler::park(int rank, const Waiter& waiter, End end
       end = End::max();  // a deadlock is being reported
     }
   }
+  cores_.compute(rank);
   resume(s);
 }
 
