@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <random>
 
+#include <sched.h>
+
 #include "cubist/backend/threads.hpp"
 #include "cubist/comm/threads/communicator.hpp"
 
@@ -718,6 +720,30 @@ TEST_CASE("hundreds of ranks are released when one throws")
                                   }),
                   DataError);
   CHECK(released == 199);
+}
+
+// --- ranks spread over the cores
+
+TEST_CASE("ranks of a launch, and of its parts, spread over the cores without waiting")
+{
+  const auto stays = on_ranks<Threads>(4, [](World& world) {
+    cpu_set_t before, after;
+    CPU_ZERO(&before);
+    CPU_ZERO(&after);
+    sched_getaffinity(0, sizeof before, &before);
+    auto half = world.split(world.rank() % 2, world.rank());
+    if (world.rank() != 3)
+      for (int i = 0; i < 20; ++i)
+      {
+        world.spread_over_cores(4);
+        half.spread_over_cores(2);
+        std::this_thread::sleep_for(std::chrono::microseconds{500});
+      }
+    world.barrier();
+    sched_getaffinity(0, sizeof after, &after);
+    return CPU_EQUAL(&before, &after) != 0;
+  });
+  CHECK(stays == std::vector<bool>(4, true));
 }
 
 }  // namespace cubist::test::comm_threads_communicator_test
