@@ -82,12 +82,18 @@ class CoreYield
   {
   }
 
+  /// Whether ranks sleep at once, because other processes compute.
+  [[nodiscard]] bool is_paused(Clock::time_point now = Clock::now()) const
+  {
+    return now.time_since_epoch().count() < sleeps_until_.load(std::memory_order_relaxed);
+  }
+
   /// Yields until `ready()`, at most a few times or, if that is longer, for the time `least`.
   template <class Ready>
   void until(Ready ready, Clock::duration least, const RankCores& ranks)
   {
     auto now = Clock::now();
-    if (now.time_since_epoch().count() < sleeps_until_.load(std::memory_order_relaxed)) return;
+    if (is_paused(now)) return;
     const auto end = now + least;
     for (int i = 0; (i < most_yields || now < end) && !ready(); ++i)
     {

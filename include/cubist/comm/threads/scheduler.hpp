@@ -89,10 +89,10 @@ class ThreadScheduler
   void notify(int rank) { notify({&rank, 1}); }
 
   /// Moves `rank`, a worker that begins to compute, to another core if that has fewer of the
-  /// workers (rank_cores.hpp).
+  /// workers (rank_cores.hpp). Where other processes compute, too, Linux chooses the cores better.
   void spread(int rank, std::span<const int> ranks, int workers)
   {
-    cores_.spread(rank, ranks, workers);
+    if (!yield_.is_paused()) cores_.spread(rank, ranks, workers);
   }
 
   /// RAII: notifies ranks at the end of its scope. By then the lock that the woken ranks need,
