@@ -63,14 +63,11 @@ namespace cubist::test::nccl_saves_test
 namespace
 {
 
-struct Numbers
+/// The elements of a matrix that begins with `first`.
+auto numbers(float first)
 {
-  float first;
-  float operator()(std::size_t i, std::size_t j) const
-  {
-    return first + static_cast<float>(16 * i + j);
-  }
-};
+  return [first](std::size_t i, std::size_t j) { return first + static_cast<float>(16 * i + j); };
+}
 
 /// A state of matrices of two types, with blocks of several shapes.
 template <class B>
@@ -82,10 +79,6 @@ struct SmallState
   DistMatrix<float, Summa2D::Input, M> mean;
   std::uint64_t steps = 0;
 
-  [[nodiscard]] static Numbers numbers(int value)
-  {
-    return Numbers{static_cast<float>(value) + 0.5F};
-  }
   explicit SmallState(const M& mesh)
       : weight{mesh, {5, 7}},
         mean{mesh, {5, 7}}
@@ -94,8 +87,8 @@ struct SmallState
   /// Enqueues work that changes the state.
   void set(int value)
   {
-    weight.generate(Numbers{static_cast<float>(value)});
-    mean.generate(numbers(value));
+    weight.generate(numbers(static_cast<float>(value)));
+    mean.generate(numbers(static_cast<float>(value) + 0.5F));
     steps = static_cast<std::uint64_t>(value);
   }
   [[nodiscard]] State<bfloat16, M> state()
@@ -107,7 +100,7 @@ struct SmallState
   [[nodiscard]] bool holds(int value) const
   {
     const auto all = gather(mean);
-    return all.size() == 0 || all(4, 6) == numbers(value)(4, 6);
+    return all.size() == 0 || all(4, 6) == numbers(static_cast<float>(value) + 0.5F)(4, 6);
   }
 };
 

@@ -44,26 +44,22 @@ void train(const Mesh<S, B>& mesh, Step step)
       mlp.backward(dy);
     }
   };
-  using Optimizer = AdamW<float, typename MLP<S, B, float>::Mesh>;
+  using Whole = AdamW<float, typename MLP<S, B, float>::Mesh>;
+  const auto take_two_steps = [&](auto& optimizer, const auto& owned, const auto&... all) {
+    for (int i = 0; i < 2; ++i)
+    {
+      backward();
+      optimizer.step(all..., clip_factor(gradient_norm(owned), 1));
+    }
+  };
   if (step.sharded)
   {
-    Sharded<Optimizer> optimizer{parameters, {}, step.micro_batches};
-    for (int i = 0; i < 2; ++i)
-    {
-      backward();
-      optimizer.step(clip_factor(gradient_norm(optimizer.parameters()), 1));
-    }
+    Sharded<Whole> optimizer{parameters, {}, step.micro_batches};
+    return take_two_steps(optimizer, optimizer.parameters());
   }
-  else
-  {
-    const GradientAccumulation accumulation{parameters, step.micro_batches};
-    Optimizer optimizer{parameters};
-    for (int i = 0; i < 2; ++i)
-    {
-      backward();
-      optimizer.step(parameters, clip_factor(gradient_norm(parameters), 1));
-    }
-  }
+  const GradientAccumulation accumulation{parameters, step.micro_batches};
+  Whole optimizer{parameters};
+  take_two_steps(optimizer, parameters, parameters);
 }
 
 template <class B, class S>

@@ -10,6 +10,7 @@
 
 #include "checked_step.hpp"
 #include "reference.hpp"
+#include "small_transformer.hpp"
 
 namespace cubist::test::muon_networks_test
 {
@@ -20,8 +21,6 @@ namespace
 constexpr std::size_t steps = 20;
 const std::vector<std::size_t> sizes{1, 24, 24, 9, 30};  // one row, square, tall and wide
 constexpr std::size_t length = 5;
-const TransformerConfig config{
-    .vocabulary = 13, .positions = 8, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
 
 const Reference& reference()
 {
@@ -148,7 +147,7 @@ TEST_CASE("a transformer follows the reference on every mesh of 1 to 8 ranks")
   for_each_scheme([]<class S>() {
     if constexpr (is_typical<S> || (!quick && !few_schemes_suffice))
       on_meshes<S>([](const auto& mesh, MuonWay way) {
-        Transformer<S, TestBackend, double> model{mesh, config};
+        Transformer<S, TestBackend, double> model{mesh, small_transformer(false)};
         const auto parameters = model.parameters();
         set_parameters(parameters, "transformer.");
         Muon optimizer{parameters, options(way)};

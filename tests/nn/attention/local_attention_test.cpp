@@ -33,11 +33,6 @@ AttentionShape shape(std::size_t b, std::size_t queries, std::size_t keys, std::
           size,     causal,  1 / std::sqrt(static_cast<double>(size))};
 }
 
-AttentionDropout dropout_of(const Case& c)
-{
-  return {Philox{3, 4}, c.drop, 5, 1, c.shape.heads + 2};
-}
-
 struct Operands
 {
   Matrix q, k, v, d_o;
@@ -62,7 +57,7 @@ Results run(LocalAttention<T, E>& attention, const Case& c, const Operands& m)
     for (std::size_t i = 0; i < each->shape(0); ++i)
       if (i % s.key_rows >= s.keys) xt::view(*each, i, xt::all()) = T{};
   std::optional<AttentionDropout> dropout;
-  if (c.drop > 0) dropout = dropout_of(c);
+  if (c.drop > 0) dropout = AttentionDropout{Philox{3, 4}, c.drop, 5, 1, s.heads + 2};
   for (int again = 0; again < 2; ++again)  // the second time, the workspace was used before
     attention.forward(s, dropout, view(q), view(k), view(v), view(o), view(l));
   attention.backward(s, dropout, view(q), view(k), view(v), view(o), view(l), view(d_o), view(dq),

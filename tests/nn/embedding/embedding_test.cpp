@@ -50,9 +50,6 @@ TEST_CASE("an embedding copies the rows of its tokens, and adds up their gradien
   CHECK(identical(got.gradient, Global<double>{{10, 10}, {0, 0}, {101, 201}}));
 }
 
-namespace
-{
-
 struct Case
 {
   std::size_t sequences, length, vocabulary, features;
@@ -60,6 +57,9 @@ struct Case
 
 // With the last one, replicas that look up different rows add terms of the gradient.
 const std::vector<Case> cases{{5, 3, 11, 7}, {4, 6, 40, 12}, {1, 1, 2, 1}, {4, 6, 5, 12}};
+
+namespace
+{
 
 std::vector<int> ids_of(const Case& c, std::uint64_t seed)
 {
@@ -69,6 +69,8 @@ std::vector<int> ids_of(const Case& c, std::uint64_t seed)
     ids[i] = static_cast<int>(random.uniform<double>(i) * static_cast<double>(c.vocabulary));
   return ids;
 }
+
+}  // namespace
 
 template <class S, class B>
 Results results(const Mesh<S, B>& mesh, const Case& c, const std::vector<int>& ids)
@@ -116,8 +118,6 @@ void equals_serial(const Place<S>& place)
     CHECK(difference(got.accumulated, de) == 0);
   }
 }
-
-}  // namespace
 
 TEST_CASE("an embedding copies rows of its table, and sums their gradients, on every mesh")
 {

@@ -7,8 +7,8 @@
 #include "cubist/nn/transformer/transformer.hpp"
 
 #include "checked_step.hpp"
-#include "llama_like.hpp"
 #include "nn.hpp"
+#include "small_transformer.hpp"
 
 namespace cubist::test::recomputation_test
 {
@@ -85,11 +85,9 @@ template <class S>
 Matrices results_of_transformer(const Place<S>& place, bool llama, std::size_t recompute)
 {
   return on_root(place, [&](const auto& mesh) {
-    const TransformerConfig gpt2{
-        .vocabulary = 13, .positions = 8, .width = 12, .layers = 3, .heads = 3, .feed_forward = 20};
     Transformer<S, TestBackend, double> model{
         mesh,
-        llama ? llama_like(gpt2) : gpt2,
+        small_transformer(llama, 3),
         {.dropout = 0.2, .attention_dropout = 0.3, .seed = 5, .recompute = recompute}};
     const auto parameters = model.parameters();
     AdamW optimizer{parameters, {.learning_rate = 0.02}};

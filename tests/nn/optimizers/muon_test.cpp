@@ -290,6 +290,9 @@ TEST_CASE("ranks send the elements of the formula")
   });
 }
 
+namespace
+{
+
 /// Runs body(w, dw, parameters) on 2 x 2 ranks, for a weight of ones and a gradient, and returns
 /// its findings.
 template <class T, class F>
@@ -309,6 +312,8 @@ void on_parameter(Shape shape, double gradient, F body)
     return found;
   }));
 }
+
+}  // namespace
 
 TEST_CASE("a zero gradient of a matrix changes it by the decay alone")
 {
@@ -374,6 +379,9 @@ TEST_CASE("weights of 16 bits have masters and momentum in float")
   });
 }
 
+namespace
+{
+
 /// A matrix, and parameters that AdamW updates by default, on one rank.
 struct Network
 {
@@ -426,6 +434,8 @@ auto on_network(F body)
   })[0];
 }
 
+}  // namespace
+
 TEST_CASE("Muon takes the matrices of layers, and others by groups")
 {
   const auto momenta = [](const MuonOptions& options) {
@@ -448,6 +458,9 @@ TEST_CASE("Muon takes the matrices of layers, and others by groups")
     CHECK(mentions(message, "in one of Muon's groups", "which is a vector", ".muon = false"));
   }
 }
+
+namespace
+{
 
 /// LoRA's A or B before and after a step, and its gradient, where the rows are the longer side.
 struct Thin
@@ -487,6 +500,8 @@ std::pair<Thin, Thin> lora_stepped_on(const Place<S>& place, MuonWay way)
     return std::pair{a, b};
   });
 }
+
+}  // namespace
 
 TEST_CASE("Muon moves LoRA's A and B by the orthogonal factors of their momenta")
 {

@@ -255,6 +255,9 @@ TEST_CASE("AdamW does not decay a bias or a norm of a transformer, unless its op
   check(options, 0);
 }
 
+namespace
+{
+
 /// The error message of an optimizer with these options, or of a step with them; empty if there is
 /// none.
 template <template <class, class> class Optimizer, class Options>
@@ -270,6 +273,8 @@ std::string message_for(const Options& options, bool at_step)
     });
   });
 }
+
+}  // namespace
 
 TEST_CASE("groups that no update has, or that change nothing, are refused")
 {
@@ -507,6 +512,9 @@ TEST_CASE("options out of range are refused, by the constructor and by a step")
     }
 }
 
+namespace
+{
+
 template <template <class, class> class Optimizer>
 void refuses_other_parameters()
 {
@@ -529,6 +537,8 @@ void refuses_other_parameters()
   CHECK(mentions(step([](auto& p) { p.clear(); }), "got 0 parameters", advice));
   CHECK(mentions(step([](auto& p) { std::swap(p[0], p[1]); }), "got 2 parameters", advice));
 }
+
+}  // namespace
 
 TEST_CASE("parameters of another network are refused")
 {

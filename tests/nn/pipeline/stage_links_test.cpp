@@ -138,6 +138,9 @@ TEST_CASE("activations pass through several pieces of each stage in turn")
     }
 }
 
+namespace
+{
+
 /// Fails in the backward pass of a micro-batch.
 class Failing final : public Digits
 {
@@ -153,6 +156,8 @@ class Failing final : public Digits
 
   bool fails = false;
 };
+
+}  // namespace
 
 TEST_CASE("an error of a stage names the stage and what it computed")
 {

@@ -7,7 +7,7 @@
 #include "cubist/training/clip_gradients.hpp"
 
 #include "folder.hpp"
-#include "llama_like.hpp"
+#include "small_transformer.hpp"
 #include "transformer_reference.hpp"
 
 namespace cubist::test::pipelined_transformer_test
@@ -96,28 +96,7 @@ namespace
 constexpr std::size_t length = 5;
 constexpr std::size_t sequences = 6;
 
-TransformerConfig config_of(bool llama, std::size_t layers)
-{
-  TransformerConfig c{.vocabulary = 13,
-                      .positions = 8,
-                      .width = 12,
-                      .layers = layers,
-                      .heads = 3,
-                      .feed_forward = 20};
-  if (llama)
-  {
-    c = llama_like(c);
-  }
-  return c;
-}
-
-std::vector<int> batch(std::uint64_t step)
-{
-  std::vector<int> ids;
-  for (std::uint64_t i = 0; i < sequences * length; ++i)
-    ids.push_back(static_cast<int>((i * i + step * i + 3 * step) % 13));
-  return ids;
-}
+std::vector<int> batch(std::uint64_t step) { return small_batch(step, sequences * length); }
 
 /// Labels of a batch. Sequences have unequal numbers of labels, and the third and fourth have none.
 std::vector<int> labels_of(std::span<const int> ids)
@@ -225,7 +204,7 @@ TEST_CASE("a transformer in stages trains with dropout as on one rank, and in ot
 {
   for (const bool llama : {false, true})
   {
-    const auto config = config_of(llama, 4);
+    const auto config = small_transformer(llama, 4);
     const Run wanted = trained_on_one_rank(config, 4, 5);
     CHECK(wanted.losses.back() < wanted.losses.front());
     const auto on = [&](const auto& place, const PipelineOptions& pipeline,
@@ -250,7 +229,7 @@ TEST_CASE("a step of a tied transformer in stages does not depend on the steps b
     const auto ids = batch(1);
     // As many micro-batches as stages, or as sequences.
     const auto gradients_after = [&](std::initializer_list<std::size_t> counts) {
-      Transformer<P, TestBackend, double> model{mesh, config_of(false, 2), {.seed = 5}};
+      Transformer<P, TestBackend, double> model{mesh, small_transformer(false, 2), {.seed = 5}};
       for (const std::size_t n : counts)
         (void)model.compute_gradients(std::span{ids}.first(n * length), length);
       return gradients_of(model);
@@ -269,7 +248,7 @@ TEST_CASE("a transformer of bfloat16 in stages trains as one of doubles, to its 
       using P = Pipeline<Megatron1D>;
       const Mesh<P, TestBackend> mesh{world, {.stages = stages, .scheme = {2}}};
       Transformer<P, TestBackend, T> model{
-          mesh, config_of(false, 2), {.seed = 5, .pipeline = {.micro_batches = 3}}};
+          mesh, small_transformer(false, 2), {.seed = 5, .pipeline = {.micro_batches = 3}}};
       const auto parameters = model.parameters();
       AdamW optimizer{parameters, {.learning_rate = 0.02}};
       std::vector<double> all;
@@ -294,7 +273,7 @@ TEST_CASE("a transformer in stages draws the text of one rank, with and without 
     return on_ranks<TestBackend>(ranks, [&](TestBackend::Communicator& world) {
       const Mesh<S, TestBackend> mesh{world, extents};
       Transformer<S, TestBackend, double> model{
-          mesh, config_of(true, 3), {.seed = 5, .inference = true}};
+          mesh, small_transformer(true, 3), {.seed = 5, .inference = true}};
       GenerateOptions options{.tokens = 6, .temperature = 1.5, .top_k = 7, .seed = 3};
       const std::vector prompts{1, 2, 3, 4, 5, 6};
       const auto with = generate(model, prompts, 3, options);
@@ -312,7 +291,7 @@ TEST_CASE("a transformer in stages draws the text of one rank, with and without 
 
 TEST_CASE("a transformer's training continues in another cut of stages")
 {
-  const auto config = config_of(false, 4);
+  const auto config = small_transformer(false, 4);
   const Folder folder;
   const Run whole = trained_on_one_rank(config, 3, 6);
   const std::vector<double> rest{whole.losses.begin() + 3, whole.losses.end()};

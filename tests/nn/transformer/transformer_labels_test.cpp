@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cubist/nn/transformer/transformer.hpp"
 
-#include "llama_like.hpp"
 #include "nn.hpp"
+#include "small_transformer.hpp"
 #include "transformer_labels.hpp"
 
 // Tests labels beside the ids: texts of unequal length, padding, and tokens that are given.
@@ -15,9 +15,9 @@ namespace
 
 TransformerConfig config_of(bool llama)
 {
-  const TransformerConfig c{
-      .vocabulary = 13, .positions = 9, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
-  return llama ? llama_like(c) : c;
+  auto config = small_transformer(llama);
+  config.positions = 9;
+  return config;
 }
 
 /// Texts of unequal length; the first two tokens of each are given, and not learned.

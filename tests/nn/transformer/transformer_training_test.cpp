@@ -6,8 +6,8 @@
 
 #include "checked_step.hpp"
 #include "folder.hpp"
-#include "llama_like.hpp"
 #include "nn.hpp"
+#include "small_transformer.hpp"
 
 // Tests transformers in training: dropout, checkpoints, ranks without work, and calls out of order.
 
@@ -19,20 +19,7 @@ namespace
 
 constexpr std::size_t length = 5;
 
-TransformerConfig config_of(bool llama)
-{
-  const TransformerConfig c{
-      .vocabulary = 13, .positions = 8, .width = 12, .layers = 2, .heads = 3, .feed_forward = 20};
-  return llama ? llama_like(c) : c;
-}
-
-std::vector<int> batch(std::uint64_t step)
-{
-  std::vector<int> ids;
-  for (std::uint64_t i = 0; i < 3 * length; ++i)
-    ids.push_back(static_cast<int>((i * i + step * i + 3 * step) % 13));
-  return ids;
-}
+std::vector<int> batch(std::uint64_t step) { return small_batch(step, 3 * length); }
 
 struct Trained
 {
@@ -48,7 +35,7 @@ Trained train(const Place<S>& place, bool llama, std::uint64_t last,
 {
   return on_root(place, [&](const auto& mesh) {
     Transformer<S, TestBackend, T> model{
-        mesh, config_of(llama), {.dropout = 0.2, .attention_dropout = 0.3, .seed = 5}};
+        mesh, small_transformer(llama), {.dropout = 0.2, .attention_dropout = 0.3, .seed = 5}};
     const auto parameters = model.parameters();
     AdamW optimizer{parameters, {.learning_rate = 0.02}};
     Checkpoints checkpoints{mesh, folder};
@@ -102,7 +89,7 @@ results_of_cuts(const Place<S>& place, bool llama, std::size_t recompute,
   return on_root(place, [&](const auto& mesh) {
     Transformer<S, TestBackend, T> model{
         mesh,
-        config_of(llama),
+        small_transformer(llama),
         {.dropout = 0.2, .attention_dropout = 0.3, .seed = 5, .recompute = recompute}};
     for (const auto& number : state_of(model).numbers)
       if (number.name == "forwards") *number.value = first;
@@ -224,7 +211,7 @@ TEST_CASE("ranks that a mesh leaves idle may have a transformer, too")
   if (!fits(3)) return;
   const auto losses = on_ranks<TestBackend>(3, [](TestBackend::Communicator& world) {
     const Mesh<Summa2D, TestBackend> mesh{world, {1, 2}, IdleRanks::allowed};
-    Transformer<Summa2D, TestBackend, double> model{mesh, config_of(false)};
+    Transformer<Summa2D, TestBackend, double> model{mesh, small_transformer(false)};
     const auto parameters = model.parameters();
     AdamW optimizer{parameters};
     double loss = 0;
@@ -242,7 +229,7 @@ TEST_CASE("ranks that a mesh leaves idle may have a transformer, too")
 TEST_CASE("calls of a transformer that are out of order, or of other tokens, are refused")
 {
   const auto messages = on_root(one_rank, [](const auto& mesh) {
-    Transformer<Summa2D, TestBackend, double> model{mesh, config_of(false)};
+    Transformer<Summa2D, TestBackend, double> model{mesh, small_transformer(false)};
     std::vector<std::string> all;
     const auto y = model.evaluate(batch(0), length);
     (void)y;
@@ -277,7 +264,7 @@ TEST_CASE("a transformer's evaluations and forward passes do not disturb one ano
     for (const bool disturbed : {true, false})
     {
       using Model = Transformer<Summa2D, TestBackend, double>;
-      Model model{mesh, config_of(false), {.dropout = 0.1, .attention_dropout = 0.1}};
+      Model model{mesh, small_transformer(false), {.dropout = 0.1, .attention_dropout = 0.1}};
       const auto parameters = model.parameters();
       typename Model::Kept first, second;
       auto& all = both[disturbed ? 0 : 1];
@@ -323,7 +310,7 @@ TEST_CASE("a transformer of sizes that do not fit is refused")
   const auto messages = on_root(one_rank, [](const auto& mesh) {
     std::vector<std::string> all;
     const auto refuse = [&](auto change) {
-      auto config = config_of(false);
+      auto config = small_transformer(false);
       change(config);
       all.push_back(message_of<Error>([&] {
         Transformer<Summa2D, TestBackend, double> m{mesh, config};
