@@ -10,9 +10,6 @@ namespace cubist::test::backend_mpi_test
 
 // Every process runs these tests, and asserts its own results.
 
-namespace
-{
-
 using World = MpiCommunicator;
 
 /// The message of what `launch` throws on this process when every rank runs `body`.
@@ -22,10 +19,10 @@ std::string thrown(F&& body)
   return message_of<E>([&] { launch<Mpi>({.rethrow = true}, body); });
 }
 
-std::string on_rank(int rank) { return "rank " + std::to_string(rank) + ": "; }
+static std::string on_rank(int rank) { return "rank " + std::to_string(rank) + ": "; }
 
 /// The number that a new communicator would get in this process: the lowest free one.
-MPI_Fint lowest_free_number()
+static MPI_Fint lowest_free_number()
 {
   MPI_Comm fresh = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
@@ -33,8 +30,6 @@ MPI_Fint lowest_free_number()
   MPI_Comm_free(&fresh);
   return n;
 }
-
-}  // namespace
 
 TEST_CASE("every process is a rank")
 {

@@ -13,13 +13,10 @@
 namespace cubist::test::backend_nccl_foreign_test
 {
 
-namespace
-{
-
 using T = std::complex<float>;
 using Matrix = DistMatrix<T, Summa2D::Input, AxisMesh<Summa2D::Axes, FakeNccl>>;
 
-T value(std::size_t i, std::size_t j)
+static T value(std::size_t i, std::size_t j)
 {
   return {static_cast<float>(31 * i + j), static_cast<float>(i) - static_cast<float>(j)};
 }
@@ -39,8 +36,6 @@ struct Foreign
   std::vector<T> array;
   ForeignMatrix<T> matrix;
 };
-
-}  // namespace
 
 TEST_CASE("a block-cyclic matrix becomes one on devices and returns, with op, alpha and beta")
 {

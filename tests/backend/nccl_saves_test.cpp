@@ -60,11 +60,8 @@ inline constexpr bool in_host_memory<test::nccl_saves_test::HeldEngine> = false;
 namespace cubist::test::nccl_saves_test
 {
 
-namespace
-{
-
 /// The elements of a matrix that begins with `first`.
-auto numbers(float first)
+static auto numbers(float first)
 {
   return [first](std::size_t i, std::size_t j) { return first + static_cast<float>(16 * i + j); };
 }
@@ -116,12 +113,10 @@ void run(F body)
   });
 }
 
-std::string file_of(const std::filesystem::path& folder, int step)
+static std::string file_of(const std::filesystem::path& folder, int step)
 {
   return contents(folder / ("step-00000000000" + std::to_string(step) + ".safetensors"));
 }
-
-}  // namespace
 
 TEST_CASE("a save in the background returns before the copies, and has the state at the call")
 {

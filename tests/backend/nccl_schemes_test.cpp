@@ -15,10 +15,7 @@
 namespace cubist::test::backend_nccl_schemes_test
 {
 
-namespace
-{
-
-void compare(const NamedGlobals& got, const NamedGlobals& expected, double units)
+static void compare(const NamedGlobals& got, const NamedGlobals& expected, double units)
 {
   REQUIRE(got.size() == expected.size());
   Comparison found;
@@ -26,8 +23,6 @@ void compare(const NamedGlobals& got, const NamedGlobals& expected, double units
     found.near(got[r].second, expected[r].second, units, got[r].first);
   CHECK(found.report() == 0);
 }
-
-}  // namespace
 
 TEST_CASE("Summa25D on NCCL: the results of threads, and the same bits on every run")
 {

@@ -20,11 +20,8 @@ TEST_CASE("Nccl and its decorators are backends")
   STATIC_REQUIRE_FALSE(Nccl::ranks_are_processes);
 }
 
-namespace
-{
-
 /// Sums a host value over the ranks, on the devices.
-float sum(NcclCommunicator& world, float value)
+static float sum(NcclCommunicator& world, float value)
 {
   const CudaEngine engine;
   CudaBuffer<float> buffer(1);
@@ -35,14 +32,12 @@ float sum(NcclCommunicator& world, float value)
   return value;
 }
 
-int current_device()
+static int current_device()
 {
   int device = -1;
   cudaGetDevice(&device);
   return device;
 }
-
-}  // namespace
 
 TEST_CASE("each rank computes and communicates on its own GPU")
 {

@@ -10,9 +10,6 @@
 namespace cubist::test::backend_simulated_attention_test
 {
 
-namespace
-{
-
 /// A decorator, which makes the engine do all work each time.
 struct SeenEngine : EngineDecorator<SeenEngine, SimulatedEngine>
 {
@@ -28,7 +25,7 @@ struct Case
 };
 
 /// Cases, each of which differs from the first in one number.
-std::vector<Case> cases()
+static std::vector<Case> cases()
 {
   const Case first{{.sequences = 2,
                     .queries = 24,
@@ -89,7 +86,7 @@ std::pair<std::vector<double>, SimulatedRankReport> taken(const Machine& machine
   })[0];
 }
 
-Machine small_machine()
+static Machine small_machine()
 {
   Machine machine;
   machine.call_seconds = 1e-6;
@@ -98,7 +95,7 @@ Machine small_machine()
   return machine;
 }
 
-void check_equal(const Machine& machine)
+static void check_equal(const Machine& machine)
 {
   const auto [seen, report] = taken<SeenEngine>(machine);
   const auto [repeated, report_of_repeated] = taken<SimulatedEngine>(machine);
@@ -113,8 +110,6 @@ void check_equal(const Machine& machine)
   CHECK(report_of_repeated.passes == Approx(report.passes));
   CHECK(report_of_repeated.flops == Approx(report.flops));
 }
-
-}  // namespace
 
 TEST_CASE("simulated: attention that is repeated takes the time of all its calls")
 {

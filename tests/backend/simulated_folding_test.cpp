@@ -16,14 +16,11 @@
 namespace cubist::test::backend_simulated_folding_test
 {
 
-namespace
-{
-
 using P = Pipeline<DataParallel<Summa2D>>;
 using Extents = P::Axes::Array;  // stages, replicas, rows and columns of a mesh
 
 /// Nodes with this many ranks, with links inside a node, such as NVLink, or without.
-Machine cluster(int ranks_per_node, bool has_links)
+static Machine cluster(int ranks_per_node, bool has_links)
 {
   Machine machine;
   machine.cores = ranks_per_node;
@@ -75,7 +72,7 @@ void train(World& world, const Extents& extents)
 }
 
 /// Simulates all replicas, or folds them.
-SimulationReport report_of(const Machine& machine, const Extents& extents, bool folds)
+static SimulationReport report_of(const Machine& machine, const Extents& extents, bool folds)
 {
   const MachineScope scope{machine};
   if (folds) Simulated::options.replicas = replicas_of<P>(extents);
@@ -87,7 +84,7 @@ SimulationReport report_of(const Machine& machine, const Extents& extents, bool 
 }
 
 /// The name of the first figure in which two reports differ; empty if there is none.
-std::string difference(const SimulationReport& a, const SimulationReport& b)
+static std::string difference(const SimulationReport& a, const SimulationReport& b)
 {
   if (a.ranks.size() != b.ranks.size()) return "ranks";
   for (std::size_t r = 0; r < a.ranks.size(); ++r)
@@ -112,8 +109,6 @@ std::string difference(const SimulationReport& a, const SimulationReport& b)
   }
   return {};
 }
-
-}  // namespace
 
 TEST_CASE("simulated: folded replicas take the time of all, to the last bit")
 {

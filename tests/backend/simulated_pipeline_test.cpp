@@ -17,11 +17,8 @@
 namespace cubist::test::backend_simulated_pipeline_test
 {
 
-namespace
-{
-
 /// The seconds of a step with 32 equal layers.
-double seconds_of(int stages, const PipelineOptions& pipeline)
+static double seconds_of(int stages, const PipelineOptions& pipeline)
 {
   using P = Pipeline<Summa2D>;
   const auto seconds = on_ranks<Simulated>(stages, [&](Simulated::Communicator& world) {
@@ -39,13 +36,11 @@ double seconds_of(int stages, const PipelineOptions& pipeline)
 }
 
 /// The fraction of a step in which stages wait.
-double bubble(int stages, const PipelineOptions& pipeline)
+static double bubble(int stages, const PipelineOptions& pipeline)
 {
   const double work = seconds_of(1, {.micro_batches = pipeline.micro_batches}) / stages;
   return 1 - work / seconds_of(stages, pipeline);
 }
-
-}  // namespace
 
 TEST_CASE("simulated: the bubble of a pipeline is that of the formula")
 {

@@ -9,13 +9,10 @@
 namespace cubist::test::backend_simulated_test
 {
 
-namespace
-{
-
 using World = SimulatedCommunicator;
 
 /// A machine with round figures: links have a latency of 1 s and carry 8 bytes a second.
-Machine slow_machine(int ranks_per_node, double cores)
+static Machine slow_machine(int ranks_per_node, double cores)
 {
   Machine machine;
   machine.cores = cores;
@@ -38,8 +35,6 @@ std::vector<double> clocks(const Machine& machine, int ranks, Body body)
   for (const auto& r : Simulated::report().ranks) seconds.push_back(r.seconds);
   return seconds;
 }
-
-}  // namespace
 
 TEST_CASE("simulated: a message takes latency and bytes by bandwidth")
 {

@@ -7,7 +7,7 @@
 
 #include "catch.hpp"
 
-namespace comm_run_on_core_test
+namespace cubist::test::comm_run_on_core_test
 {
 
 TEST_CASE("a thread moves to a core, and may still run on the same cores as before")
@@ -46,4 +46,4 @@ TEST_CASE("a thread stays where it is if it may not run on the core")
   CHECK(CPU_EQUAL(&after, &allowed));
 }
 
-}  // namespace comm_run_on_core_test
+}  // namespace cubist::test::comm_run_on_core_test

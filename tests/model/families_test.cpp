@@ -13,18 +13,13 @@
 namespace cubist::test::families_test
 {
 
-namespace
-{
-
 /// The config.json files of published models, each with its number of parameters or, if cubist
 /// refuses it, with what the error names.
-nlohmann::json published()
+static nlohmann::json published()
 {
   std::ifstream file{CUBIST_TRANSFORMER_DATA "/published.json"};
   return nlohmann::json::parse(file);
 }
-
-}  // namespace
 
 TEST_CASE("published configurations are read, or refused for what cubist lacks")
 {

@@ -6,18 +6,13 @@
 namespace cubist::test::pipeline_options_test
 {
 
-namespace
-{
-
 using List = std::vector<std::size_t>;
 
-std::string error(const std::vector<double>& costs, std::size_t stages,
-                  const PipelineOptions& options)
+static std::string error(const std::vector<double>& costs, std::size_t stages,
+                         const PipelineOptions& options)
 {
   return message_of<ArgumentError>([&] { (void)detail::cut_in_pieces(costs, stages, options); });
 }
-
-}  // namespace
 
 TEST_CASE("layers are cut into pieces so that the most expensive one is as cheap as possible")
 {

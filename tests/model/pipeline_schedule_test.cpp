@@ -28,9 +28,6 @@ TEST_CASE("every micro-batch has one forward and one backward pass in each piece
         }
 }
 
-namespace
-{
-
 /// A message between stages that exchange groups: sender, receiver, and what it carries.
 using Message = std::tuple<std::size_t, std::size_t, bool, std::size_t, std::size_t>;
 
@@ -42,8 +39,9 @@ struct Group
 
 /// The groups of messages of one stage.
 /// @param first_trained  the first piece with a backward pass
-std::vector<Group> groups_of(std::size_t stage, std::size_t stages, std::size_t pieces,
-                             const std::vector<PipelineStep>& steps, std::size_t first_trained)
+static std::vector<Group> groups_of(std::size_t stage, std::size_t stages, std::size_t pieces,
+                                    const std::vector<PipelineStep>& steps,
+                                    std::size_t first_trained)
 {
   const std::size_t last = stages * pieces - 1;
   const std::size_t after = (stage + 1) % stages;
@@ -82,7 +80,7 @@ std::vector<Group> groups_of(std::size_t stage, std::size_t stages, std::size_t 
 
 /// Whether all stages reach their ends. A message arrives once both its ends have begun their
 /// groups, and a group ends when all its messages have arrived.
-bool all_groups_end(const std::vector<std::vector<Group>>& stages)
+static bool all_groups_end(const std::vector<std::vector<Group>>& stages)
 {
   std::set<Message> arrived;
   std::vector<std::size_t> at(stages.size(), 0);
@@ -110,8 +108,6 @@ bool all_groups_end(const std::vector<std::vector<Group>>& stages)
     if (at[s] < stages[s].size()) return false;
   return true;
 }
-
-}  // namespace
 
 TEST_CASE("groups of messages do not wait for one another in a circle, and have one order")
 {
@@ -155,11 +151,8 @@ TEST_CASE("groups of messages do not wait for one another in a circle, and have 
     }
 }
 
-namespace
-{
-
 /// The steps as text, "F0 F1 B0 …", with the piece after a colon if it is not the first.
-std::string text(const std::vector<PipelineStep>& steps)
+static std::string text(const std::vector<PipelineStep>& steps)
 {
   std::string all;
   for (const PipelineStep& s : steps)
@@ -170,8 +163,6 @@ std::string text(const std::vector<PipelineStep>& steps)
   }
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("a stage computes one forward and one backward pass in turn")
 {
@@ -199,12 +190,10 @@ TEST_CASE("a stage has activations of at most as many micro-batches as there are
               std::min(micro_batches, stages - s));
 }
 
-namespace
-{
-
 /// The time of a step in which a forward pass takes 1, a backward pass takes `backward`, and
 /// messages take nothing; infinite for a schedule that gets stuck.
-double time_of(std::size_t stages, std::size_t micro_batches, std::size_t pieces, double backward)
+static double time_of(std::size_t stages, std::size_t micro_batches, std::size_t pieces,
+                      double backward)
 {
   std::vector<std::vector<PipelineStep>> all;
   for (std::size_t s = 0; s < stages; ++s)
@@ -241,8 +230,6 @@ double time_of(std::size_t stages, std::size_t micro_batches, std::size_t pieces
     if (at[s] < all[s].size()) return 1e300;
   return *std::max_element(now.begin(), now.end());
 }
-
-}  // namespace
 
 TEST_CASE("the bubble of equal stages is that of the formula")
 {

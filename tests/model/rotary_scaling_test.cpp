@@ -6,21 +6,16 @@
 namespace cubist::test::rotary_scaling_test
 {
 
-namespace
-{
-
 using Type = RotaryScaling::Type;
 
 /// The frequencies of all pairs in a head of 16 elements.
-std::vector<double> frequencies(const RotaryScaling& scaling)
+static std::vector<double> frequencies(const RotaryScaling& scaling)
 {
   const cubist::detail::RotaryFrequency f{10000, 16, scaling};
   std::vector<double> all;
   for (std::size_t j = 0; j < 8; ++j) all.push_back(f(j));
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("frequencies without scaling fall from 1 by a power of the base")
 {

@@ -6,9 +6,6 @@
 namespace cubist::test::dropout_test
 {
 
-namespace
-{
-
 /// Applies dropout to a matrix of ones with layout L.
 template <class L, class T = double, class S>
 Global<T> mask(const Place<S>& place, Shape shape, const Dropout& dropout, std::uint64_t step)
@@ -20,19 +17,17 @@ Global<T> mask(const Place<S>& place, Shape shape, const Dropout& dropout, std::
     return gather(x);
   });
 }
-Global<double> mask(const Dropout& dropout, std::uint64_t step)
+static Global<double> mask(const Dropout& dropout, std::uint64_t step)
 {
   return mask<Summa25D::Input>(single_rank, {13, 11}, dropout, step);
 }
 
-double share_of_zeros(const Global<double>& x)
+static double share_of_zeros(const Global<double>& x)
 {
   std::size_t zeros = 0;
   for (const double v : x) zeros += v == 0 ? 1 : 0;
   return static_cast<double>(zeros) / static_cast<double>(x.size());
 }
-
-}  // namespace
 
 TEST_CASE("without probability nothing is dropped")
 {

@@ -19,13 +19,7 @@
 #include "one_triangle.hpp"
 #include "triangular_panels.hpp"
 
-namespace pblas_triangular_panels_test
-{
-
-using namespace cubist;
-using namespace cubist::test;
-
-namespace
+namespace cubist::test::pblas_triangular_panels_test
 {
 
 /// A sub-matrix in a random block-cyclic layout, found index by index.
@@ -100,7 +94,7 @@ class RandomMatrix
   std::vector<T> array_;
 };
 
-bool everywhere(bool holds)
+static bool everywhere(bool holds)
 {
   int all = holds ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -175,8 +169,6 @@ void check_syrk(const boost::mpi::communicator& world, std::uint64_t seed, Trian
 
 constexpr auto triangles = {Triangle::lower, Triangle::upper};
 
-}  // namespace
-
 TEMPLATE_TEST_CASE(
     "panels of triangles in any layouts multiply and solve as the serial oracle does", "", double,
     std::complex<float>)
@@ -205,4 +197,4 @@ TEMPLATE_TEST_CASE("panels of symmetric products in any layouts add up to the se
           check_syrk<TestType>(world, seed++, triangle, op, symmetry);
 }
 
-}  // namespace pblas_triangular_panels_test
+}  // namespace cubist::test::pblas_triangular_panels_test

@@ -41,25 +41,20 @@ TEST_CASE("A pair of Megatron1D layers sends the elements of the published formu
   }
 }
 
-namespace
-{
-
 const std::vector<ProductSize> sizes = {{24, 36, 48}, {37, 101, 23}, {1, 1, 1}};
 
-double area(std::size_t a, std::size_t b, std::size_t quantum)
+static double area(std::size_t a, std::size_t b, std::size_t quantum)
 {
   return static_cast<double>(pad(a, quantum) * pad(b, quantum));
 }
 
 /// SUMMA on d layers of r x c ranks; in each, p elements travel along rows and q along columns.
-Formula summa(double d, double r, double c, double p, double q, double kn)
+static Formula summa(double d, double r, double c, double p, double q, double kn)
 {
   const double f = (c - 1) / (r * c) * p + (r - 1) / (r * c) * q;
   const double sum = 2 * (d - 1) / (d * r * c) * kn;
   return {f, 2 * f + sum, f + sum};
 }
-
-}  // namespace
 
 TEST_CASE("SUMMA sends the elements of the published formulas, whichever matrix stays")
 {
@@ -100,10 +95,7 @@ TEST_CASE("SUMMA sends the elements of the published formulas, whichever matrix 
       on(d, r, c, size);
 }
 
-namespace
-{
-
-Formula grid(double x, double y, double z, double mk, double kn, double mn, Gathered policy)
+static Formula grid(double x, double y, double z, double mk, double kn, double mn, Gathered policy)
 {
   const double p = x * y * z;
   const double operands = ((y - 1) * mk + (z - 1) * kn) / p;
@@ -111,8 +103,6 @@ Formula grid(double x, double y, double z, double mk, double kn, double mn, Gath
   if (policy == Gathered::kept) return {f, f, f - (y - 1) * mk / p};
   return {f, f + operands, f};
 }
-
-}  // namespace
 
 TEST_CASE("Grids send the elements of the published formulas")
 {

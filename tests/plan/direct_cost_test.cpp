@@ -8,12 +8,9 @@
 namespace cubist::test::plan_direct_cost_test
 {
 
-namespace
-{
-
 /// A machine that does one multiply-add a second, and needs next to no time for packing, copies and
 /// windows.
-Machine product_machine()
+static Machine product_machine()
 {
   Machine machine;
   machine.rates["double"] = RateTable::peak(2);
@@ -25,13 +22,11 @@ Machine product_machine()
   return machine;
 }
 
-DirectCost on_square(double cores, Ranks ranks, Machine machine = product_machine())
+static DirectCost on_square(double cores, Ranks ranks, Machine machine = product_machine())
 {
   machine.cores = cores;
   return direct_cost<Summa2D>({2, 2}, {64, 64, 64}, ranks, machine, sizeof(double));
 }
-
-}  // namespace
 
 TEST_CASE("The direct method takes the time of the products on all cores")
 {

@@ -15,10 +15,7 @@ using detail::choose_muon_way;
 using detail::MuonGrid;
 using detail::MuonMatrix;
 
-namespace
-{
-
-MuonMatrix matrix(const detail::Placement& placement)
+static MuonMatrix matrix(const detail::Placement& placement)
 {
   MuonMatrix::Part part{0, placement.shape(), {}};
   for (int rank = 0; rank < placement.ranks(); ++rank) part.blocks.push_back(placement[rank]);
@@ -33,8 +30,6 @@ MuonMatrix weight(const typename S::Axes::Array& extents, Shape shape)
 }
 
 constexpr int steps = 5;
-
-}  // namespace
 
 TEST_CASE("a home receives what it lacks and sends what others hold")
 {

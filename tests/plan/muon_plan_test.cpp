@@ -9,11 +9,8 @@
 namespace cubist::test::muon_plan_test
 {
 
-namespace
-{
-
 const PlanOptions adamw{.method = Method::collectives};
-PlanOptions muon(MuonWay way = MuonWay::automatic)
+static PlanOptions muon(MuonWay way = MuonWay::automatic)
 {
   PlanOptions options = adamw;
   options.muon = true;
@@ -24,8 +21,6 @@ PlanOptions muon(MuonWay way = MuonWay::automatic)
 const TransformerStep gpt2{
     .model = {.vocabulary = 50257, .positions = 1024, .width = 768, .layers = 12, .heads = 12},
     .batch = {8, 1024}};
-
-}  // namespace
 
 TEST_CASE("the work of Muon is that of its matrices")
 {

@@ -10,17 +10,12 @@
 namespace cubist::test::plan_pipeline_plan_test
 {
 
-namespace
-{
-
 using Stages = Pipeline<DataParallel<Summa2D>>;
 
-PlanOptions in(std::size_t micro_batches, std::size_t pieces = 1)
+static PlanOptions in(std::size_t micro_batches, std::size_t pieces = 1)
 {
   return {.method = Method::collectives, .micro_batches = micro_batches, .pieces = pieces};
 }
-
-}  // namespace
 
 TEST_CASE("The bubble of a planned pipeline is (p - 1) / (v m + p - 1) of a step")
 {

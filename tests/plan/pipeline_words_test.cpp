@@ -15,9 +15,6 @@
 namespace cubist::test::pipeline_words_test
 {
 
-namespace
-{
-
 using B = Counting<Threads>;
 using S = Summa2D;
 using P = Pipeline<S>;
@@ -34,15 +31,13 @@ std::uint64_t counted(const S::Extents& extents, int ranks, F step)
 /// The elements sent in a step with m micro-batches: those of layers m times, those of gradients
 /// once, blocks of activations and of their gradients between pieces, and the loss to the other
 /// stage.
-std::uint64_t words_of(const StepWords& micro_batch, std::size_t m, int ranks, Shape block,
-                       std::size_t pieces)
+static std::uint64_t words_of(const StepWords& micro_batch, std::size_t m, int ranks, Shape block,
+                              std::size_t pieces)
 {
   const auto n = static_cast<std::uint64_t>(ranks);
   return m * (micro_batch.forward + micro_batch.backward) + micro_batch.gradients +
          2 * m * (2 * pieces - 1) * n * block.size() + n;
 }
-
-}  // namespace
 
 TEST_CASE("a step of an MLP in stages sends what its formula says")
 {

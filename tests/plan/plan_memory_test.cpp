@@ -72,9 +72,6 @@ TEST_CASE("The memory planned for a transformer is that of its steps within a tw
   }
 }
 
-namespace
-{
-
 /// The seconds in which simulated ranks compute gradients.
 template <SchemeType S>
 double gradient_seconds(const typename S::Axes::Array& e, const TransformerStep& step)
@@ -93,7 +90,7 @@ double gradient_seconds(const typename S::Axes::Array& e, const TransformerStep&
 }
 
 /// Nodes with 8 GPUs. Messages between nodes overlap with products, as those inside a node do.
-Machine gpu_nodes()
+static Machine gpu_nodes()
 {
   Machine machine{.name = "nodes of 8 GPUs", .cores = 8, .memory = 6.4e11};
   machine.memory_bandwidth = 2.7e12;
@@ -106,8 +103,6 @@ Machine gpu_nodes()
   machine.rates = {{"float", RateTable::constant(4e13)}};
   return machine;
 }
-
-}  // namespace
 
 TEST_CASE("The time planned for a transformer on GPUs is that of its steps within a twelfth")
 {

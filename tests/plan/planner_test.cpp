@@ -9,14 +9,11 @@
 namespace cubist::test::plan_planner_test
 {
 
-namespace
-{
-
 const PlanOptions by_collectives{.method = Method::collectives};
 
 /// A scheme's plan that sends the fewest elements on all ranks, on these extents if given.
-Plan least_words(const std::vector<Plan>& plans, const std::string& scheme,
-                 const std::vector<int>& extents = {})
+static Plan least_words(const std::vector<Plan>& plans, const std::string& scheme,
+                        const std::vector<int>& extents = {})
 {
   const Plan* least = nullptr;
   for (const auto& plan : plans)
@@ -26,8 +23,6 @@ Plan least_words(const std::vector<Plan>& plans, const std::string& scheme,
   REQUIRE(least != nullptr);
   return *least;
 }
-
-}  // namespace
 
 TEST_CASE("An MLP of 8192 features on 64 ranks sends the elements of the published formulas")
 {

@@ -6,12 +6,9 @@
 namespace cubist::test::plan_reason_test
 {
 
-namespace
-{
-
 /// A plan on 64 of 72 ranks that sends this many elements, and spends three quarters of its time in
 /// products.
-Plan plan_with_words(double words)
+static Plan plan_with_words(double words)
 {
   Plan plan;
   plan.ranks = 64;
@@ -24,8 +21,6 @@ Plan plan_with_words(double words)
 }
 
 const Rivals rivals{.of_same = 28, .least_words = 42, .unit = 100};
-
-}  // namespace
 
 TEST_CASE("A reason compares the elements sent with those of meshes of as many ranks")
 {

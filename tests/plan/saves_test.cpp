@@ -7,11 +7,8 @@
 namespace cubist::test::plan_saves_test
 {
 
-namespace
-{
-
 /// A plan on 4 ranks with steps of a second, and 1e9 elements, a quarter of them on each rank.
-Plan quarter()
+static Plan quarter()
 {
   Plan plan;
   plan.ranks = 4;
@@ -21,15 +18,13 @@ Plan quarter()
   return plan;
 }
 
-Machine slow_disk(double bytes_per_second)
+static Machine slow_disk(double bytes_per_second)
 {
   Machine machine;
   machine.memory_bandwidth = 6e9;
   machine.write_bandwidth = bytes_per_second;
   return machine;
 }
-
-}  // namespace
 
 TEST_CASE("saves are as far apart as Young's formula says")
 {

@@ -6,11 +6,8 @@
 namespace cubist::test::plan_time_test
 {
 
-namespace
-{
-
 /// A machine with round figures: 4 ranks and 4 cores on each node.
-Machine round_machine()
+static Machine round_machine()
 {
   Machine machine;
   machine.rates = {{"float", RateTable::peak(200)}, {"double", RateTable::peak(100)}};
@@ -25,15 +22,14 @@ Machine round_machine()
 constexpr LocalGemm gemm{.m = 5, .n = 5, .k = 2, .times = 1};  // 100 operations, 80 elements
 constexpr Transfer inside{CallKind::all_gather, LayerMatrix::x, 2, 1, 20, 1};
 
-Work work(std::initializer_list<LocalGemm> products, std::initializer_list<Transfer> transfers)
+static Work work(std::initializer_list<LocalGemm> products,
+                 std::initializer_list<Transfer> transfers)
 {
   Work w;
   for (const auto& p : products) w.products.add(p), w.far_products.add(p);
   for (const auto& t : transfers) w.transfers.add(t);
   return w;
 }
-
-}  // namespace
 
 TEST_CASE("Inside a node the times add up")
 {

@@ -7,11 +7,8 @@
 namespace cubist::test::plan_transformer_parts_test
 {
 
-namespace
-{
-
 /// A model with two query heads for each head of keys and values.
-TransformerConfig small_model()
+static TransformerConfig small_model()
 {
   return {.vocabulary = 10,
           .positions = 8,
@@ -21,8 +18,6 @@ TransformerConfig small_model()
           .key_value_heads = 3,
           .feed_forward = 20};
 }
-
-}  // namespace
 
 TEST_CASE("On one rank nothing is padded and nothing is sent")
 {

@@ -8,13 +8,10 @@
 namespace cubist::test::plan_transformer_plan_test
 {
 
-namespace
-{
-
 const PlanOptions by_collectives{.method = Method::collectives};
 
 /// GPT-2 with 2 blocks, on this many sequences of 256 tokens.
-TransformerStep short_gpt2(std::size_t sequences)
+static TransformerStep short_gpt2(std::size_t sequences)
 {
   auto model = transformer_model("gpt2");
   model.layers = 2;
@@ -43,8 +40,6 @@ void sends_words(const typename S::Axes::Array& extents, const TransformerStep& 
             thin.forward + thin.backward + parts.norm_statistics().words +
             parts.cost(parts.products()[0], Gathered::kept).backward_input.words_of_all(ranks))));
 }
-
-}  // namespace
 
 TEST_CASE("An evaluation keeps the activations of one block, and a copy of the others' input")
 {

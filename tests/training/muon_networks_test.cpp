@@ -15,20 +15,17 @@
 namespace cubist::test::muon_networks_test
 {
 
-namespace
-{
-
 constexpr std::size_t steps = 20;
 const std::vector<std::size_t> sizes{1, 24, 24, 9, 30};  // one row, square, tall and wide
 constexpr std::size_t length = 5;
 
-const Reference& reference()
+static const Reference& reference()
 {
   static const Reference file{CUBIST_TRANSFORMER_DATA "/../muon/networks.safetensors"};
   return file;
 }
 
-MuonOptions options(MuonWay way)
+static MuonOptions options(MuonWay way)
 {
   return {
       .learning_rate = 0.02, .way = way, .adamw = {.learning_rate = 3e-3, .weight_decay = 0.01}};
@@ -111,8 +108,6 @@ void on_meshes(F f)
     }));
   });
 }
-
-}  // namespace
 
 TEST_CASE("an MLP of uneven sizes follows the reference on every mesh of 1 to 8 ranks")
 {

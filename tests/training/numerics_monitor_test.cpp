@@ -36,9 +36,6 @@ TEST_CASE("A network that trains passes all checks")
   train_monitored(Place<Megatron1D>{3, {}}, two_layers);
 }
 
-namespace
-{
-
 /// A network after one backward pass.
 template <class S>
 struct Trained
@@ -62,7 +59,7 @@ struct Trained
   Parameters<double, M> parameters;
 };
 
-void flip(double& x) { x = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) ^ 1U); }
+static void flip(double& x) { x = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) ^ 1U); }
 
 /// The error message on all ranks if `rank` has one wrong bit.
 template <class S>
@@ -81,8 +78,6 @@ std::string message_on_all(const Place<S>& place, const std::string& name, bool 
     if (text != ranks.front()) return "different";
   return ranks.front();
 }
-
-}  // namespace
 
 TEST_CASE("One wrong bit in a replica of a parameter or a gradient throws on every rank")
 {

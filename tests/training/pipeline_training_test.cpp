@@ -44,9 +44,6 @@ TEST_CASE("digits train in stages as on one rank")
   on(Place<Pipeline<Megatron1D>>{8, {4, {2}}});
 }
 
-namespace
-{
-
 /// The losses of some steps in half precision, and how many of these overflowed.
 struct ScaledRun
 {
@@ -54,7 +51,7 @@ struct ScaledRun
   std::uint64_t skipped;
 };
 
-ScaledRun scaled(const Place<Pipeline<Summa2D>>& run)
+static ScaledRun scaled(const Place<Pipeline<Summa2D>>& run)
 {
   using P = Pipeline<Summa2D>;
   return on_root(run, [&](const auto& mesh) {
@@ -75,8 +72,6 @@ ScaledRun scaled(const Place<Pipeline<Summa2D>>& run)
     return found;
   });
 }
-
-}  // namespace
 
 TEST_CASE("stages of half skip a step that overflows on one of them, and train as one rank")
 {

@@ -35,21 +35,16 @@ TEST_CASE("each replica of a parameter has a part of the sum of their gradients"
   }));
 }
 
-namespace
-{
-
 const Place<S> three_ranks{3, {.data = 3, .scheme = {.q = 1}}};
 
 /// The axes along which a layer sums its bias's gradient.
 using BiasReplicas = PendingAxes<RowVector<S::Output>, S::Output::RowAxes>::type;
 
 /// A rank's gradient in a backward pass: an integer, so that sums are exact.
-double gradient(int backward, int rank, std::size_t i, std::size_t j)
+static double gradient(int backward, int rank, std::size_t i, std::size_t j)
 {
   return static_cast<double>(backward * 1000 + (rank + 1) * 100) + static_cast<double>(10 * i + j);
 }
-
-}  // namespace
 
 TEST_CASE(
     "of several backward passes the last one counts, however late a rank is, and after an error")

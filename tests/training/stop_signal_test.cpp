@@ -6,11 +6,8 @@
 namespace cubist::test::stop_signal_test
 {
 
-namespace
-{
-
 /// The step after which each rank stops, where rank 2's process gets the signal in step 3.
-std::vector<int> stops(int signal)
+static std::vector<int> stops(int signal)
 {
   const StopSignal stop;
   auto steps = on_mesh(two_by_two, [&](const auto& mesh) {
@@ -25,8 +22,6 @@ std::vector<int> stops(int signal)
   StopSignal::reset();
   return steps;
 }
-
-}  // namespace
 
 TEST_CASE("all ranks stop in the step in which one of them gets a signal")
 {
@@ -51,18 +46,13 @@ TEST_CASE("a stop signal is an all_reduce of one number, and idle ranks take no 
   CHECK(std::accumulate(sent.begin(), sent.end(), std::uint64_t{0}) == 2 * 2);  // 2 (P-1)
 }
 
-namespace
-{
-
 /// The current handler of a signal.
-auto handler(int signal)
+static auto handler(int signal)
 {
   struct sigaction action = {};
   sigaction(signal, nullptr, &action);
   return action.sa_handler;
 }
-
-}  // namespace
 
 TEST_CASE("the last stop signal restores the handlers, unless the process is about to end")
 {

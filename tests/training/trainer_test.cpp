@@ -12,9 +12,6 @@
 namespace cubist::test::trainer_test
 {
 
-namespace
-{
-
 constexpr std::size_t rows = 12;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 const Place<DataParallel<Summa2D>> two_meshes{8, {2, {.q = 2}}};
@@ -63,7 +60,7 @@ std::vector<double> values_of(Mlp& mlp)
 }
 
 /// Returns the options with a comparison of replicas in every step.
-TrainerOptions checked(TrainerOptions options)
+static TrainerOptions checked(TrainerOptions options)
 {
   options.monitor.replicas_every = 1;
   return options;
@@ -89,8 +86,6 @@ Found train(const Place<S>& place, const TrainerOptions& options, Slope slope = 
   });
 }
 const LearningRateOptions schedule{.rate = 0.02, .warm_up = 2, .steps = 8, .decay = Decay::cosine};
-
-}  // namespace
 
 TEST_CASE("a trainer's run is that of a loop by hand, to the bit")
 {
@@ -353,11 +348,8 @@ TEST_CASE("checkpoints that a run saves in the background are those that it save
     }
 }
 
-namespace
-{
-
 /// The lines of a run's log.
-std::vector<nlohmann::json> lines_of(const std::filesystem::path& log)
+static std::vector<nlohmann::json> lines_of(const std::filesystem::path& log)
 {
   std::istringstream text{contents(log)};
   std::vector<nlohmann::json> lines;
@@ -365,7 +357,7 @@ std::vector<nlohmann::json> lines_of(const std::filesystem::path& log)
   return lines;
 }
 /// One number of each line, by its name; NaN if it is null or missing.
-std::vector<double> column(const std::filesystem::path& log, const char* name)
+static std::vector<double> column(const std::filesystem::path& log, const char* name)
 {
   std::vector<double> values;
   for (const auto& line : lines_of(log))
@@ -374,8 +366,6 @@ std::vector<double> column(const std::filesystem::path& log, const char* name)
                          : std::numeric_limits<double>::quiet_NaN());
   return values;
 }
-
-}  // namespace
 
 TEST_CASE("a step whose gradients overflow is skipped, and halves the loss scale")
 {

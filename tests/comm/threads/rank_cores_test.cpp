@@ -17,22 +17,19 @@
 
 #include "catch.hpp"
 
-namespace comm_threads_rank_cores_test
+namespace cubist::test::comm_threads_rank_cores_test
 {
 
 using namespace std::chrono_literals;
 using cubist::detail::emptier_core;
 using cubist::detail::RankCores;
 
-namespace
-{
-
 /// How many times this thread has changed the cores of a thread, and how long each change takes at
 /// least.
-thread_local int changes = 0;
-thread_local std::chrono::milliseconds delay{0};
+static thread_local int changes = 0;
+static thread_local std::chrono::milliseconds delay{0};
 
-[[nodiscard]] cpu_set_t set_of(const std::vector<int>& cores)
+[[nodiscard]] static cpu_set_t set_of(const std::vector<int>& cores)
 {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -40,7 +37,7 @@ thread_local std::chrono::milliseconds delay{0};
   return all;
 }
 
-[[nodiscard]] std::vector<int> allowed_cores()
+[[nodiscard]] static std::vector<int> allowed_cores()
 {
   cpu_set_t all;
   if (sched_getaffinity(0, sizeof all, &all) != 0) return {};
@@ -51,8 +48,8 @@ thread_local std::chrono::milliseconds delay{0};
 }
 
 /// Where a rank on core `mine` moves if ranks are on these cores and it may run on `allowed`.
-[[nodiscard]] std::optional<int> target(int mine, const std::vector<int>& ranks,
-                                        const std::vector<int>& allowed)
+[[nodiscard]] static std::optional<int> target(int mine, const std::vector<int>& ranks,
+                                               const std::vector<int>& allowed)
 {
   cubist::detail::RanksOnCores on{};
   for (const int core : ranks) ++on[static_cast<std::size_t>(core)];
@@ -81,14 +78,12 @@ auto on_two_cores(F f)
 
 /// Two ranks of which both compute on the core of this thread, as rank 0 of which it moves. Returns
 /// whether it moves.
-[[nodiscard]] bool move_away_from_other(RankCores& cores)
+[[nodiscard]] static bool move_away_from_other(RankCores& cores)
 {
   const std::array ranks{0, 1};
   cores.compute(1);
   return cores.spread(0, ranks, 2);
 }
-
-}  // namespace
 
 TEST_CASE("a rank moves to the core with the fewest ranks if more than their share are on its own")
 {
@@ -170,14 +165,11 @@ TEST_CASE("a rank looks for another core once in a millisecond")
   CHECK(restored);
 }
 
-namespace
-{
-
 /// How many times rank 0 of 4 moves in the 10 ms after a move that takes the time `slow` or more;
 /// nothing if Linux moves it first, or if other programs make this take so long that any pause is
 /// over.
 /// @param is_shared whether rank 3 computes on the core to which rank 0 moves first
-[[nodiscard]] std::optional<int> moves_after(std::chrono::milliseconds slow, bool is_shared)
+[[nodiscard]] static std::optional<int> moves_after(std::chrono::milliseconds slow, bool is_shared)
 {
   using Moves = std::optional<int>;
   return on_two_cores([&](const std::vector<int>& two) -> Moves {
@@ -203,8 +195,6 @@ namespace
          })
       .first;
 }
-
-}  // namespace
 
 TEST_CASE("ranks stay for a while after a slow move, which may have met another process")
 {
@@ -232,12 +222,12 @@ TEST_CASE("cores on which ranks compute are counted, not those on which they wai
   CHECK(cores.busy() == 0);
 }
 
-}  // namespace comm_threads_rank_cores_test
+}  // namespace cubist::test::comm_threads_rank_cores_test
 
 /// Counts and delays changes of the cores of a thread.
 extern "C" int sched_setaffinity(pid_t thread, std::size_t size, const cpu_set_t* cores) noexcept
 {
-  using namespace comm_threads_rank_cores_test;
+  using namespace cubist::test::comm_threads_rank_cores_test;
   ++changes;
   const auto end = RankCores::Clock::now() + delay;
   while (RankCores::Clock::now() < end)

@@ -19,16 +19,13 @@ TEST_CASE("two heads are divided by the roots of the means of their squares")
   CHECK(identical(y, Global<double>{{0, 0, 0, 2, 1, 1, 1, 1}}));
 }
 
-namespace
-{
-
 constexpr std::size_t rows = 13, heads = 5, size = 4, width = heads * size;
 constexpr double epsilon = 0.01;
 
 /// Y, dX and dw.
 using Results = std::vector<Global<double>>;
 
-Results serial()
+static Results serial()
 {
   const auto x = uniform<double>(rows, width, 1), dy = uniform<double>(rows, width, 2),
              w = uniform<double>(1, size, 3);
@@ -103,8 +100,6 @@ void equals_serial(const Place<S>& place, double tolerance)
     CHECK(difference(got[i], wanted[i]) < tolerance);
   }
 }
-
-}  // namespace
 
 TEST_CASE("norms of heads and their gradients equal serial ones on every mesh")
 {

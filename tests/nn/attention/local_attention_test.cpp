@@ -7,9 +7,6 @@
 namespace cubist::test::attention_kernel_test
 {
 
-namespace
-{
-
 // A block has all sequences and heads.
 static_assert(detail::MultipliesBatches<BatchingEngine, double>);
 
@@ -25,8 +22,9 @@ struct Case
 };
 
 /// A shape from B, queries, keys, key_rows, heads, group, head size, and causal.
-AttentionShape shape(std::size_t b, std::size_t queries, std::size_t keys, std::size_t key_rows,
-                     std::size_t heads, std::size_t group, std::size_t size, bool causal)
+static AttentionShape shape(std::size_t b, std::size_t queries, std::size_t keys,
+                            std::size_t key_rows, std::size_t heads, std::size_t group,
+                            std::size_t size, bool causal)
 {
   return {b,        queries, keys,
           key_rows, heads,   group,
@@ -73,8 +71,6 @@ Results run(const Case& c, const Operands& m, const AttentionBlocks& blocks)
   return run(attention, c, m);
 }
 
-}  // namespace
-
 TEST_CASE("attention is a mean of values, weighted by the exponentials of scores")
 {
   // The first query only sees the first key; the scores of the second are 0 and ln 3.
@@ -83,9 +79,6 @@ TEST_CASE("attention is a mean of values, weighted by the exponentials of scores
   const Operands m{{{0}, {std::log(3.0)}}, {{0}, {1}}, {{1}, {5}}, ones};
   CHECK(difference(run<double>(two, m, {}).o, Matrix{{1}, {4}}) < 1e-15);
 }
-
-namespace
-{
 
 const std::vector<Case> cases{
     {"causal", shape(2, 11, 11, 11, 3, 1, 4, true)},
@@ -99,7 +92,7 @@ const std::vector<Case> cases{
 };
 
 /// The mask of one element of softmax(Q K^T), by its definition.
-double mask(const Case& c, std::size_t b, std::size_t h, std::size_t i, std::size_t j)
+static double mask(const Case& c, std::size_t b, std::size_t h, std::size_t i, std::size_t j)
 {
   const auto& s = c.shape;
   const std::size_t index = (((5 + b) * (s.heads + 2) + 1 + h) * s.keys + i) * s.keys + j;
@@ -107,7 +100,7 @@ double mask(const Case& c, std::size_t b, std::size_t h, std::size_t i, std::siz
   return Philox{3, 4}.uniform<double>(index) < c.drop ? 0 : 1 / (1 - c.drop);
 }
 
-Operands operands(const Case& c)
+static Operands operands(const Case& c)
 {
   const auto& s = c.shape;
   const std::size_t kv = s.heads / s.group * s.head_size;
@@ -118,7 +111,7 @@ Operands operands(const Case& c)
 }
 
 /// Computes attention by its definition, with all scores of a head at once.
-Results serial(const Case& c, const Operands& m)
+static Results serial(const Case& c, const Operands& m)
 {
   const auto& s = c.shape;
   Results r{m.q, m.q, m.k, m.v};
@@ -164,15 +157,13 @@ Results serial(const Case& c, const Operands& m)
   return r;
 }
 
-void compare(const Results& got, const Results& wanted, double tolerance)
+static void compare(const Results& got, const Results& wanted, double tolerance)
 {
   CHECK(difference(got.o, wanted.o) < tolerance);
   CHECK(difference(got.dq, wanted.dq) < tolerance);
   CHECK(difference(got.dk, wanted.dk) < tolerance);
   CHECK(difference(got.dv, wanted.dv) < tolerance);
 }
-
-}  // namespace
 
 TEST_CASE("attention by blocks is attention as it is defined, and so are its gradients")
 {

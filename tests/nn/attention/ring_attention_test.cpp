@@ -7,9 +7,6 @@
 namespace cubist::test::ring_attention_test
 {
 
-namespace
-{
-
 const std::vector<AttentionCase> cases{
     {"one sequence, grouped heads, rotated",
      1,
@@ -32,7 +29,7 @@ const std::vector<AttentionCase> cases{
 /// The number of first cases, which run on every mesh, and the end of those whose heads take turns.
 constexpr std::size_t few = 4, in_turn = 6;
 
-const std::vector<Global<double>>& on_one_rank(const AttentionCase& c)
+static const std::vector<Global<double>>& on_one_rank(const AttentionCase& c)
 {
   static std::vector<AttentionResults> of_cases(cases.size());
   auto& known = of_cases[static_cast<std::size_t>(&c - cases.data())];
@@ -59,8 +56,6 @@ void equals_one_rank(const Place<S>& place, std::size_t parts, std::size_t first
     for (std::size_t r = 0; r < got.size(); ++r) CHECK(difference(got[r], wanted[r]) < 1e-13);
   }
 }
-
-}  // namespace
 
 TEST_CASE("attention of ranks that share sequences equals attention on one rank")
 {

@@ -7,14 +7,11 @@
 namespace cubist::test::rotary_test
 {
 
-namespace
-{
-
 constexpr std::size_t rows = 10, sequence = 5, position = 3, heads = 3, size = 6;
 constexpr double base = 100;
 
 /// Rotates each pair, taken as a complex number, by e^(i angle).
-Global<double> rotated(Global<double> x)
+static Global<double> rotated(Global<double> x)
 {
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t h = 0; h < heads; ++h)
@@ -43,8 +40,6 @@ double error()
   table.template rotate<true>(engine, view(x), {}, heads);
   return std::max(there, difference(converted<double>(x), converted<double>(before)));
 }
-
-}  // namespace
 
 TEST_CASE("a rotation depends on the token's position, and its inverse undoes it")
 {

@@ -43,9 +43,6 @@ TEMPLATE_TEST_CASE("activations have their known values", "", float, double)
   }
 }
 
-namespace
-{
-
 template <class T>
 T value(const Activation& f, T x)
 {
@@ -68,9 +65,9 @@ struct Definition
   std::pair<Wide, Wide> (*derivative)(Wide);
 };
 
-Wide logistic(Wide x) { return 1 / (1 + std::exp(-x)); }
-Wide normal(Wide x) { return std::erfc(-x / std::numbers::sqrt2_v<Wide>) / 2; }
-Wide density(Wide x)
+static Wide logistic(Wide x) { return 1 / (1 + std::exp(-x)); }
+static Wide normal(Wide x) { return std::erfc(-x / std::numbers::sqrt2_v<Wide>) / 2; }
+static Wide density(Wide x)
 {
   return std::exp(-x * x / 2) * std::numbers::inv_sqrtpi_v<Wide> / std::numbers::sqrt2_v<Wide>;
 }
@@ -116,8 +113,6 @@ std::pair<double, double> worst_errors(const Definition& d, double from, double 
   }
   return {of_value, of_derivative};
 }
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("activations are exact to a few units in the last place", "", float, double)
 {

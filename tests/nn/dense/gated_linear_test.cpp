@@ -26,9 +26,6 @@ TEST_CASE("a gated layer of one element is as computed by hand")
   CHECK(dv(0, 0) == Approx(6));
 }
 
-namespace
-{
-
 constexpr std::size_t rows = 12, in = 7, out = 10;
 
 struct Results
@@ -37,11 +34,11 @@ struct Results
   std::vector<Global<double>> gradients;  // of gate.weight, gate.bias, up.weight, up.bias
 };
 
-double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+static double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// Computes the layer serially from V, a, W, b, in this order.
-Results serial(const Global<double>& x, const Global<double>& dy,
-               const std::vector<Global<double>>& parameters)
+static Results serial(const Global<double>& x, const Global<double>& dy,
+                      const std::vector<Global<double>>& parameters)
 {
   auto g = product(x, parameters[0]);
   auto u = product(x, parameters[2]);
@@ -96,8 +93,6 @@ void equals_serial(const Place<S>& place)
   for (std::size_t i = 0; i < 4; ++i)
     CHECK(difference(got.gradients[i], wanted.gradients[i]) < 1e-13);
 }
-
-}  // namespace
 
 TEST_CASE("a gated layer computes Y, dX and its gradients as a serial one does")
 {

@@ -58,10 +58,7 @@ struct Case
 // With the last one, replicas that look up different rows add terms of the gradient.
 const std::vector<Case> cases{{5, 3, 11, 7}, {4, 6, 40, 12}, {1, 1, 2, 1}, {4, 6, 5, 12}};
 
-namespace
-{
-
-std::vector<int> ids_of(const Case& c, std::uint64_t seed)
+static std::vector<int> ids_of(const Case& c, std::uint64_t seed)
 {
   std::vector<int> ids(c.sequences * c.length);
   const Philox random{seed, 9};
@@ -69,8 +66,6 @@ std::vector<int> ids_of(const Case& c, std::uint64_t seed)
     ids[i] = static_cast<int>(random.uniform<double>(i) * static_cast<double>(c.vocabulary));
   return ids;
 }
-
-}  // namespace
 
 template <class S, class B>
 Results results(const Mesh<S, B>& mesh, const Case& c, const std::vector<int>& ids)

@@ -7,13 +7,10 @@
 namespace cubist::test::row_lookup_test
 {
 
-namespace
-{
-
 using Ends = std::vector<std::pair<int, int>>;
 
 /// The sender and the receiver of each route.
-Ends ends(const std::vector<detail::LookupRoute>& routes)
+static Ends ends(const std::vector<detail::LookupRoute>& routes)
 {
   Ends all;
   for (const auto& route : routes) all.push_back({route.from, route.to});
@@ -21,12 +18,10 @@ Ends ends(const std::vector<detail::LookupRoute>& routes)
 }
 
 /// A block with rows [i, i + rows) and columns [j, j + cols).
-Block block(std::size_t i, std::size_t rows, std::size_t j, std::size_t cols)
+static Block block(std::size_t i, std::size_t rows, std::size_t j, std::size_t cols)
 {
   return {{i, rows, rows}, {j, cols, cols}};
 }
-
-}  // namespace
 
 TEST_CASE("a rank reads a block that it holds itself, and is sent one that it does not hold")
 {

@@ -58,9 +58,6 @@ TEST_CASE("losses of two rows are as computed by hand")
   CHECK(difference(square[0].gradient, Global<double>{{-0.5, 0}, {0, 0}}) < 1e-15);
 }
 
-namespace
-{
-
 struct Loss
 {
   double value = 0;
@@ -69,7 +66,7 @@ struct Loss
 
 // The serial oracles.
 
-Loss cross_entropy(const Global<double>& y, const std::vector<int>& labels)
+static Loss cross_entropy(const Global<double>& y, const std::vector<int>& labels)
 {
   Loss loss{0, y};
   loss.gradient.fill(0);
@@ -90,7 +87,7 @@ Loss cross_entropy(const Global<double>& y, const std::vector<int>& labels)
   return loss;
 }
 
-void agrees(const std::vector<RankLoss>& ranks, const Loss& wanted, double tolerance)
+static void agrees(const std::vector<RankLoss>& ranks, const Loss& wanted, double tolerance)
 {
   CHECK(difference(ranks[0].gradient, wanted.gradient) <= tolerance);
   for (const auto& t : ranks)
@@ -103,8 +100,6 @@ void agrees(const std::vector<RankLoss>& ranks, const Loss& wanted, double toler
 
 /// Shapes, some of which leave ranks without a column or without a row.
 const std::vector<Shape> shapes{{13, 10}, {5, 2}, {3, 3}, {6, 1}, {1, 17}};
-
-}  // namespace
 
 TEST_CASE("softmax cross-entropy and its gradient equal the serial oracle")
 {
@@ -122,10 +117,7 @@ TEST_CASE("softmax cross-entropy and its gradient equal the serial oracle")
   });
 }
 
-namespace
-{
-
-double hit_rate(const Global<double>& y, const std::vector<int>& labels)
+static double hit_rate(const Global<double>& y, const std::vector<int>& labels)
 {
   double hits = 0, rows = 0;
   for (std::size_t i = 0; i < y.shape(0); ++i)
@@ -147,8 +139,6 @@ std::vector<double> distributed_accuracy(const Place<S>& place, const Global<dou
     return accuracy(scatter<typename S::Output>(mesh, y), labels);
   });
 }
-
-}  // namespace
 
 TEST_CASE("rows of label -100 are ignored, and the mean is one over the others")
 {
@@ -186,10 +176,7 @@ TEST_CASE("the mean over no row is a NaN, as in PyTorch, and its gradient is 0")
   for (const double got : distributed_accuracy(single_layer, y, none)) CHECK(std::isnan(got));
 }
 
-namespace
-{
-
-Loss squared_error(const Global<double>& y, const Global<double>& target)
+static Loss squared_error(const Global<double>& y, const Global<double>& target)
 {
   Loss loss{0, y};
   const double count = static_cast<double>(y.size());
@@ -201,8 +188,6 @@ Loss squared_error(const Global<double>& y, const Global<double>& target)
   }
   return loss;
 }
-
-}  // namespace
 
 TEST_CASE("mean squared error and its gradient equal the serial oracle")
 {

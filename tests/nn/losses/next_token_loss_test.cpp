@@ -7,12 +7,9 @@
 namespace cubist::test::next_token_loss_test
 {
 
-namespace
-{
-
 constexpr std::size_t sequences = 3, length = 5, vocabulary = 7;
 
-std::vector<int> tokens() { return classes(sequences * length, vocabulary); }
+static std::vector<int> tokens() { return classes(sequences * length, vocabulary); }
 
 /// Checks the loss and its gradient on a mesh against serial ones.
 /// @param labels the labels beside the tokens
@@ -53,8 +50,6 @@ void equals_serial(const Place<S>& place, const std::vector<int>& labels)
   CHECK(difference(gradient, slopes) < 1e-15);
 }
 
-}  // namespace
-
 TEST_CASE("the loss of the next token and its gradient equal serial ones")
 {
   equals_serial(Place<Summa2D>{6, {.rows = 2, .cols = 3}}, tokens());
@@ -62,18 +57,13 @@ TEST_CASE("the loss of the next token and its gradient equal serial ones")
   equals_serial(Place<Grid2D>{4, {.x = 2, .y = 2}}, tokens());
 }
 
-namespace
-{
-
 /// Labels for prompts of 2 tokens, which are not learned, and texts of 5, 4 and 3 tokens.
-std::vector<int> labels_of_texts()
+static std::vector<int> labels_of_texts()
 {
   auto labels = tokens();
   for (const std::size_t i : {0U, 1U, 5U, 6U, 9U, 10U, 11U, 13U, 14U}) labels[i] = -100;
   return labels;
 }
-
-}  // namespace
 
 TEST_CASE("labels of -100 beside the tokens are ignored, on whatever rank they are")
 {

@@ -17,10 +17,7 @@ TEST_CASE("the softmax of a row is its exponentials, divided by their sum")
   CHECK(difference(got, Global<double>{{0.5, 0.5}, {0.25, 0.75}}) < 1e-15);
 }
 
-namespace
-{
-
-Global<double> serial(const Global<double>& x, double scale)
+static Global<double> serial(const Global<double>& x, double scale)
 {
   auto y = x;
   for (std::size_t i = 0; i < x.shape(0); ++i)
@@ -31,8 +28,6 @@ Global<double> serial(const Global<double>& x, double scale)
   }
   return y;
 }
-
-}  // namespace
 
 TEST_CASE("the softmax of rows is the serial one, whatever the columns' cut")
 {

@@ -11,9 +11,6 @@
 namespace cubist::test::mlp_on_meshes_test
 {
 
-namespace
-{
-
 /// Calls f(place) for each place that fits.
 template <SchemeType S, class F>
 void for_each_of(const std::vector<Place<S>>& places, F& f)
@@ -43,7 +40,7 @@ void for_each_mesh(F f)
   }
 }
 
-void trains_as_one_rank(Training t)
+static void trains_as_one_rank(Training t)
 {
   t.steps = repeats(t.steps, 8, t.steps);  // dropout and Adam differ in each step
   const auto wanted = loss_curve<double>(single_rank, t);
@@ -53,8 +50,6 @@ void trains_as_one_rank(Training t)
     CHECK(deviation(loss_curve<double>(place, t), wanted) < 1e-8);
   });
 }
-
-}  // namespace
 
 TEST_CASE("one layer trains as on one rank") { trains_as_one_rank(one_layer); }
 

@@ -116,9 +116,6 @@ TEST_CASE("a padded sigmoid network trains as on one rank, and its padding stays
   });
 }
 
-namespace
-{
-
 /// A network of integers, computed serially: all sums are exact.
 /// @param slope the slope of the activation for negative numbers; ReLU's is 0
 struct Exact
@@ -127,8 +124,8 @@ struct Exact
   Global<double> y, dx;
 };
 
-Exact exact_network(const std::vector<std::size_t>& sizes, const Global<double>& x,
-                    const Global<double>& dy, double slope)
+static Exact exact_network(const std::vector<std::size_t>& sizes, const Global<double>& x,
+                           const Global<double>& dy, double slope)
 {
   Exact e;
   std::vector<Global<double>> zs;
@@ -161,12 +158,10 @@ Exact exact_network(const std::vector<std::size_t>& sizes, const Global<double>&
   return e;
 }
 
-std::size_t zeros_in(const Global<double>& x)
+static std::size_t zeros_in(const Global<double>& x)
 {
   return static_cast<std::size_t>(std::count(x.data(), x.data() + x.size(), 0.0));
 }
-
-}  // namespace
 
 TEST_CASE("outputs and all gradients of a network of integers equal the serial oracle")
 {

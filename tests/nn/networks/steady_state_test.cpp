@@ -16,19 +16,14 @@
 // Tests that a training step after the first ones allocates nothing. Every `operator new` of this
 // program is counted, on all ranks; MPI's own calls of malloc are not.
 
-namespace
-{
+static std::atomic<long> allocations = 0;
 
-std::atomic<long> allocations = 0;
-
-void* counted_malloc(std::size_t bytes)
+static void* counted_malloc(std::size_t bytes)
 {
   ++allocations;
   if (void* p = std::malloc(bytes == 0 ? 1 : bytes)) return p;
   throw std::bad_alloc{};
 }
-
-}  // namespace
 
 void* operator new(std::size_t bytes) { return counted_malloc(bytes); }
 void* operator new[](std::size_t bytes) { return counted_malloc(bytes); }

@@ -27,18 +27,15 @@ TEST_CASE("norms of one row are as computed by hand")
   CHECK(identical(norm_of<RmsNorm>(one_rank, {{0, 0, 0, 4}}), {{0, 0, 0, 2}}));
 }
 
-namespace
-{
-
 constexpr std::size_t rows = 13, width = 10;
 constexpr double epsilon = 0.01;
 
 /// Y, dX, dw and, for LayerNorm, db, by one pass or by several.
 using Results = std::vector<Global<double>>;
 
-Global<double> input() { return uniform<double>(rows, width, 1, 3); }
+static Global<double> input() { return uniform<double>(rows, width, 1, 3); }
 
-Results serial(bool centred)
+static Results serial(bool centred)
 {
   const auto x = input();
   const auto dy = uniform<double>(rows, width, 2), w = uniform<double>(1, width, 3),
@@ -121,8 +118,6 @@ void equals_serial_on_meshes(bool centred)
   equals_serial<Norm, float>(cube, centred, 1e-5);
   equals_serial<Norm, bfloat16>(cube, centred, 0.1);
 }
-
-}  // namespace
 
 TEST_CASE("LayerNorm and its gradients equal serial ones on every mesh")
 {

@@ -33,9 +33,6 @@ TEST_CASE("a step of Muon moves a weight by the orthogonal factor of its momentu
   CHECK(w(0, 0) == Approx(2 * (1 - 0.25 * 0.5) + 0.25));
 }
 
-namespace
-{
-
 /// A matrix of tests/data/muon. Its name is its shape in PyTorch's orientation.
 struct Shaped
 {
@@ -47,14 +44,14 @@ constexpr std::array<Shaped, 5> shapes{
     {{"24x40", 24, 40}, {"40x24", 40, 24}, {"33x33", 33, 33}, {"1x17", 1, 17}, {"7x50", 7, 50}}};
 constexpr std::size_t steps = 20;
 
-const Reference& reference()
+static const Reference& reference()
 {
   static const Reference file{CUBIST_TRANSFORMER_DATA "/../muon/muon.safetensors"};
   return file;
 }
 
 /// The options of the reference's case i.
-MuonOptions options_of(std::size_t i)
+static MuonOptions options_of(std::size_t i)
 {
   MuonOptions options{.learning_rate = 0.02};
   if (i == 1) options.learning_rate = 0.003, options.scale = MuonScale::match_rms_adamw;
@@ -69,7 +66,7 @@ struct Wanted
   Global<double> weight, gradients;
   std::array<Global<double>, 4> weights, momenta;
 };
-const Wanted& wanted(std::size_t shape)
+static const Wanted& wanted(std::size_t shape)
 {
   static const auto all = [] {
     std::array<Wanted, shapes.size()> read;
@@ -208,8 +205,6 @@ void follow(const Matrices<double, M>& matrices, std::size_t of_case, MuonWay wa
   }
 }
 
-}  // namespace
-
 TEST_CASE("on one rank, all cases agree with the reference")
 {
   require_clear(on_mesh<Threads>(one_rank, [](const auto& mesh) {
@@ -245,9 +240,6 @@ TEST_CASE("on every scheme and mesh of 1 to 8 ranks, each way agrees with the re
   });
 }
 
-namespace
-{
-
 /// What all ranks together send in a step of Muon for one matrix of a scheme, as counted and by the
 /// formula.
 template <class S>
@@ -270,8 +262,6 @@ elements_of_step(int ranks, const typename S::Axes::Array& extents, Shape shape,
   return {counted, computed};
 }
 
-}  // namespace
-
 TEST_CASE("ranks send the elements of the formula")
 {
   for_each_scheme<Schemes<Summa25D, Grid3D>>([]<class S>() {
@@ -289,9 +279,6 @@ TEST_CASE("ranks send the elements of the formula")
     });
   });
 }
-
-namespace
-{
 
 /// Runs body(w, dw, parameters) on 2 x 2 ranks, for a weight of ones and a gradient, and returns
 /// its findings.
@@ -312,8 +299,6 @@ void on_parameter(Shape shape, double gradient, F body)
     return found;
   }));
 }
-
-}  // namespace
 
 TEST_CASE("a zero gradient of a matrix changes it by the decay alone")
 {
@@ -379,9 +364,6 @@ TEST_CASE("weights of 16 bits have masters and momentum in float")
   });
 }
 
-namespace
-{
-
 /// A matrix, and parameters that AdamW updates by default, on one rank.
 struct Network
 {
@@ -434,8 +416,6 @@ auto on_network(F body)
   })[0];
 }
 
-}  // namespace
-
 TEST_CASE("Muon takes the matrices of layers, and others by groups")
 {
   const auto momenta = [](const MuonOptions& options) {
@@ -458,9 +438,6 @@ TEST_CASE("Muon takes the matrices of layers, and others by groups")
     CHECK(mentions(message, "in one of Muon's groups", "which is a vector", ".muon = false"));
   }
 }
-
-namespace
-{
 
 /// LoRA's A or B before and after a step, and its gradient, where the rows are the longer side.
 struct Thin
@@ -500,8 +477,6 @@ std::pair<Thin, Thin> lora_stepped_on(const Place<S>& place, MuonWay way)
     return std::pair{a, b};
   });
 }
-
-}  // namespace
 
 TEST_CASE("Muon moves LoRA's A and B by the orthogonal factors of their momenta")
 {

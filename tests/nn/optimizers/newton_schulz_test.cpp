@@ -6,13 +6,10 @@
 namespace cubist::test::newton_schulz_test
 {
 
-namespace
-{
-
 /// Runs Newton-Schulz on a grid of r x c ranks, and puts the result together from their blocks. If
 /// `transposed`, each rank has the transpose of its block of x.
-Global<double> on_grid(const Global<double>& x, int r, int c, bool transposed,
-                       const NewtonSchulzOptions& options, double scale = 1)
+static Global<double> on_grid(const Global<double>& x, int r, int c, bool transposed,
+                              const NewtonSchulzOptions& options, double scale = 1)
 {
   using Plan = detail::NewtonSchulz<double, TestBackend>;
   const auto results = on_ranks<TestBackend>(r * c, [&](TestBackend::Communicator& world) {
@@ -33,8 +30,6 @@ Global<double> on_grid(const Global<double>& x, int r, int c, bool transposed,
 }
 
 const NewtonSchulzOptions exact{.steps = 40, .coefficients = {1.5, -0.5, 0}};
-
-}  // namespace
 
 TEST_CASE("a diagonal matrix becomes the signs of its elements")
 {

@@ -21,9 +21,6 @@ TEST_CASE("a step of gradient descent moves a weight against its gradient")
   CHECK(identical(w, Global<double>{{0.5, 3}}));
 }
 
-namespace
-{
-
 constexpr int steps = 6;
 /// The factors by which each step multiplies its gradients; 1 is the default.
 constexpr std::array<double, steps> factors{1, 0.25, 3, 1, 0.5, 1e-3};
@@ -151,7 +148,7 @@ void equals_serial(const Options& options, F update)
   });
 }
 
-void sgd(double momentum)
+static void sgd(double momentum)
 {
   equals_serial<Sgd>(SgdOptions{.learning_rate = 0.2, .momentum = momentum},
                      [=](double& w, double g, int, double rate, double& velocity, double&) {
@@ -160,18 +157,13 @@ void sgd(double momentum)
                      });
 }
 
-}  // namespace
-
 TEST_CASE("Sgd equals serial updates") { sgd(0); }
 
 TEST_CASE("Sgd with momentum equals serial updates") { sgd(0.9); }
 
-namespace
-{
-
 // Algorithm 1 of Adam, and algorithm 2 of AdamW with a constant schedule of 1.
-void adam_update(const AdamOptions& o, double decay, double& w, double g, int step, double rate,
-                 double& m, double& v)
+static void adam_update(const AdamOptions& o, double decay, double& w, double g, int step,
+                        double rate, double& m, double& v)
 {
   m = o.beta1 * m + (1 - o.beta1) * g;
   v = o.beta2 * v + (1 - o.beta2) * g * g;
@@ -182,8 +174,6 @@ void adam_update(const AdamOptions& o, double decay, double& w, double g, int st
 
 const AdamOptions adam_options{
     .learning_rate = 0.05, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3};
-
-}  // namespace
 
 TEST_CASE("Adam equals serial updates, and does not decay weights")
 {
@@ -255,9 +245,6 @@ TEST_CASE("AdamW does not decay a bias or a norm of a transformer, unless its op
   check(options, 0);
 }
 
-namespace
-{
-
 /// The error message of an optimizer with these options, or of a step with them; empty if there is
 /// none.
 template <template <class, class> class Optimizer, class Options>
@@ -273,8 +260,6 @@ std::string message_for(const Options& options, bool at_step)
     });
   });
 }
-
-}  // namespace
 
 TEST_CASE("groups that no update has, or that change nothing, are refused")
 {
@@ -512,9 +497,6 @@ TEST_CASE("options out of range are refused, by the constructor and by a step")
     }
 }
 
-namespace
-{
-
 template <template <class, class> class Optimizer>
 void refuses_other_parameters()
 {
@@ -537,8 +519,6 @@ void refuses_other_parameters()
   CHECK(mentions(step([](auto& p) { p.clear(); }), "got 0 parameters", advice));
   CHECK(mentions(step([](auto& p) { std::swap(p[0], p[1]); }), "got 2 parameters", advice));
 }
-
-}  // namespace
 
 TEST_CASE("parameters of another network are refused")
 {

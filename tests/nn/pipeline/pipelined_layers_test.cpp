@@ -13,9 +13,6 @@
 namespace cubist::test::pipelined_layers_test
 {
 
-namespace
-{
-
 using B = TestBackend;
 using S = Cube3D;
 using P = Pipeline<S>;
@@ -37,7 +34,7 @@ const auto output = [](const auto& on) {
   return Dense<S, B, double>{on, 7, 5, {.seed = 1, .index = 2}};
 };
 
-std::vector<Net::Layer> layers()
+static std::vector<Net::Layer> layers()
 {
   return {Net::layer(10, norm_and_up), Net::layer(7, down), Net::layer(5, output)};
 }
@@ -62,8 +59,6 @@ Run train(const Parameters<double, M>& parameters, F compute_gradients)
   for (const auto& p : parameters) run.values.emplace_back(p.name, gather(p.value));
   return run;
 }
-
-}  // namespace
 
 TEST_CASE("a Sequential of one's own layers in stages trains as on one rank")
 {

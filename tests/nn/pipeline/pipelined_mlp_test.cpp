@@ -11,19 +11,14 @@
 namespace cubist::test::pipelined_mlp_test
 {
 
-namespace
-{
-
 const std::vector<std::size_t> sizes{7, 11, 6, 13, 9, 5};
 constexpr std::size_t samples = 14;
 constexpr int steps = 8;
 
-MlpOptions options()
+static MlpOptions options()
 {
   return {.activation = gelu, .output = cubist::tanh, .dropout = 0.1, .seed = 5};
 }
-
-}  // namespace
 
 TEST_CASE("layers in stages begin with the bits that they have on one rank")
 {
@@ -50,11 +45,8 @@ TEST_CASE("layers in stages begin with the bits that they have on one rank")
   }
 }
 
-namespace
-{
-
 /// Labels, where the third of four micro-batches has none.
-std::vector<int> labels()
+static std::vector<int> labels()
 {
   auto all = classes(samples, sizes.back());
   for (const std::size_t i : {3U, 8U, 9U, 10U}) all[i] = -100;
@@ -71,7 +63,7 @@ struct Run
 
 /// The first row of each micro-batch, and its number of rows: as equal as possible, the first ones
 /// larger.
-std::vector<std::pair<std::size_t, std::size_t>> ranges(std::size_t parts)
+static std::vector<std::pair<std::size_t, std::size_t>> ranges(std::size_t parts)
 {
   std::vector<std::pair<std::size_t, std::size_t>> all;
   for (std::size_t i = 0, first = 0; i < parts; ++i)
@@ -83,7 +75,7 @@ std::vector<std::pair<std::size_t, std::size_t>> ranges(std::size_t parts)
   return all;
 }
 
-Run trained_on_one_rank(std::size_t micro_batches)
+static Run trained_on_one_rank(std::size_t micro_batches)
 {
   return on_root(one_rank, [&](const auto& mesh) {
     using S = Summa2D;
@@ -144,7 +136,7 @@ Run trained(const Place<P>& place, const PipelineOptions& pipeline, std::size_t 
   });
 }
 
-void check_equal(const Run& run, const Run& wanted)
+static void check_equal(const Run& run, const Run& wanted)
 {
   CHECK(deviation(run.curve, wanted.curve) < 1e-12);
   CHECK(deviation(run.norms, wanted.norms) < 1e-12);
@@ -152,8 +144,6 @@ void check_equal(const Run& run, const Run& wanted)
   for (std::size_t i = 0; i < run.values.size(); ++i)
     CHECK(difference(run.values[i], wanted.values[i]) < 1e-11);
 }
-
-}  // namespace
 
 TEST_CASE("an MLP in stages trains as on one rank")
 {

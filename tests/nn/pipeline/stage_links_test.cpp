@@ -8,9 +8,6 @@
 namespace cubist::test::stage_links_test
 {
 
-namespace
-{
-
 using M = AxisMesh<Axes<PipelineStage, Row>, TestBackend>;
 using detail::PipelineStep;
 using Numbers = std::map<std::size_t, double>;  // each stays in its place
@@ -76,8 +73,8 @@ class Digits : public detail::PipelineWork<double>
 };
 
 /// Checks which way all numbers go through this many stages.
-Findings check(TestBackend::Communicator& world, std::size_t stages, std::size_t pieces,
-               std::size_t micro_batches)
+static Findings check(TestBackend::Communicator& world, std::size_t stages, std::size_t pieces,
+                      std::size_t micro_batches)
 {
   Findings found;
   const M mesh{world, {static_cast<int>(stages), world.size() / static_cast<int>(stages)}, 1};
@@ -108,8 +105,6 @@ Findings check(TestBackend::Communicator& world, std::size_t stages, std::size_t
   return found;
 }
 
-}  // namespace
-
 TEST_CASE("activations pass through the stages in their order, and gradients back")
 {
   for (const std::size_t stages : {1U, 2U, 4U})
@@ -138,9 +133,6 @@ TEST_CASE("activations pass through several pieces of each stage in turn")
     }
 }
 
-namespace
-{
-
 /// Fails in the backward pass of a micro-batch.
 class Failing final : public Digits
 {
@@ -156,8 +148,6 @@ class Failing final : public Digits
 
   bool fails = false;
 };
-
-}  // namespace
 
 TEST_CASE("an error of a stage names the stage and what it computed")
 {

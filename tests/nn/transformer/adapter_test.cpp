@@ -15,9 +15,6 @@
 namespace cubist::test::adapter_test
 {
 
-namespace
-{
-
 using Path = std::filesystem::path;
 using Json = nlohmann::json;
 template <class S>
@@ -43,8 +40,6 @@ Global<double> logits_of(Net& model)
 {
   return gather(model.predict(ids, 5));
 }
-
-}  // namespace
 
 TEST_CASE("an adapter that is loaded and saved has the tensors and the options of PEFT's files")
 {
@@ -164,12 +159,9 @@ TEST_CASE("an adapter computes beside weights in fewer bits, but cannot be merge
   }
 }
 
-namespace
-{
-
 /// The error message for loading an adapter that `change` has changed.
-std::string refusal(const std::string& model, const std::string& adapter,
-                    const std::function<void(Json&)>& change)
+static std::string refusal(const std::string& model, const std::string& adapter,
+                           const std::function<void(Json&)>& change)
 {
   const Folder folder;
   for (const char* file : {"adapter_config.json", "adapter_model.safetensors"})
@@ -185,8 +177,6 @@ std::string refusal(const std::string& model, const std::string& adapter,
     return identical(before, logits_of(net)) ? message : "the transformer has changed";
   });
 }
-
-}  // namespace
 
 TEST_CASE("an adapter that is not this model's, or asks for more than LoRA, is refused by name")
 {

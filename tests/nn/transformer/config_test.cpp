@@ -7,12 +7,9 @@
 namespace cubist::test::config_test
 {
 
-namespace
-{
-
 const std::filesystem::path models{CUBIST_TRANSFORMER_DATA};
 
-TransformerConfig parse(const std::string& json)
+static TransformerConfig parse(const std::string& json)
 {
   const Folder folder;
   std::ofstream{folder.path() / "config.json"} << json;
@@ -24,8 +21,6 @@ std::string error(const std::string& json)
 {
   return message_of<E>([&] { (void)parse(json); });
 }
-
-}  // namespace
 
 TEST_CASE("configurations of Hugging Face are read")
 {

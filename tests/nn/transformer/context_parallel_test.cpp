@@ -107,10 +107,7 @@ TEST_CASE(
       equals_reference<Cube3D>({8, {.q = 2}}, 4, model, compared);
 }
 
-namespace
-{
-
-TransformerConfig config_of(bool llama)
+static TransformerConfig config_of(bool llama)
 {
   TransformerConfig c{
       .vocabulary = 13, .positions = 21, .width = 12, .layers = 4, .heads = 3, .feed_forward = 20};
@@ -165,8 +162,6 @@ void trains_as_one_rank(const Place<S>& place)
     CHECK(deviation(got, wanted) < (llama ? 1e-12 : 1e-9));
   }
 }
-
-}  // namespace
 
 TEST_CASE("one sequence on many ranks trains as on one, with dropout and recomputation")
 {

@@ -75,16 +75,13 @@ TEST_CASE("logits without a softmax are distinguished from those with one")
                  "got infinite logits of sequence 0 in step 0", "no probabilities", "float"));
 }
 
-namespace
-{
-
 const TransformerConfig config{
     .vocabulary = 11, .positions = 16, .width = 12, .layers = 2, .heads = 4};
 
 /// The message of generate's error on each rank, for a model whose parameter `name` has `value` in
 /// a row.
-std::vector<std::string> errors_with(const std::string& name, std::size_t row, double value,
-                                     const GenerateOptions& options)
+static std::vector<std::string> errors_with(const std::string& name, std::size_t row, double value,
+                                            const GenerateOptions& options)
 {
   auto untied = config;
   untied.tied = false;
@@ -101,8 +98,6 @@ std::vector<std::string> errors_with(const std::string& name, std::size_t row, d
     return message_of<NumericError>([&] { (void)generate(model, {1, 2, 3, 4, 5, 6}, 3, options); });
   });
 }
-
-}  // namespace
 
 TEST_CASE("a NaN among logits is an error on every rank, which names sequence and step")
 {

@@ -13,10 +13,7 @@
 namespace cubist::test::inference_test
 {
 
-namespace
-{
-
-TransformerConfig small(bool llama)
+static TransformerConfig small(bool llama)
 {
   TransformerConfig c{
       .vocabulary = 13, .positions = 16, .width = 12, .layers = 3, .heads = 3, .feed_forward = 20};
@@ -38,8 +35,6 @@ auto computed(Model& model)
                     generate(model, prompt, 2, {.tokens = 4}),
                     generate(model, prompt, 2, {.tokens = 4, .cache = false})};
 }
-
-}  // namespace
 
 TEST_CASE("a model for inference computes what one in training computes, to the bit")
 {

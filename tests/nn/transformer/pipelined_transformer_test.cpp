@@ -90,16 +90,13 @@ TEST_CASE("transformers in stages are those of Hugging Face and PyTorch")
   equals_references(Stages<Megatron1D>{2, {2, {1}}}, {.micro_batches = 2}, Compared::all);
 }
 
-namespace
-{
-
 constexpr std::size_t length = 5;
 constexpr std::size_t sequences = 6;
 
-std::vector<int> batch(std::uint64_t step) { return small_batch(step, sequences * length); }
+static std::vector<int> batch(std::uint64_t step) { return small_batch(step, sequences * length); }
 
 /// Labels of a batch. Sequences have unequal numbers of labels, and the third and fourth have none.
-std::vector<int> labels_of(std::span<const int> ids)
+static std::vector<int> labels_of(std::span<const int> ids)
 {
   std::vector<int> labels(ids.begin(), ids.end());
   for (std::size_t i = 0; i < labels.size(); ++i)
@@ -141,13 +138,13 @@ Run steps_of(Model& model, const M& mesh, std::uint64_t last, const std::filesys
   return run;
 }
 
-TransformerOptions options(std::size_t recompute)
+static TransformerOptions options(std::size_t recompute)
 {
   return {.dropout = 0.2, .attention_dropout = 0.3, .seed = 5, .recompute = recompute};
 }
 
-Run trained_on_one_rank(const TransformerConfig& config, std::size_t micro_batches,
-                        std::uint64_t last, const std::filesystem::path& folder = {})
+static Run trained_on_one_rank(const TransformerConfig& config, std::size_t micro_batches,
+                               std::uint64_t last, const std::filesystem::path& folder = {})
 {
   return on_root(one_rank, [&](const auto& mesh) {
     Transformer<Summa2D, TestBackend, double> model{mesh, config, options(0)};
@@ -191,14 +188,12 @@ Run trained(const Stages<S>& place, const TransformerConfig& config,
   });
 }
 
-void check_equal(const Run& run, const Run& wanted)
+static void check_equal(const Run& run, const Run& wanted)
 {
   CHECK(deviation(run.losses, wanted.losses) < 1e-11);
   CHECK(deviation(run.norms, wanted.norms) < 1e-11);
   CHECK(deviation({run.evaluated}, {wanted.evaluated}) < 1e-11);
 }
-
-}  // namespace
 
 TEST_CASE("a transformer in stages trains with dropout as on one rank, and in other cuts")
 {

@@ -11,9 +11,6 @@
 namespace cubist::test::stored_weights_test
 {
 
-namespace
-{
-
 constexpr StoredWeights all_types[] = {StoredWeights::q8, StoredWeights::bfloat16,
                                        StoredWeights::half};
 
@@ -59,8 +56,8 @@ void load(Model& model, const ReferenceModel& reference)
 }
 
 /// What a model in double computes with the stored values.
-Answer expected_of(const ReferenceModel& reference, StoredWeights type,
-                   const std::optional<LoraOptions>& lora = {})
+static Answer expected_of(const ReferenceModel& reference, StoredWeights type,
+                          const std::optional<LoraOptions>& lora = {})
 {
   return on_root(Place<Megatron1D>{1}, [&](const auto& mesh) {
     Transformer<Megatron1D, TestBackend, double> model{
@@ -101,8 +98,6 @@ void check(const Place<S>& place, const ReferenceModel& reference, StoredWeights
   CHECK(std::abs(got.loss - expected.loss) <= 1e-5 * expected.loss);
   CHECK(got.tokens == expected.tokens);
 }
-
-}  // namespace
 
 TEST_CASE("a model with stored weights computes what its stored values say, in every family")
 {

@@ -14,10 +14,7 @@
 namespace cubist::test::transformer_frozen_test
 {
 
-namespace
-{
-
-TransformerConfig config_of(bool llama)
+static TransformerConfig config_of(bool llama)
 {
   const TransformerConfig c{
       .vocabulary = 14, .positions = 8, .width = 12, .layers = 3, .heads = 2, .feed_forward = 20};
@@ -26,13 +23,13 @@ TransformerConfig config_of(bool llama)
 
 using Names = std::vector<std::string>;
 
-bool is_frozen(const Names& frozen, const std::string& name)
+static bool is_frozen(const Names& frozen, const std::string& name)
 {
   return std::any_of(frozen.begin(), frozen.end(),
                      [&](const std::string& pattern) { return matches_name(pattern, name); });
 }
 
-std::vector<int> batch(int step)
+static std::vector<int> batch(int step)
 {
   std::vector<int> ids;
   for (int i = 0; i < 4 * 5; ++i) ids.push_back((i * i + 3 * step * i + step) % 14);
@@ -115,14 +112,12 @@ void trains_the_rest(const Place<S>& place, bool llama, const Names& frozen, std
 }
 
 /// Leaves out names that Llama lacks, as it has no biases and no positions.
-Names of_llama(Names names)
+static Names of_llama(Names names)
 {
   std::erase(names, "positions.*");
   std::erase(names, "*.bias");
   return names;
 }
-
-}  // namespace
 
 TEST_CASE("a transformer trains what is not frozen, and the rest has no gradient and no state")
 {

@@ -10,10 +10,7 @@
 namespace cubist::test::transformer_labels_test
 {
 
-namespace
-{
-
-TransformerConfig config_of(bool llama)
+static TransformerConfig config_of(bool llama)
 {
   auto config = small_transformer(llama);
   config.positions = 9;
@@ -26,7 +23,7 @@ const std::vector<std::vector<int>> texts{
 constexpr std::size_t longest = 8;
 
 /// The texts padded to equal length, and their labels
-std::pair<std::vector<int>, std::vector<int>> padded()
+static std::pair<std::vector<int>, std::vector<int>> padded()
 {
   std::vector<int> ids, labels;
   for (const auto& text : texts)
@@ -76,8 +73,6 @@ void is_mean_of_texts(const Place<S>& place, bool llama)
     return found;
   }));
 }
-
-}  // namespace
 
 TEST_CASE("texts of unequal length, padded, have the mean loss and gradients of all their tokens")
 {

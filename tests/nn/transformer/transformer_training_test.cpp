@@ -14,12 +14,9 @@
 namespace cubist::test::transformer_training_test
 {
 
-namespace
-{
-
 constexpr std::size_t length = 5;
 
-std::vector<int> batch(std::uint64_t step) { return small_batch(step, 3 * length); }
+static std::vector<int> batch(std::uint64_t step) { return small_batch(step, 3 * length); }
 
 struct Trained
 {
@@ -54,8 +51,6 @@ Trained train(const Place<S>& place, bool llama, std::uint64_t last,
   });
 }
 
-}  // namespace
-
 TEST_CASE("a transformer in bfloat16 learns")
 {
   for (const bool llama : {false, true})
@@ -67,9 +62,6 @@ TEST_CASE("a transformer in bfloat16 learns")
       CHECK(deviation(train<Summa2D, bfloat16>(two_by_two, llama, 6).losses, got.losses) < 0.03);
   }
 }
-
-namespace
-{
 
 /// How some tokens are cut into sequences.
 struct Cut
@@ -148,8 +140,6 @@ void forgets_former_cuts(const Place<S>& place, bool llama, std::size_t recomput
     }
   }
 }
-
-}  // namespace
 
 TEST_CASE("a transformer's results do not depend on the shapes of the calls before")
 {

@@ -11,14 +11,12 @@
 namespace cubist::test::weights_test
 {
 
-namespace
-{
-
 const std::string gpt2 = std::string{CUBIST_TRANSFORMER_DATA} + "/gpt2_tiny";
 const std::string llama = std::string{CUBIST_TRANSFORMER_DATA} + "/llama_tiny";
 
 /// Checks that two files have the same tensors, in any order.
-void check_same_tensors(const std::filesystem::path& got, const std::filesystem::path& wanted)
+static void check_same_tensors(const std::filesystem::path& got,
+                               const std::filesystem::path& wanted)
 {
   const Reference a{got.string()}, b{wanted.string()};
   CHECK(a.names() == b.names());
@@ -44,8 +42,6 @@ void copy(const Place<S>& place, const std::filesystem::path& from, const std::f
     return 0;
   });
 }
-
-}  // namespace
 
 TEST_CASE("weights that are loaded and saved are the same, on every mesh")
 {
@@ -150,12 +146,9 @@ TEST_CASE("GPT-2's names may lack their prefix")
   CHECK(loss_of(folder / "") == loss_of(gpt2));
 }
 
-namespace
-{
-
 /// The message of the error that a load throws, and whether all parameters are as before.
-std::pair<std::string, bool> refusal(const std::filesystem::path& folder,
-                                     const TransformerConfig& config)
+static std::pair<std::string, bool> refusal(const std::filesystem::path& folder,
+                                            const TransformerConfig& config)
 {
   return on_root(one_rank, [&](const auto& mesh) {
     Transformer<Summa2D, TestBackend, double> model{mesh, config};
@@ -169,8 +162,6 @@ std::pair<std::string, bool> refusal(const std::filesystem::path& folder,
     return std::pair{std::move(message), all() == before};
   });
 }
-
-}  // namespace
 
 TEST_CASE("weights of another model are refused, and change nothing")
 {
@@ -436,9 +427,6 @@ TEST_CASE("a save keeps the keys of the configuration, and leaves no part of an 
 
 #ifndef CUBIST_TEST_MPI
 
-namespace
-{
-
 /// A small model to save over another one.
 struct SavedModel
 {
@@ -448,7 +436,7 @@ struct SavedModel
   bool in_files;  ///< whether it is saved in several files
 };
 
-void save(const SavedModel& model, const std::filesystem::path& folder, std::size_t width)
+static void save(const SavedModel& model, const std::filesystem::path& folder, std::size_t width)
 {
   (void)on_root(one_rank, [&](const auto& mesh) {
     auto config = parse_config(
@@ -470,7 +458,8 @@ void save(const SavedModel& model, const std::filesystem::path& folder, std::siz
 
 /// What a program computes with the model in a folder, and which tokens end its texts; nothing if
 /// cubist refuses the folder.
-std::optional<std::pair<double, std::vector<int>>> computed(const std::filesystem::path& folder)
+static std::optional<std::pair<double, std::vector<int>>>
+computed(const std::filesystem::path& folder)
 try
 {
   return std::pair{loss_of(folder), read_config(folder).end_ids};
@@ -479,8 +468,6 @@ catch (const Error&)
 {
   return {};
 }
-
-}  // namespace
 
 TEST_CASE("a save that is interrupted leaves one model, or a folder that is refused",
           "[.interrupted]")
