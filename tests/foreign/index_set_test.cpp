@@ -40,6 +40,7 @@ TEST_CASE("a window of a window, and a set that is packed or begins at another p
   CHECK(window.first_position() == 1);
   CHECK(all_of(window.packed()) == List{{0, 0}, {1, 1}, {5, 2}, {6, 3}, {7, 4}, {11, 5}});
   CHECK(all_of(window.packed(9)).back() == Held{11, 14});
+  CHECK(window.packed(9).stored() == 15);
   CHECK(cyclic.window(5, 2).first_position() == 3);  // it has none of these, and 3 before them
   const IndexSet interval = IndexSet::interval(4, 3, 10);
   CHECK(all_of(interval) == List{{4, 10}, {5, 11}, {6, 12}});
