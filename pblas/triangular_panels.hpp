@@ -35,6 +35,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,7 @@
 #include <cubist/foreign/matrix_part.hpp>
 #include <cubist/foreign/pgemm.hpp>
 #include <cubist/foreign/triangular.hpp>
+#include <cubist/memory/huge_pages.hpp>
 
 #include "local_part.hpp"
 
