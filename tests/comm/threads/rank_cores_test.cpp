@@ -78,11 +78,11 @@ auto on_two_cores(F f)
 
 /// Two ranks of which both compute on the core of this thread, as rank 0 of which it moves. Returns
 /// whether it moves.
-[[nodiscard]] static bool move_away_from_other(RankCores& cores)
+[[nodiscard]] static bool move_away_from_other(RankCores& cores, bool others_compute = false)
 {
   const std::array ranks{0, 1};
   cores.compute(1);
-  return cores.spread(0, ranks, 2);
+  return cores.spread(0, ranks, 2, others_compute);
 }
 
 TEST_CASE("a rank moves to the core with the fewest ranks if more than their share are on its own")
@@ -165,11 +165,31 @@ TEST_CASE("a rank looks for another core once in a millisecond")
   CHECK(restored);
 }
 
+TEST_CASE("a rank looks ten times less often while other processes compute")
+{
+  if (allowed_cores().size() < 2) SKIP_TEST("this process has one core");
+  const auto moves = on_two_cores([](const std::vector<int>&) {
+    int all = 0;
+    for (int attempt = 0; attempt < 20; ++attempt)
+    {
+      RankCores cores{2};
+      const auto begin = RankCores::Clock::now();
+      (void)move_away_from_other(cores, true);
+      std::this_thread::sleep_for(2ms);
+      const bool moves_again = move_away_from_other(cores, true);
+      if (RankCores::Clock::now() < begin + 10ms) all += moves_again;
+    }
+    return all;
+  });
+  CHECK(moves.first == 0);
+}
+
 /// How many times rank 0 of 4 moves in the 10 ms after a move that takes the time `slow` or more;
 /// nothing if Linux moves it first, or if other programs make this take so long that any pause is
 /// over.
 /// @param is_shared whether rank 3 computes on the core to which rank 0 moves first
-[[nodiscard]] static std::optional<int> moves_after(std::chrono::milliseconds slow, bool is_shared)
+[[nodiscard]] static std::optional<int> moves_after(std::chrono::milliseconds slow, bool is_shared,
+                                                    bool others_compute = false)
 {
   using Moves = std::optional<int>;
   return on_two_cores([&](const std::vector<int>& two) -> Moves {
@@ -182,7 +202,7 @@ TEST_CASE("a rank looks for another core once in a millisecond")
            }
            const auto begin = RankCores::Clock::now();
            delay = slow;
-           const bool moves = move_away_from_other(cores);
+           const bool moves = move_away_from_other(cores, others_compute);
            delay = 0ms;
            if (!moves) return {};
            int again = 0;
@@ -191,7 +211,7 @@ TEST_CASE("a rank looks for another core once in a millisecond")
              std::this_thread::sleep_for(2ms);
              again += move_away_from_other(cores);
            }
-           return RankCores::Clock::now() < begin + 50ms ? Moves{again} : Moves{};
+           return RankCores::Clock::now() < begin + 200ms ? Moves{again} : Moves{};
          })
       .first;
 }
@@ -207,7 +227,11 @@ TEST_CASE("ranks stay for a while after a slow move, which may have met another 
   };
   CHECK(moves_once(0ms, false));
   CHECK(moves_once(3ms, true));  // it met a rank, not another process
-  for (int attempt = 0; attempt < 10; ++attempt) CHECK(moves_after(3ms, false).value_or(0) == 0);
+  for (int attempt = 0; attempt < 10; ++attempt)
+  {
+    CHECK(moves_after(3ms, false).value_or(0) == 0);
+    CHECK(moves_after(3ms, true, true).value_or(0) == 0);  // it may have met both
+  }
 }
 
 TEST_CASE("cores on which ranks compute are counted, not those on which they wait")

@@ -10,7 +10,8 @@
 // Linux seldom undoes a move, so hundreds of products gain from it.
 //
 // A rank that moves to a core where another process computes may wait there for a time slice. So
-// moves are timed, and ranks stay where they are for a while after a slow one.
+// ranks look less often while other processes compute, and stay where they are for a while after a
+// slow move.
 
 #include <array>
 #include <atomic>
@@ -80,18 +81,19 @@ class RankCores
   }
 
   /// Moves a rank that begins to compute, if more than their share of the workers are on its core.
+  /// Returns whether it moves.
   /// @param rank a worker
   /// @param ranks the ranks of a communicator; of `workers` workers, worker i is the one at place
   /// i * ranks.size() / workers
-  /// Returns whether it moves.
-  bool spread(int rank, std::span<const int> ranks, int workers)
+  /// @param others_compute whether other processes compute, too: then it looks less often
+  bool spread(int rank, std::span<const int> ranks, int workers, bool others_compute = false)
   {
     const int mine = this_core();
     set(rank, mine);
     auto& next_look = place(static_cast<std::size_t>(rank)).next_look;
     const auto now = Clock::now();
     if (now < next_look || now.time_since_epoch().count() < stay_until_.load(relaxed)) return false;
-    next_look = now + between_looks;
+    next_look = now + (others_compute ? 10 : 1) * between_looks;
     cpu_set_t allowed;
     if (mine == unknown || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
     const auto core = emptier_core(mine, workers, count(ranks, workers), allowed);
@@ -100,7 +102,7 @@ class RankCores
     set(rank, *core);  // the others see it before it arrives
     run_on_core(*core, allowed);
     const auto end = Clock::now();
-    if (end - now > slow && !is_shared)
+    if (end - now > slow && (others_compute || !is_shared))
       stay_until_.store((end + pause).time_since_epoch().count(), relaxed);
     return true;
   }
@@ -111,7 +113,7 @@ class RankCores
   static constexpr std::chrono::milliseconds between_looks{1};
   /// Longer than a move to an idle core, shorter than a time slice.
   static constexpr std::chrono::milliseconds slow{1};
-  static constexpr std::chrono::milliseconds pause{50};
+  static constexpr std::chrono::milliseconds pause{250};
 
   /// On its own cache line.
   struct alignas(64) Place

@@ -92,7 +92,7 @@ class ThreadScheduler
   /// workers (rank_cores.hpp). Where other processes compute, too, Linux chooses the cores better.
   void spread(int rank, std::span<const int> ranks, int workers)
   {
-    if (!yield_.is_paused()) cores_.spread(rank, ranks, workers);
+    cores_.spread(rank, ranks, workers, yield_.is_paused());
   }
 
   /// RAII: notifies ranks at the end of its scope. By then the lock that the woken ranks need,
