@@ -60,7 +60,7 @@ Run train(const Parameters<double, M>& parameters, F compute_gradients)
   return run;
 }
 
-TEST_CASE("a Sequential of one's own layers in stages trains as on one rank")
+TEST_CASE("a Sequential of the program's layers in stages trains as on one rank")
 {
   const Run wanted = on_root(Place<S>{1, {1}}, [](const auto& mesh) {
     Sequential net{norm_and_up(mesh), down(mesh), output(mesh)};
