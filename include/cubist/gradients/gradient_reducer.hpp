@@ -43,13 +43,13 @@ class GradientReducer
 
   /// Begins a backward pass. Waits for the sums of an earlier one that an error interrupted on
   /// every rank, and forgets them.
-  virtual void begin() = 0;
+  virtual void begin() {}
   /// Takes a gradient. Nobody may access it before `finish` returns.
   /// @param gradient  this rank's term of the sum over `replicas` or, if that is null, the complete
   /// gradient
   virtual void reduce(MatrixView<T> gradient, Communicator* replicas) = 0;
   /// Completes the gradients of the backward pass.
-  virtual void finish() = 0;
+  virtual void finish() {}
 
   /// Takes a gradient whose terms are on the ranks along `A...`; without axes, it is complete.
   template <class... A>
@@ -66,12 +66,10 @@ class ImmediateSums final : public GradientReducer<T, M>
  public:
   using typename GradientReducer<T, M>::Communicator;
 
-  void begin() override {}
   void reduce(MatrixView<T> gradient, Communicator* replicas) override
   {
     if (replicas) replicas->all_reduce(gradient.elements());
   }
-  void finish() override {}
 };
 
 }  // namespace cubist::CUBIST_ABI

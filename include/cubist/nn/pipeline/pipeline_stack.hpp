@@ -74,12 +74,10 @@ class ReducerOfStage final : public GradientReducer<T, StageMesh<M>>
   /// @param whole must outlive the steps
   void use(GradientReducer<T, M>& whole) { whole_ = &whole; }
 
-  void begin() override {}
   void reduce(MatrixView<T> gradient, Communicator* replicas) override
   {
     whole_->reduce(gradient, replicas);
   }
-  void finish() override {}
 
  private:
   GradientReducer<T, M>* whole_ = nullptr;

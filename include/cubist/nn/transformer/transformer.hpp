@@ -193,7 +193,6 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     {
     }
 
-    void begin() override {}
     void reduce(MatrixView<T> gradient, Communicator* replicas) override
     {
       if (replicas && replicas == of_embedding_)
@@ -201,7 +200,6 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
       else
         sums_.reduce(gradient, replicas);
     }
-    void finish() override {}
     /// The replicas over which the embedding sums both parts, or null.
     [[nodiscard]] const Communicator* left() const { return left_; }
 
