@@ -78,12 +78,10 @@ class ProgressWindow
     std::array<double, 2> sums{wait_seconds() - waited_, seconds};
     detail::all_reduce_numbers(mesh, std::span<double>{sums});
     const auto n = static_cast<double>(steps_);
-    ProgressReport report;
-    report.loss = losses_ / n;
-    report.rate = n * samples / seconds;
-    report.waiting = sums[0] / sums[1];
-    report.seconds_a_step = seconds / n;
-    return report;
+    return {.loss = losses_ / n,
+            .rate = n * samples / seconds,
+            .waiting = sums[0] / sums[1],
+            .seconds_a_step = seconds / n};
   }
 
  private:

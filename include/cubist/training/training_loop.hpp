@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -113,9 +114,7 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
     if (!mesh_.active()) return run;
     const bool saves = !options_.checkpoints.empty();
     run.first = run.steps = saves ? checkpoints_.load(state_).value_or(0) : 0;
-    if (reports() && run.first > 0)
-      std::printf("goes on from step %llu\n", static_cast<unsigned long long>(run.first));
-    std::fflush(stdout);
+    if (run.first > 0) print("goes on from step " + std::to_string(run.first));
     RunLog log = is_root() && !options_.log.empty() ? RunLog{options_.log} : RunLog{};
     optimizer_->restart();
     if (accumulation_) accumulation_->restart();
@@ -144,14 +143,10 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
       // This line replaces the step's first one. If the run is killed meanwhile, the first one
       // remains.
       if (!metrics.empty()) log.append(run.steps, with_metrics(step.values, metrics));
-      if (reports()) std::printf("%s\n", to_string(report, metrics).c_str());
-      std::fflush(stdout);
+      print(to_string(report, metrics));
       window = {};
     }
-    if (reports() && run.stopped)
-      std::printf("stopped by a signal after step %llu\n",
-                  static_cast<unsigned long long>(run.steps));
-    std::fflush(stdout);
+    if (run.stopped) print("stopped by a signal after step " + std::to_string(run.steps));
     return run;
   }
 
@@ -176,9 +171,8 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
     if (ends || !options_.save_in_background) return checkpoints_.save(run.steps, state_);
     if (checkpoints_.save_in_background(run.steps, state_)) return;
     ++run.skipped_saves;
-    if (reports())
-      std::printf("step %llu is not saved, because an earlier checkpoint is still being written\n",
-                  static_cast<unsigned long long>(run.steps));
+    print("step " + std::to_string(run.steps) +
+          " is not saved, because an earlier checkpoint is still being written");
   }
 
   /// Returns the values of a step's line followed by the program's metrics, none of which replaces
@@ -204,7 +198,13 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
     return parameters;
   }
   [[nodiscard]] bool is_root() const { return mesh_.rank() == 0; }
-  [[nodiscard]] bool reports() const { return is_root() && options_.report_every > 0; }
+  /// Prints a line on standard output if this rank reports.
+  void print(const std::string& line) const
+  {
+    if (!is_root() || options_.report_every == 0) return;
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+  }
 
   /// Runs the step after `done` others.
   Step train(std::uint64_t done, const ComputeGradients& compute_gradients)
