@@ -72,14 +72,6 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// @throws ArgumentError for a weight that is stored in fewer bits
-[[noreturn]] inline void refuse_merge(StoredWeights stored)
-{
-  fail<ArgumentError>({"got merge_lora for weights that are stored as ", to_string(stored),
-                       ", so W + s A B would be rounded a second time; merge in a model without "
-                       "`.weights`, save that, and load it"});
-}
-
 /// Writes a thin product, which is the sum of one part from each rank, to `whole`. Each rank has
 /// all columns.
 /// @param part  the shape of this rank's part
@@ -189,28 +181,25 @@ class LoraMatrices final : public LoraPairs<T, M>
     const Thin* const found = find(i);
     if (found == nullptr) return;
     const std::size_t removed = found->root;
-    for (std::size_t n = b_.size(); n-- > 0;)
-      if (b_[n].root == removed)
-        b_.erase(b_.begin() + static_cast<std::ptrdiff_t>(n));
-      else if (b_[n].root > removed)
-        --b_[n].root;
+    std::erase_if(b_, [&](const Thin& branch) { return branch.root == removed; });
+    for (Thin& branch : b_)
+      if (branch.root > removed) --branch.root;
     a_.erase(a_.begin() + static_cast<std::ptrdiff_t>(removed));
   }
 
   [[nodiscard]] const LoraOptions* options(std::size_t i) const override
   {
-    return find(i) != nullptr ? &options_ : nullptr;
+    return std::ranges::find(b_, i, &Thin::index) != b_.end() ? &options_ : nullptr;
   }
-  [[nodiscard]] bool is_on() const override
-  {
-    for (const Thin& branch : b_)
-      if (!branch.merged) return true;
-    return false;
-  }
+  [[nodiscard]] bool is_on() const override { return !std::ranges::all_of(b_, &Thin::merged); }
 
   void merge(std::size_t i, const Site& site, bool keeps) override
   {
-    if (site.stored != StoredWeights::scalar) refuse_merge(site.stored);
+    require<ArgumentError>(
+        site.stored == StoredWeights::scalar, "got merge_lora for weights that are stored as ",
+        to_string(site.stored),
+        ", so W + s A B would be rounded a second time; merge in a model without `.weights`, save "
+        "that, and load it");
     const DistView<T, M>& w = site.w;
     Thin* const branch = find(i);
     if (branch == nullptr || std::exchange(branch->merged, true) || !w.mesh.active()) return;
@@ -272,7 +261,7 @@ class LoraMatrices final : public LoraPairs<T, M>
     const MatrixView<const T> thin = p;
     for_each_piece(b_, [&](const Thin& branch, const Piece& piece) {
       if (!branch.merged)
-        engine.gemm(Op::none, Op::none, scale(), of_root(thin, branch.root),
+        engine.gemm(Op::none, Op::none, scale(), of_roots(thin, {branch.root}),
                     branch.matrix.value.padded().block(0, piece.in_b, {options_.rank, piece.width}),
                     T{1}, y.block(0, piece.in_y, {y.rows(), piece.width}));
     });
@@ -284,7 +273,8 @@ class LoraMatrices final : public LoraPairs<T, M>
   {
     if (b_.empty()) return;
     Kept& kept = of(any);
-    require_trainable();
+    require_unmerged("backward");
+    for (const Thin& root : a_) require_gradient(root.matrix.gradient);
     const auto& engine = x.mesh.engine();
     const MatrixView<T> dp = fit_local(kept.dp, x.mesh, {x.padded.rows(), columns()});
     const Shape part{dy.rows(), columns()};
@@ -296,13 +286,13 @@ class LoraMatrices final : public LoraPairs<T, M>
                     std::as_const(branch.matrix.value)
                         .padded()
                         .block(0, piece.in_b, {options_.rank, piece.width}),
-                    T{1}, of_root(out, branch.root));
+                    T{1}, of_roots(out, {branch.root}));
       });
     });
     const MatrixView<const T> p = std::as_const(*kept.p).padded();
     for_each_piece(b_, [&](Thin& branch, const Piece& piece) {
       engine.gemm(
-          Op::transpose, Op::none, scale(), of_root(p, branch.root),
+          Op::transpose, Op::none, scale(), of_roots(p, {branch.root}),
           dy.block(0, piece.in_y, {dy.rows(), piece.width}), T{},
           branch.matrix.gradient.padded().block(0, piece.in_b, {options_.rank, piece.width}));
     });
@@ -324,12 +314,11 @@ class LoraMatrices final : public LoraPairs<T, M>
   {
     for (std::size_t i = 0; i < a_.size(); ++i)
     {
-      bool any = false;
-      for (const Thin& branch : b_) any = any || (branch.root == i && !branch.merged);
-      if (!any) continue;
+      const auto is_listed = [i](const Thin& branch) { return branch.root == i && !branch.merged; };
+      if (std::ranges::none_of(b_, is_listed)) continue;
       list.push_back(a_[i].matrix.parameter(prefix + a_[i].name + "lora_a"));
       for (Thin& branch : b_)
-        if (branch.root == i && !branch.merged)
+        if (is_listed(branch))
           list.push_back(branch.matrix.parameter(prefix + branch.name + "lora_b"));
     }
   }
@@ -352,7 +341,7 @@ class LoraMatrices final : public LoraPairs<T, M>
   struct Run
   {
     std::size_t first;
-    std::size_t count;
+    std::size_t count = 1;
   };
   /// A piece of one output's columns on this rank.
   struct Piece
@@ -387,15 +376,11 @@ class LoraMatrices final : public LoraPairs<T, M>
     b_.push_back({std::move(b), dotted(site.name), i, a_.size() - 1, site.columns});
   }
 
-  [[nodiscard]] const Thin* find(std::size_t i) const
-  {
-    for (const Thin& branch : b_)
-      if (branch.index == i) return &branch;
-    return nullptr;
-  }
+  /// The B of weight i, or null.
   [[nodiscard]] Thin* find(std::size_t i)
   {
-    return const_cast<Thin*>(std::as_const(*this).find(i));
+    const auto found = std::ranges::find(b_, i, &Thin::index);
+    return found == b_.end() ? nullptr : &*found;
   }
   /// Calls f(B, piece) for each piece of each of these matrices B.
   template <class Branches, class F>
@@ -412,16 +397,10 @@ class LoraMatrices final : public LoraPairs<T, M>
   /// @param call  the function that was called
   void require_unmerged(const char* call) const
   {
-    for (const Thin& branch : b_)
-      require<ArgumentError>(!branch.merged, "got ", call,
-                             " for LoRA's A and B while they are part of the weight, so the "
-                             "weight would not follow them; call unmerge_lora first, or make the "
-                             "network anew");
-  }
-  void require_trainable() const
-  {
-    require_unmerged("backward");
-    for (const Thin& root : a_) require_gradient(root.matrix.gradient);
+    require<ArgumentError>(std::ranges::none_of(b_, &Thin::merged), "got ", call,
+                           " for LoRA's A and B while they are part of the weight, so the "
+                           "weight would not follow them; call unmerge_lora first, or make the "
+                           "network anew");
   }
 
   [[nodiscard]] static std::string dotted(const std::string& name)
@@ -430,12 +409,7 @@ class LoraMatrices final : public LoraPairs<T, M>
   }
   /// The number of P's columns.
   [[nodiscard]] std::size_t columns() const { return a_.size() * options_.rank; }
-  /// The columns of a thin matrix that belong to A_i.
-  template <class V>
-  [[nodiscard]] MatrixView<V> of_root(MatrixView<V> thin, std::size_t i) const
-  {
-    return of_roots(thin, {i, 1});
-  }
+  /// The columns of a thin matrix that belong to a run of matrices A.
   template <class V>
   [[nodiscard]] MatrixView<V> of_roots(MatrixView<V> thin, Run run) const
   {
@@ -465,7 +439,7 @@ class LoraMatrices final : public LoraPairs<T, M>
     if (run.count == 1) return engine.gemm(Op::none, op, T{1}, in, first, beta, c);
     BorrowedMatrix<T, M> all{mesh, {first.rows(), columns()}};
     for (std::size_t j = 0; j < run.count; ++j)
-      engine.copy(a_[j].matrix.value.padded(), of_root(all.view(), j));
+      engine.copy(a_[j].matrix.value.padded(), of_roots(all.view(), {j}));
     engine.gemm(Op::none, op, T{1}, in, MatrixView<const T>{all.view()}, beta, c);
   }
   /// Computes dA = (D X)^T dP for a run of matrices A.
@@ -478,7 +452,7 @@ class LoraMatrices final : public LoraPairs<T, M>
     BorrowedMatrix<T, M> all{mesh, {in.cols(), dp.cols()}};
     engine.gemm(Op::transpose, Op::none, T{1}, in, dp, T{}, all.view());
     for (std::size_t j = 0; j < run.count; ++j)
-      engine.copy(MatrixView<const T>{of_root(all.view(), j)}, a_[j].matrix.gradient.padded());
+      engine.copy(MatrixView<const T>{of_roots(all.view(), {j})}, a_[j].matrix.gradient.padded());
   }
   /// Returns this rank's block of D X, the input of A_i. Without dropout, that is X.
   [[nodiscard]] MatrixView<const T> dropped(const DistView<const T, M>& x, const Pass& pass,
