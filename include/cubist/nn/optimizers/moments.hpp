@@ -24,16 +24,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-template <class T, class M>
-struct Moments;
-
 // The functions of optimizers that take long to compile are not members, so that the compiled
 // library can contain them.
-
-/// Adds moments for these parameters.
-template <class T, class M>
-void append_moments(Moments<T, M>& moments, const Parameters<T, M>& parameters,
-                    const std::string& name);
 
 /// One value for each element of each parameter that is not frozen; all are initially 0.
 template <class T, class M>
@@ -62,6 +54,7 @@ struct Moments
   }
 };
 
+/// Adds moments for these parameters.
 template <class T, class M>
 void append_moments(Moments<T, M>& moments, const Parameters<T, M>& parameters,
                     const std::string& name)

@@ -259,8 +259,12 @@ class Sgd : public detail::OptimizerBase<T, M, SgdOptions>
   /// @throws ShapeError unless the constructor got the same parameters
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
+    using A = Accumulator<T>;
+    using Update = detail::SgdUpdate<A>;
     const detail::MakeUpdate<Update> make_update = [this, factor](std::size_t set) {
-      return next_update(factor, set);
+      const double rate = this->rate_of(this->group(set));
+      return Update{static_cast<A>(rate), static_cast<A>(this->options_.momentum),
+                    static_cast<A>(factor)};
     };
     detail::update_weights(this->weights_, parameters, make_update, velocity_);
   }
@@ -275,15 +279,6 @@ class Sgd : public detail::OptimizerBase<T, M, SgdOptions>
 
  private:
   using Base = detail::OptimizerBase<T, M, SgdOptions>;
-  using Update = detail::SgdUpdate<Accumulator<T>>;
-
-  [[nodiscard]] Update next_update(double factor, std::size_t set) const
-  {
-    using A = Accumulator<T>;
-    const double rate = this->rate_of(this->group(set));
-    return Update{static_cast<A>(rate), static_cast<A>(this->options_.momentum),
-                  static_cast<A>(factor)};
-  }
 
   detail::Moments<T, M> velocity_;
 };
@@ -340,8 +335,26 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
   /// @throws ShapeError unless the constructor got the same parameters
   void step(const Parameters<T, M>& parameters, double factor = 1)
   {
+    using A = Accumulator<T>;
+    using Update = detail::AdamUpdate<A>;
     const detail::MakeUpdate<Update> make_update = [this, factor](std::size_t set) {
-      return next_update(factor, set);
+      const auto& o = this->options_;
+      const ParameterGroup* const group = this->group(set);
+      if (set == 0) ++steps_;  // set 0 begins the step
+      const auto n = static_cast<double>(steps_);
+      const double rate = this->rate_of(group);
+      double decay = this->weights_.sets.decays(set) ? o.weight_decay : 0;
+      if (group != nullptr) decay = group->weight_decay.value_or(decay);
+      if (!decays_) decay = 0;
+      return Update{.beta1 = static_cast<A>(o.beta1),
+                    .beta2 = static_cast<A>(o.beta2),
+                    .share1 = static_cast<A>(1 - o.beta1),
+                    .share2 = static_cast<A>(1 - o.beta2),
+                    .rate = static_cast<A>(rate / (1 - std::pow(o.beta1, n))),
+                    .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
+                    .keep = static_cast<A>(1 - rate * decay),
+                    .epsilon = static_cast<A>(o.epsilon),
+                    .factor = static_cast<A>(factor)};
     };
     detail::update_weights(this->weights_, parameters, make_update, mean_, square_);
   }
@@ -368,30 +381,6 @@ class Adam : public detail::OptimizerBase<T, M, AdamOptions>
 
  private:
   using Base = detail::OptimizerBase<T, M, AdamOptions>;
-  using Update = detail::AdamUpdate<Accumulator<T>>;
-
-  /// Returns the next step's update for a set of parameters. Set 0 begins the step.
-  [[nodiscard]] Update next_update(double factor, std::size_t set)
-  {
-    const auto& o = this->options_;
-    const ParameterGroup* const group = this->group(set);
-    if (set == 0) ++steps_;
-    const auto n = static_cast<double>(steps_);
-    const double rate = this->rate_of(group);
-    double decay = this->weights_.sets.decays(set) ? o.weight_decay : 0;
-    if (group != nullptr) decay = group->weight_decay.value_or(decay);
-    if (!decays_) decay = 0;
-    using A = Accumulator<T>;
-    return Update{.beta1 = static_cast<A>(o.beta1),
-                  .beta2 = static_cast<A>(o.beta2),
-                  .share1 = static_cast<A>(1 - o.beta1),
-                  .share2 = static_cast<A>(1 - o.beta2),
-                  .rate = static_cast<A>(rate / (1 - std::pow(o.beta1, n))),
-                  .correction = static_cast<A>(1 / (1 - std::pow(o.beta2, n))),
-                  .keep = static_cast<A>(1 - rate * decay),
-                  .epsilon = static_cast<A>(o.epsilon),
-                  .factor = static_cast<A>(factor)};
-  }
 
   bool decays_;
   std::uint64_t steps_ = 0;
