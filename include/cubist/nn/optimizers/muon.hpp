@@ -245,14 +245,23 @@ class Orthogonalizer
   using View = DistView<V, M>;
 
  public:
-  /// A matrix, and the numbers of its parameters in the list.
+  /// A matrix, the numbers of its parameters in the list, and where it is orthogonalized.
   struct Matrix
   {
     std::string name = {};
     MuonMatrix w = {};
     std::vector<std::size_t> parameters = {};
-    double scale = 1;    // what the orthogonal factor is multiplied by
-    MuonGrid grid = {};  // chosen by the constructor
+    double scale = 1;  // what the orthogonal factor is multiplied by
+    // The constructor sets the rest.
+    MuonGrid grid = {};
+    std::shared_ptr<Plan> plan = {};      // null on ranks that are not on the grid
+    Shape shape = {};                     // the shape of this rank's cell
+    Buffer memory = Buffer(0);            // the cell, if the matrix has a home
+    std::vector<std::size_t> first = {};  // where the columns of each part begin in the cell
+    std::vector<std::shared_ptr<const BlockMap<M>>> cells = {};
+
+    [[nodiscard]] bool has_home() const { return grid.way == MuonWay::home; }
+    [[nodiscard]] MatrixView<V> view() { return {memory.data(), shape}; }
   };
 
   /// @param mesh  the mesh of all parameters; every rank of it makes an Orthogonalizer
@@ -265,19 +274,17 @@ class Orthogonalizer
     choose(way, options);
     for (Matrix& m : matrices_)
     {
-      work_.emplace_back();
-      Work& work = work_.back();
       const Block mine = m.grid.cell(m.w, mesh_.rank());
-      work.plan = plan_of(m);
-      work.shape = mine.valid();
-      if (m.grid.way == MuonWay::home) work.memory = Buffer(work.shape.size());
+      m.plan = plan_of(m);
+      m.shape = mine.valid();
+      if (m.has_home()) m.memory = Buffer(m.shape.size());
       for (const auto& part : m.w.parts)
       {
         std::vector<Block> cells;
         for (int rank = 0; rank < mesh_.size(); ++rank)
           cells.push_back(columns_of(m.grid.cell(m.w, rank), part.first, part.shape.cols));
-        work.first.push_back(std::max(part.first, mine.cols.offset) - mine.cols.offset);
-        work.cells.push_back(std::make_shared<GivenBlocks<M>>(std::move(cells)));
+        m.first.push_back(std::max(part.first, mine.cols.offset) - mine.cols.offset);
+        m.cells.push_back(std::make_shared<GivenBlocks<M>>(std::move(cells)));
       }
     }
   }
@@ -300,82 +307,49 @@ class Orthogonalizer
   {
     if (!mesh_.active()) return;
     // All homes get their matrices before the first one computes, so that they compute in parallel.
-    const auto at_home = [](const Matrix& m) { return m.grid.way == MuonWay::home; };
-    for_each_of(at_home,
-                [&](const Matrix& m, Work& work) { fetch(m, work, work.view(), view_of); });
-    for_each_of(at_home,
-                [&](const Matrix& m, Work& work) { compute(m, work, work.view(), options); });
-    for_each_of(at_home,
-                [&](const Matrix& m, Work& work) { hand_back(m, work, work.view(), view_of); });
-    for_each_of([&](const Matrix& m) { return !at_home(m); },
-                [&](const Matrix& m, Work& work) {
-                  BorrowedMatrix<V, M> cell{mesh_, work.shape};
-                  fetch(m, work, cell.view(), view_of);
-                  compute(m, work, cell.view(), options);
-                  hand_back(m, work, cell.view(), view_of);
-                });
+    for (Matrix& m : matrices_)
+      if (m.has_home()) exchange<false>(m, m.view(), view_of);
+    for (Matrix& m : matrices_)
+      if (m.has_home()) compute(m, m.view(), options);
+    for (Matrix& m : matrices_)
+      if (m.has_home()) exchange<true>(m, m.view(), view_of);
+    for (const Matrix& m : matrices_)
+    {
+      if (m.has_home()) continue;
+      BorrowedMatrix<V, M> cell{mesh_, m.shape};
+      exchange<false>(m, cell.view(), view_of);
+      compute(m, cell.view(), options);
+      exchange<true>(m, cell.view(), view_of);
+    }
   }
 
  private:
-  struct Work
-  {
-    std::shared_ptr<Plan> plan;  // null on ranks that are not on the grid
-    Shape shape;
-    Buffer memory = Buffer(0);
-    std::vector<std::size_t> first;  // where the columns of each part begin in this rank's cell
-    std::vector<std::shared_ptr<const BlockMap<M>>> cells;
-
-    [[nodiscard]] MatrixView<V> view() { return {memory.data(), shape}; }
-  };
-
-  template <class If, class F>
-  void for_each_of(If condition, F f)
-  {
-    for (std::size_t i = 0; i < matrices_.size(); ++i)
-      if (condition(matrices_[i])) f(matrices_[i], work_[i]);
-  }
-
-  /// The view of part i of a matrix on the grid.
-  [[nodiscard]] View part(const Work& work, MatrixView<V> cell, std::size_t i,
-                          const View& like) const
-  {
-    const View view{mesh_, like.shape, like.quanta, {}, work.cells[i]};
-    const Shape mine = view.block(mesh_.rank()).valid();
-    return view.with(cell.block(0, work.first[i], mine.size() == 0 ? Shape{} : mine));
-  }
-  template <class ViewOf>
-  void fetch(const Matrix& m, Work& work, MatrixView<V> cell, ViewOf view_of)
+  /// Copies the parameters of a matrix to this rank's cell, or back.
+  template <bool back, class ViewOf>
+  void exchange(const Matrix& m, MatrixView<V> cell, ViewOf view_of) const
   {
     for (std::size_t i = 0; i < m.parameters.size(); ++i)
     {
       const View u = view_of(m.parameters[i]);
-      redistribute(u, part(work, cell, i, u));
+      const View on_grid{mesh_, u.shape, u.quanta, {}, m.cells[i]};
+      const Shape mine = on_grid.block(mesh_.rank()).valid();
+      const View part = on_grid.with(cell.block(0, m.first[i], mine.size() == 0 ? Shape{} : mine));
+      redistribute(back ? part : u, back ? u : part);
     }
   }
-  template <class ViewOf>
-  void hand_back(const Matrix& m, Work& work, MatrixView<V> cell, ViewOf view_of)
+  void compute(const Matrix& m, MatrixView<V> cell, const NewtonSchulzOptions& options) const
   {
-    for (std::size_t i = 0; i < m.parameters.size(); ++i)
-    {
-      const View u = view_of(m.parameters[i]);
-      redistribute(part(work, cell, i, u), u);
-    }
-  }
-  void compute(const Matrix& m, Work& work, MatrixView<V> cell, const NewtonSchulzOptions& options)
-  {
-    if (!work.plan) return;
+    if (!m.plan) return;
     const Span span{mesh_.engine(), {"Muon", name_of(m.grid.way), m.w.shape.rows, m.w.shape.cols}};
-    work.plan->orthogonalize(cell, !m.w.is_wide(), options, m.scale);
+    m.plan->orthogonalize(cell, !m.w.is_wide(), options, m.scale);
   }
 
   /// Chooses the grid of each matrix, once for all matrices of the same shape and cut.
   void choose(MuonWay way, const NewtonSchulzOptions& options)
   {
     const auto alike = [](const Matrix& a, const Matrix& b) {
-      if (a.w.shape != b.w.shape || a.w.parts.size() != b.w.parts.size()) return false;
-      for (std::size_t i = 0; i < a.w.parts.size(); ++i)
-        if (a.w.parts[i].blocks != b.w.parts[i].blocks) return false;
-      return true;
+      constexpr auto blocks = &MuonMatrix::Part::blocks;
+      return a.w.shape == b.w.shape && std::ranges::equal(a.w.parts, b.w.parts, {}, blocks, blocks);
     };
     std::vector<std::vector<Matrix*>> kinds;
     for (Matrix& m : matrices_)
@@ -397,7 +371,7 @@ class Orthogonalizer
       for (Matrix* const m : kind)
       {
         m->grid = choice.grid;
-        if (m->grid.way != MuonWay::home) continue;
+        if (!m->has_home()) continue;
         at_home.push_back(m);
         work.push_back(choice.cost.flops);
         ranks.push_back(m->w.ranks());
@@ -433,7 +407,6 @@ class Orthogonalizer
 
   M mesh_;
   std::vector<Matrix> matrices_;
-  std::vector<Work> work_;
   std::map<GridKey, std::shared_ptr<Grid>> grids_;  // null on ranks that are not on the grid
   std::map<std::tuple<const Grid*, std::size_t, std::size_t>, std::shared_ptr<Plan>> plans_;
 };
