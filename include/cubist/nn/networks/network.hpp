@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cubist/core/error.hpp"
@@ -38,8 +39,8 @@ class Network
   using Mesh = M;
 
   virtual ~Network() = default;
-  Network(Network&&) noexcept = default;
-  Network& operator=(Network&&) noexcept = default;
+  // Handles move instead (network_handle.hpp), so members may refer to one another.
+  Network(Network&&) = delete;
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
 
@@ -133,18 +134,16 @@ template <class Kept>
 class KeptOfNetwork
 {
  public:
-  [[nodiscard]] Kept& of_forward() { return *forward_; }
+  [[nodiscard]] Kept& of_forward() { return forward_; }
   [[nodiscard]] Kept& for_evaluation()
   {
-    if (!forward_->awaits_backward()) return *forward_;
-    if (!evaluation_) evaluation_ = std::make_unique<Kept>();
-    return *evaluation_;
+    if (!forward_.awaits_backward()) return forward_;
+    return evaluation_ ? *evaluation_ : evaluation_.emplace();
   }
 
  private:
-  std::unique_ptr<Kept> forward_ =
-      std::make_unique<Kept>();  // stays in place if the network is moved
-  std::unique_ptr<Kept> evaluation_;
+  Kept forward_;
+  std::optional<Kept> evaluation_;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail
