@@ -84,9 +84,8 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
         count_{count},
         next_{next}
   {
-    require<ArgumentError>(count > 0, "got steps of 0 micro-batches, so they have no gradients; "
-                                      "use "
-                                      "at least 1");
+    require<ArgumentError>(
+        count > 0, "got steps of 0 micro-batches, so they have no gradients; use at least 1");
   }
 
   void begin() override
@@ -117,6 +116,8 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
   }
 
   void restart() override { backwards_ = 0; }
+  /// The number of backward passes in a step.
+  [[nodiscard]] std::size_t count() const { return count_; }
 
  private:
   using Engine = typename M::Engine;

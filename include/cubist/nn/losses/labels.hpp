@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
@@ -87,6 +88,24 @@ template <class E>
 {
   if (count > 0) return sum / count;
   return has_elements<E> ? std::numeric_limits<double>::quiet_NaN() : 0;
+}
+
+/// A mean, and the number of rows that it averages.
+struct CountedMean
+{
+  LossValue mean;
+  std::size_t count;
+};
+
+/// Returns the mean over all rows that have a label, from the means over micro-batches.
+/// @param all  the number of these rows
+template <class E>
+[[nodiscard]] double mean_of(const std::vector<CountedMean>& parts, std::size_t all)
+{
+  double sum = 0;
+  for (const CountedMean& m : parts)
+    if (m.count > 0) sum += m.mean * static_cast<double>(m.count);
+  return mean_of<E>(sum, static_cast<double>(all));
 }
 
 /// Sums the first number of each block of layout L, and divides by `count`, the number of rows that

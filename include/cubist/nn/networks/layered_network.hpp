@@ -63,13 +63,6 @@ struct LayerWidths
   std::string prefix;         ///< what precedes "i." in the names of layer i's parameters
 };
 
-/// A mean, and the number of rows that it averages.
-struct CountedMean
-{
-  LossValue mean;
-  std::size_t count;
-};
-
 /// @tparam S a scheme, or a Pipeline of one
 template <NetworkScheme S, class B, RealScalar T>
 class LayeredNetwork : public Network<T, AxisMesh<typename S::Axes, B>>

@@ -18,6 +18,7 @@
 // Elements that one rank sends: what the layers send for each micro-batch, what the sums of their
 // gradients send once, and what stage_links.hpp sends.
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -157,9 +158,8 @@ class PipelineStack
   }
   [[nodiscard]] std::size_t piece_of_layer(std::size_t i) const
   {
-    std::size_t k = 0;
-    while (begins_[k + 1] <= i) ++k;
-    return k;
+    const auto after = std::upper_bound(begins_.begin(), begins_.end(), i);
+    return static_cast<std::size_t>(after - begins_.begin()) - 1;
   }
 
   /// Adds the next layer, made on its mesh_of_piece().
@@ -188,11 +188,8 @@ class PipelineStack
   {
     Parameters<T, Stage> of_layer;
     all_[i]->append_parameters(of_layer, prefix);
-    append(list, of_layer, stage_of_piece(piece_of_layer(i)));
-  }
-  void append(Parameters<T, M>& list, const Parameters<T, Stage>& of_stage, int stage) const
-  {
-    append(list, of_stage, stage, stage);
+    const int stage = stage_of_piece(piece_of_layer(i));
+    append(list, of_layer, stage, stage);
   }
   void append(Parameters<T, M>& list, const Parameters<T, Stage>& of_stage, int first,
               int second) const
@@ -207,14 +204,14 @@ class PipelineStack
   void compute_gradients(Ends& ends, std::size_t micro_batches, GradientReducer<T, M>& whole)
   {
     const auto steps = pipeline_schedule(links().stage(), stages_, micro_batches, pieces_.size());
-    reducer_->use(whole);
+    reducer_.use(whole);
     for (std::size_t c = 0; c < pieces_.size(); ++c)
     {
       Piece& piece = *pieces_[c];
       piece.in_use = most_in_flight(steps, c);
       while (piece.slots.size() < piece.in_use) piece.slots.push_back(std::make_unique<Slot>());
-      if (!piece.sums || piece.count != micro_batches)
-        piece.sums.emplace(stage_mesh_, piece.count = micro_batches, *reducer_);
+      if (!piece.sums || piece.sums->count() != micro_batches)
+        piece.sums.emplace(stage_mesh_, micro_batches, reducer_);
       piece.sums->restart();
     }
     Work work{*this, ends, false};
@@ -272,7 +269,6 @@ class PipelineStack
     std::vector<std::optional<A>> inputs = {};  // inputs that arrive, one more than there are slots
     std::vector<std::optional<A>> gradients = {};  // gradients that arrive
     std::optional<GradientAccumulator<T, Stage>> sums = {};
-    std::size_t count = 0;  // the number of micro-batches in `sums`
   };
 
   class Work final : public PipelineWork<T>
@@ -382,8 +378,7 @@ class PipelineStack
   std::vector<std::unique_ptr<Piece>> pieces_;  // the pieces of this rank
   std::vector<std::unique_ptr<Layer>> others_;  // layers of other stages
   std::vector<Layer*> all_;                     // all layers, in the order of the network
-  std::unique_ptr<ReducerOfStage<T, M>> reducer_ =
-      std::make_unique<ReducerOfStage<T, M>>();  // stays in place if the network is moved
+  ReducerOfStage<T, M> reducer_;
   std::optional<StageLinks<M>> links_;
 };
 

@@ -89,9 +89,9 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
     auto& reducer = this->begin_gradients();
     layers_.compute_gradients(ends, ends.batches.count, reducer);
     reducer.finish();
-    std::array<double, 1> mean{ends.mean()};
-    layers_.broadcast_from_last(std::span<double>{mean});
-    return LossValue{mean[0]};
+    double mean = ends.mean();
+    layers_.broadcast_from_last(std::span{&mean, 1});
+    return LossValue{mean};
   }
 
   [[nodiscard]] Score evaluate(const Input& x, std::span<const int> labels)
@@ -204,13 +204,7 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
     }
 
     /// The mean loss over all rows, on the last stage.
-    [[nodiscard]] double mean() const
-    {
-      double sum = 0;
-      for (const CountedMean& m : means_)
-        if (m.count > 0) sum += m.mean * static_cast<double>(m.count);
-      return mean_of<typename Mesh::Engine>(sum, static_cast<double>(all_));
-    }
+    [[nodiscard]] double mean() const { return mean_of<typename Mesh::Engine>(means_, all_); }
 
    private:
     StagedLayers& net_;

@@ -24,12 +24,10 @@
 // other stages (nn/pipeline/stage_links.hpp) send; and one number for the loss. On the first and
 // the last stage also its block of a tied table.
 // Source: Narayanan et al., arXiv 2104.04473; the tied table: Megatron-LM.
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "cubist/core/scalar.hpp"
@@ -37,6 +35,7 @@
 #include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/model/pipeline_options.hpp"
 #include "cubist/nn/layer.hpp"
+#include "cubist/nn/losses/labels.hpp"
 #include "cubist/nn/losses/next_token_loss.hpp"
 #include "cubist/nn/pipeline/pipeline_stack.hpp"
 #include "cubist/nn/transformer/token_batch.hpp"
@@ -87,9 +86,9 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     this->require_training("compute_gradients");
     CutBatch batch{*this, this->batch_of(ids, labels, sequence), true, scale};
     const std::size_t count = batch.batches.count;
-    if (!table_sums_ || table_count_ != count)
-      table_sums_ = std::make_unique<TableSums>(blocks_.stage_mesh(), table_count_ = count);
-    table_sums_->sums.restart();
+    if (!table_sums_ || table_sums_->count() != count)
+      table_sums_.emplace(blocks_.stage_mesh(), count, immediate_);
+    table_sums_->restart();
     auto& reducer = this->begin_gradients();
     blocks_.compute_gradients(batch, count, reducer);
     if (shares_table()) sum_table(reducer);
@@ -202,15 +201,15 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
       }
       OfStage* const gradient = trains_ ? &fit_like(model_.d_logits_, y) : nullptr;
       const auto labels = of(batch_.labels, i);
-      means_.emplace_back(cut_next_token_loss<T>(y, of(batch_.ids, i), labels, batch_.sequence,
-                                                 passes_[i].cut, gradient),
-                          count_predicted(labels, batch_.sequence));
+      means_.push_back({cut_next_token_loss<T>(y, of(batch_.ids, i), labels, batch_.sequence,
+                                               passes_[i].cut, gradient),
+                        count_predicted(labels, batch_.sequence)});
     }
     [[nodiscard]] const Hidden& output_gradient(std::size_t i, Reducer& reducer) override
     {
       auto& m = model_;
       // The mean of these over micro-batches is the gradient of the mean over all tokens.
-      const auto count = static_cast<double>(means_.back().second * batches.count);
+      const auto count = static_cast<double>(means_.back().count * batches.count);
       scale_gradient(*m.d_logits_, all_ > 0 ? scale_ * count / static_cast<double>(all_) : scale_);
       const bool passes_blocks = m.first_trained_ < m.config_.layers;
       const Hidden* d = m.ends_.backward_logits(*m.d_logits_, {passes_[i], reducer},
@@ -230,13 +229,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     }
 
     /// The mean loss over all predicted tokens, on the last stage.
-    [[nodiscard]] double mean() const
-    {
-      double sum = 0;
-      for (const auto& [mean, count] : means_)
-        if (count > 0) sum += mean * static_cast<double>(count);
-      return mean_of<typename Mesh::Engine>(sum, static_cast<double>(all_));
-    }
+    [[nodiscard]] double mean() const { return mean_of<typename Mesh::Engine>(means_, all_); }
 
    private:
     /// Returns the tokens of a micro-batch.
@@ -252,7 +245,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     double scale_ = 1;
     std::vector<Pass> passes_ = {};
     std::size_t all_ = 0;  // predicted tokens
-    std::vector<std::pair<LossValue, std::size_t>> means_ = {};
+    std::vector<CountedMean> means_ = {};
   };
 
   /// Returns the first layer of each piece.
@@ -275,24 +268,12 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   }
   [[nodiscard]] double loss_of_last(const CutBatch& batch)
   {
-    std::array<double, 1> loss{batch.mean()};
-    blocks_.broadcast_from_last(std::span<double>{loss});
-    return loss[0];
+    double loss = batch.mean();
+    blocks_.broadcast_from_last(std::span{&loss, 1});
+    return loss;
   }
 
   // The gradient of a tied table.
-
-  /// Adds up this stage's part of the gradient over the micro-batches.
-  struct TableSums
-  {
-    TableSums(const Stage& mesh, std::size_t count)
-        : sums{mesh, count, immediate}
-    {
-    }
-
-    ImmediateSums<T, Stage> immediate;
-    GradientAccumulator<T, Stage> sums;
-  };
 
   /// Whether this rank holds one of the two copies of a tied table that is trained.
   [[nodiscard]] bool shares_table()
@@ -305,13 +286,13 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   {
     if (!this->config_.tied) return of_piece;
     if (!ends_.has_two_tables())  // the embedding adds its part afterwards
-      return table_sums_->immediate;
-    table_sums_->sums.begin();
-    return table_sums_->sums;
+      return immediate_;
+    table_sums_->begin();
+    return *table_sums_;
   }
   void finish_table()
   {
-    if (ends_.has_two_tables()) table_sums_->sums.finish();
+    if (ends_.has_two_tables()) table_sums_->finish();
   }
   /// Exchanges the two parts of the gradient and adds them. Each is complete on the ranks of its
   /// stage.
@@ -339,8 +320,9 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   std::vector<std::unique_ptr<typename Ends::InputKept>> inputs_;  // one for each slot
   typename Ends::OutputKept output_;
   std::optional<OfStage> d_logits_;
-  std::unique_ptr<TableSums> table_sums_;
-  std::size_t table_count_ = 0;  // the micro-batches that table_sums_ adds up
+  ImmediateSums<T, Stage> immediate_;
+  // Adds up this stage's part of a tied table's gradient over the micro-batches.
+  std::optional<GradientAccumulator<T, Stage>> table_sums_;
   Buffer other_part_ = Buffer(0);
   std::optional<Output> outputs_;
 };
