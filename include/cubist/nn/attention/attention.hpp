@@ -26,12 +26,14 @@
 // Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; Ainslie et al., "GQA",
 // arXiv 2305.13245.
 
+#include <array>
 #include <cstddef>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
@@ -90,9 +92,9 @@ class Attention
         output_{mesh, q_width(), width, output_options(), options_.weights},
         attention_{mesh.engine()}
   {
-    if (!options_.head_norms) return;
-    for (auto* norm : {&query_norm_, &key_norm_})
-      norm->emplace(mesh, options_.head_size, options_.norm_epsilon, options_.linear.gradients);
+    while (options_.head_norms && norms_.size() < 2)
+      norms_.emplace_back(mesh, options_.head_size, options_.norm_epsilon,
+                          options_.linear.gradients);
   }
 
   [[nodiscard]] const AttentionOptions& options() const { return options_; }
@@ -102,8 +104,7 @@ class Attention
   {
     typename Merged::Kept merged;
     typename OutputLinear::Kept output;
-    typename HeadNorm<S, B, T>::Kept query_norm;  ///< what the norm of queries keeps
-    typename HeadNorm<S, B, T>::Kept key_norm;    ///< what the norm of keys keeps
+    std::array<typename HeadNorm<S, B, T>::Kept, 2> norms;  ///< for queries and for keys
     RotaryTable<T, Engine> rotary;
     std::optional<Heads> o;
     std::optional<Heads> d_o;
@@ -125,7 +126,8 @@ class Attention
     require_sequences(x, pass);
     Heads& merged = merged_.forward(x, kept.merged, pass);
     require_tokens(merged, pass);
-    normalize(merged, kept);
+    for (std::size_t part = 0; part < norms_.size(); ++part)
+      norms_[part].forward(merged.valid(), heads_of(part), head_count(part), kept.norms[part]);
     rotate<false>(merged, pass, kept);
     Heads& o = fit(kept.o, mesh_, {x.rows(), q_width()}, {x.quanta().rows, q_quantum()});
     attend(merged, pass, o, kept);
@@ -167,11 +169,9 @@ class Attention
       narrow(dqkv, d_merged);
     }
     rotate<true>(d_merged, pass, kept);
-    if (options_.head_norms)
-    {
-      query_norm_->backward(d_merged.valid(), heads_of(0), head_count(0), pass, kept.query_norm);
-      key_norm_->backward(d_merged.valid(), heads_of(1), head_count(1), pass, kept.key_norm);
-    }
+    for (std::size_t part = 0; part < norms_.size(); ++part)
+      norms_[part].backward(d_merged.valid(), heads_of(part), head_count(part), pass,
+                            kept.norms[part]);
     Input* const dx = wants_dx ? &fit_like(kept.dx, x) : nullptr;
     merged_.backward(x, pass.gradients, kept.merged, dx, pass);
     return dx;
@@ -188,8 +188,8 @@ class Attention
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
   {
     merged_.append_parameters(list, prefix);
-    if (query_norm_) query_norm_->append_parameters(list, prefix + "query_norm.");
-    if (key_norm_) key_norm_->append_parameters(list, prefix + "key_norm.");
+    for (std::size_t part = 0; part < norms_.size(); ++part)
+      norms_[part].append_parameters(list, prefix + (part == 0 ? "query_norm." : "key_norm."));
     output_.append_parameters(list, prefix + "output.");
   }
 
@@ -353,14 +353,6 @@ class Attention
       return false;
   }
 
-  /// Normalizes the heads of Q and K, if the options ask for it.
-  void normalize(Heads& merged, Kept& kept) const
-  {
-    if (!options_.head_norms) return;
-    query_norm_->forward(merged.valid(), heads_of(0), head_count(0), kept.query_norm);
-    key_norm_->forward(merged.valid(), heads_of(1), head_count(1), kept.key_norm);
-  }
-
   /// Rotates Q and K, or rotates their gradients back.
   template <bool back>
   void rotate(Heads& merged, const Pass& pass, Kept& kept) const
@@ -415,8 +407,7 @@ class Attention
   AttentionOptions options_;
   std::size_t kv_quantum_;
   Merged merged_;
-  std::optional<HeadNorm<S, B, T>> query_norm_;
-  std::optional<HeadNorm<S, B, T>> key_norm_;
+  std::vector<HeadNorm<S, B, T>> norms_;  // of queries and of keys, if the options ask for them
   OutputLinear output_;
   LocalAttention<A, Engine> attention_;
   KeyValueCache<A, Engine> cache_;
