@@ -357,14 +357,12 @@ struct ModelFamily
 [[nodiscard]] inline TransformerConfig gpt2_defaults() { return {}; }
 [[nodiscard]] inline TransformerConfig llama_defaults()
 {
-  TransformerConfig c;
-  c.positions = 2048;
-  c.learned_positions = false;
-  c.kind = TransformerKind::llama;
-  c.epsilon = 1e-6;
-  c.bias = false;
-  c.tied = false;
-  return c;
+  return {.positions = 2048,
+          .learned_positions = false,
+          .kind = TransformerKind::llama,
+          .epsilon = 1e-6,
+          .bias = false,
+          .tied = false};
 }
 [[nodiscard]] inline TransformerConfig mistral_defaults()
 {
@@ -388,17 +386,12 @@ struct ModelFamily
   return c;
 }
 
+inline constexpr std::span<const ConfigKey> no_keys;
+
 /// The families, in the order in which a configuration without a file is matched with them.
 inline constexpr auto model_families = std::to_array<ModelFamily>({
-    {"gpt2",
-     "GPT2LMHeadModel",
-     gpt2_keys,
-     {},
-     gpt2_without_effect,
-     &gpt2_names,
-     gpt2_defaults,
-     0,
-     gpt2_models},
+    {"gpt2", "GPT2LMHeadModel", gpt2_keys, no_keys, gpt2_without_effect, &gpt2_names, gpt2_defaults,
+     0, gpt2_models},
     {"llama", "LlamaForCausalLM", llama_like_keys, llama_keys, llama_like_without_effect,
      &llama_names, llama_defaults, 0, llama_models},
     {"mistral", "MistralForCausalLM", llama_like_keys, mistral_keys, llama_like_without_effect,
@@ -455,10 +448,10 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
 {
   std::string names;
   for (std::size_t i = 0; i < model_families.size(); ++i)
-    names += std::string{i == 0                           ? ""
-                         : i + 1 == model_families.size() ? " or "
-                                                          : ", "} +
-             model_families[i].type;
+  {
+    names += i == 0 ? "" : i + 1 == model_families.size() ? " or " : ", ";
+    names += model_families[i].type;
+  }
   return names;
 }
 
@@ -499,14 +492,12 @@ inline constexpr auto refused_keys = std::to_array<RefusedKey>({
 /// Whether a configuration of this family may have the key.
 [[nodiscard]] inline bool knows_key(const ModelFamily& family, std::string_view name)
 {
-  const auto has = [name](const auto& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+  const auto has = [name](const auto& list, auto... member) {
+    return std::ranges::find(list, name, member...) != list.end();
   };
-  const auto has_key = [name](const auto& keys) {
-    return std::ranges::any_of(keys, [name](auto& key) { return key.name == name; });
-  };
-  return has_key(common_keys) || has_key(family.keys) || has_key(family.own_keys) ||
-         has(common_without_effect) || has(family.without_effect);
+  return has(common_keys, &ConfigKey::name) || has(family.keys, &ConfigKey::name) ||
+         has(family.own_keys, &ConfigKey::name) || has(common_without_effect) ||
+         has(family.without_effect);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail
