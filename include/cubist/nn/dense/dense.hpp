@@ -56,14 +56,6 @@ class Dense
     detail::require_callable(linear_.mesh().engine(), activation_);
   }
 
-  /// The shape of Y.
-  [[nodiscard]] Shape output_shape(const Input& x) const { return {x.rows(), linear_.out()}; }
-  /// Y's rows and columns are padded to multiples of these numbers.
-  [[nodiscard]] Quanta output_quanta(const Input& x) const
-  {
-    return {x.quanta().rows, linear_.out_quantum()};
-  }
-
   /// What `forward` leaves for `backward`. If Y is Z or replaces it, there is no separate Z.
   struct Kept
   {
@@ -127,7 +119,7 @@ class Dense
 
   Output& fit_output(std::optional<Output>& kept, const Input& x) const
   {
-    return fit(kept, x.mesh(), output_shape(x), output_quanta(x));
+    return fit(kept, x.mesh(), {x.rows(), linear_.out()}, {x.quanta().rows, linear_.out_quantum()});
   }
 
   Linear linear_;
