@@ -48,11 +48,6 @@ const DistMatrix<T, L, M>& as_layout(const DistMatrix<T, Got, M>& matrix)
     refuse_layout<Got, L>();
 }
 
-}  // namespace detail
-
-namespace detail
-{
-
 /// A matrix, a reference to one, or neither. (A std::variant of the matrices and references would
 /// take longer to compile in each program.)
 template <class M>
