@@ -18,7 +18,6 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <span>
 #include <utility>
 
 #include "cubist/core/finite.hpp"
@@ -114,12 +113,8 @@ class NewtonSchulz
   [[nodiscard]] double norm()
   {
     const Grid& grid = x_.mesh();
-    std::array<double, 1> squares{
-        grid.engine().fold(0.0, Sum{}, SquareOf{}, std::as_const(x_).valid())};
-    if (grid.size() > 1)
-      with_staging_buffer(grid.engine(), std::span<double>{squares},
-                          [&](auto one) { grid.world().all_reduce(one); });
-    return std::sqrt(squares[0]);
+    const double mine = grid.engine().fold(0.0, Sum{}, SquareOf{}, std::as_const(x_).valid());
+    return std::sqrt(grid.size() > 1 ? all_reduced(grid, mine) : mine);
   }
 
   using Matrix = DistMatrix<V, GramGrid::Weight, Grid>;
