@@ -351,12 +351,9 @@ inline void write_rotary(nlohmann::json& json, const TransformerConfig& c)
     const double value = c.rotary_scaling.*number.number;
     const bool is_size =
         number.number == &RotaryScaling::positions && value < 0x1p53 && value == std::floor(value);
-    if (!counts(number, type)) continue;
-    Json& entry = scaling[std::string{number.name}];
-    if (is_size)
-      entry = static_cast<std::uint64_t>(value);
-    else
-      entry = value;
+    if (counts(number, type))
+      scaling[std::string{number.name}] =
+          is_size ? Json(static_cast<std::uint64_t>(value)) : Json(value);
   }
   Json& numbers = has_parameters ? scaling : json;
   numbers["rope_theta"] = c.rotary_base;
