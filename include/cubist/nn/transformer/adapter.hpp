@@ -17,9 +17,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <optional>
+#include <list>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -230,21 +229,14 @@ void save_adapter(const std::filesystem::path& folder, Net& net, const std::stri
   if (mesh.rank() == 0) create_folders(folder);
   mesh.world().barrier();
 
-  const auto tensors = detail::tensors_of(matrices, net.config());
-  const SafetensorsHeader header = detail::header_of<typename Net::Value>(tensors);
-  const std::string start = format_safetensors_header(header);
-  AtomicFile file{mesh, folder / detail::adapter_file, start, start.size() + header.bytes()};
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-  {
-    const auto all = detail::gather_tensor(matrices, tensors[i]);
-    if (mesh.rank() == 0)
-      file.file().write(start.size() + header.tensors[i].begin, std::as_bytes(std::span{all}));
-  }
+  std::list<AtomicFile<typename Net::Mesh>> files;
+  detail::write_tensors(files, folder / detail::adapter_file, matrices,
+                        detail::tensors_of(matrices, net.config()));
   const std::string text = detail::adapter_config_text(options, net.config(), base_model);
   AtomicFile description{mesh, folder / detail::adapter_config_file, text, text.size()};
   // An earlier description would not fit the new matrices.
   if (mesh.rank() == 0) detail::remove_replaced(folder / detail::adapter_config_file);
-  file.publish();
+  files.front().publish();
   description.publish();
 }
 

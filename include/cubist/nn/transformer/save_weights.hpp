@@ -166,6 +166,27 @@ template <class T>
   return header;
 }
 
+/// Writes a file of these tensors under a temporary name, and appends it to `files`. Returns the
+/// size of the tensors in bytes.
+template <class T, class M>
+std::uint64_t write_tensors(std::list<AtomicFile<M>>& files, const std::filesystem::path& path,
+                            const Parameters<T, M>& parameters,
+                            const std::vector<TensorParts>& tensors)
+{
+  const M& mesh = parameters.front().value.mesh;
+  const SafetensorsHeader header = header_of<T>(tensors);
+  const std::string start = format_safetensors_header(header);
+  const std::uint64_t bytes = header.bytes();
+  File& file = files.emplace_back(mesh, path, start, start.size() + bytes).file();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+  {
+    const auto all = gather_tensor(parameters, tensors[i]);
+    if (mesh.rank() == 0)
+      file.write(start.size() + header.tensors[i].begin, std::as_bytes(std::span{all}));
+  }
+  return bytes;
+}
+
 /// A save that writes all files under temporary names, and publishes them together.
 template <class T, class M>
 class WeightSave
@@ -186,18 +207,9 @@ class WeightSave
   void write_file(std::size_t f, const Parameters<T, M>& parameters,
                   const std::vector<TensorParts>& tensors)
   {
-    const SafetensorsHeader header = header_of<T>(tensors);
-    const std::string start = format_safetensors_header(header);
-    const std::uint64_t bytes = header.tensors.back().end;
-    File& file = weights_.emplace_back(mesh_, path_of(f), start, start.size() + bytes).file();
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-    {
-      const auto all = gather_tensor(parameters, tensors[i]);
-      if (is_root())
-        file.write(start.size() + header.tensors[i].begin, std::as_bytes(std::span{all}));
-      file_of_tensor_[tensors[i].place.name] = path_of(f).filename().string();
-    }
-    total_ += bytes;
+    total_ += write_tensors(weights_, path_of(f), parameters, tensors);
+    for (const auto& tensor : tensors)
+      file_of_tensor_[tensor.place.name] = path_of(f).filename().string();
   }
   /// Writes the index, if there are several files, and the files that describe the model.
   void write_descriptions(const std::string& config, const std::string& generation)
