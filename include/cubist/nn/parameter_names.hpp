@@ -5,7 +5,6 @@
 // "layers.0.*" matches all names that begin with "layers.0.".
 
 #include <cstddef>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,7 +96,12 @@ class Freezing
     {
       const bool is_named = has(p.name, lora != nullptr);
       all = all && (is_named || p.frozen);
-      if (is_named) freeze(p.name, p.freeze);
+      if (!is_named) continue;
+      require<ArgumentError>(
+          p.freeze != nullptr, "got ", p.name,
+          " to be frozen, but its layer computes the gradient in every backward pass; "
+          "list the parameter with freezable_parameter in its append_parameters");
+      p.freeze();
     }
     return all;
   }
@@ -136,14 +140,6 @@ class Freezing
     for (std::size_t i = 0; i < names_.size(); ++i)
       if (matches_name(names_[i], name)) is_used_[i] = is_named = true;
     return is_named;
-  }
-  static void freeze(const std::string& name, const std::function<void()>& freeze)
-  {
-    require<ArgumentError>(
-        freeze != nullptr, "got ", name,
-        " to be frozen, but its layer computes the gradient in every backward pass; "
-        "list the parameter with freezable_parameter in its append_parameters");
-    freeze();
   }
 
   std::vector<std::string> names_;
