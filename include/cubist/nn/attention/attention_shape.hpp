@@ -88,12 +88,6 @@ struct QueryBlock
   /// The number of rows of scores in the block.
   [[nodiscard]] std::size_t size() const { return units * at.rows; }
 
-  template <class F>
-  void for_each_unit(F f) const
-  {
-    for (std::size_t u = 0; u < units; ++u) f(u);
-  }
-
   /// Returns a function of u that returns the rows of unit u in Q or O.
   template <class V>
   [[nodiscard]] auto queries(const AttentionShape& s, const HeadColumns& columns,

@@ -339,7 +339,7 @@ class LocalAttention
     if constexpr (batches)
     {
       batch_.clear();
-      b.for_each_unit([&](std::size_t u) { batch_.add(a(u), bs(u), c(u)); });
+      for (std::size_t u = 0; u < b.units; ++u) batch_.add(a(u), bs(u), c(u));
       batch_.multiply(engine_, alpha, beta);
     }
     else
