@@ -235,11 +235,12 @@ class ConfigReader
     {
       const std::string full = name + "." + entry;
       if (inner.is_null() || entry == "rope_type" || entry == "type") continue;
+      const auto* number = std::ranges::find(rotary_numbers, entry, &RotaryNumber::name);
       if (entry == "rope_theta")
         set_once(base_, full, positive(full, inner));
       else if (entry == "partial_rotary_factor")
         set_once(fraction_, full, share(full, inner));
-      else if (const auto* number = rotary_number(entry, scaling.type))
+      else if (number != rotary_numbers.end() && counts(*number, scaling.type))
         scaling.*number->number = positive(full, inner);
       else
         throw ArgumentError{file_ + " has " + excerpt(full) + " = " + excerpt(inner) +
@@ -256,13 +257,6 @@ class ConfigReader
                        "scaled; remove the wrong one");
     scaling_name_ = name;
     config_.rotary_scaling = scaling;
-  }
-  [[nodiscard]] static const RotaryNumber* rotary_number(std::string_view name,
-                                                         RotaryScaling::Type type)
-  {
-    for (const RotaryNumber& number : rotary_numbers)
-      if (name == number.name && counts(number, type)) return &number;
-    return nullptr;
   }
   [[nodiscard]] double share(const std::string& name, const Json& value) const
   {
