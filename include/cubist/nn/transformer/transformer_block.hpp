@@ -203,18 +203,8 @@ namespace detail
 /// The activation of a feed-forward network without a gate.
 [[nodiscard]] inline Activation activation_of(FeedForwardActivation activation)
 {
-  switch (activation)
-  {
-  case FeedForwardActivation::exact_gelu:
-    return gelu;
-  case FeedForwardActivation::rectified:
-    return relu;
-  case FeedForwardActivation::sigmoid_weighted:
-    return silu;
-  case FeedForwardActivation::approximate_gelu:
-    break;
-  }
-  return gelu_tanh;
+  const Activation in_order[]{gelu_tanh, gelu, relu, silu};  // of the enumerators
+  return in_order[static_cast<std::size_t>(activation)];
 }
 
 /// The number of random streams that a block uses.
