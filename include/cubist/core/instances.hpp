@@ -8,8 +8,8 @@
 // A header that defines such a function template lists its instances in a macro at its end, and
 // passes it to one of the macros below:
 //
-//   #define CUBIST_MLP_INSTANCES(prefix, S, B, T) prefix … detail::make_mlp<S, B, T>(…);
-//   CUBIST_FOR_SCHEMES(CUBIST_MLP_INSTANCES)
+//   #define CUBIST_LORA_INSTANCES(prefix, M, T) CUBIST_INSTANCE(prefix, detail::make_lora<T, M>)
+//   CUBIST_FOR_MESH_SCALARS(CUBIST_LORA_INSTANCES)
 //
 // In a program that is linked to the library this declares them `extern`, so that the program does
 // not compile them again; in others it is empty. cmake/CubistInstances.cmake finds these lines, and
@@ -68,6 +68,10 @@ struct Named<Mpi>
 }  // namespace cubist::CUBIST_ABI
 
 // clang-format off
+/// Declares or defines an instance of a function that is not overloaded.
+/// @param prefix `extern template` or `template`
+/// @param ... the function, with its template arguments
+#define CUBIST_INSTANCE(prefix, ...) prefix decltype(__VA_ARGS__) __VA_ARGS__;
 /// Declares instances for both scalars.
 #define CUBIST_EXTERN_SCALARS(instances, ...)                                                       \
   instances(extern template, __VA_ARGS__, float) instances(extern template, __VA_ARGS__, double)

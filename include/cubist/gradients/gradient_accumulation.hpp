@@ -234,8 +234,7 @@ class GradientAccumulation
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_ACCUMULATOR_INSTANCES(prefix, M, T)                                                 \
-  prefix std::unique_ptr<detail::AnyGradientAccumulator<T, M>> detail::make_accumulator<T, M>(     \
-      const M&, std::size_t, GradientReducer<T, M>&);
+  CUBIST_INSTANCE(prefix, detail::make_accumulator<T, M>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_ACCUMULATOR_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

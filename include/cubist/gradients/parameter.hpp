@@ -131,7 +131,7 @@ template <class Matrix>
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_GRADIENTS_INSTANCES(prefix, M, T)                                                   \
-  prefix std::shared_ptr<Gradients<T, M>> detail::make_gradients<T, M>(const M&);
+  CUBIST_INSTANCE(prefix, detail::make_gradients<T, M>)
 CUBIST_FOR_MESH_SCALARS(CUBIST_GRADIENTS_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

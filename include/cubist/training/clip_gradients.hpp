@@ -128,8 +128,8 @@ double clip_gradients(const Parameters<T, M>& parameters, double most)
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_CLIP_INSTANCES(prefix, M, T)                                                        \
-  prefix double gradient_norm<T, M>(const Parameters<T, M>&);                                      \
-  prefix double clip_gradients<T, M>(const Parameters<T, M>&, double);
+  CUBIST_INSTANCE(prefix, gradient_norm<T, M>)                                                     \
+  CUBIST_INSTANCE(prefix, clip_gradients<T, M>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_CLIP_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -126,8 +126,7 @@ void check_finite(double loss, const Parameters<T, M>& parameters, std::uint64_t
 }
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
-#define CUBIST_FINITE_INSTANCES(prefix, M, T)                                                      \
-  prefix void check_finite<T, M>(double, const Parameters<T, M>&, std::uint64_t);
+#define CUBIST_FINITE_INSTANCES(prefix, M, T) CUBIST_INSTANCE(prefix, check_finite<T, M>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_FINITE_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -288,8 +288,7 @@ std::unique_ptr<AnyShardedGradients<T, M>> make_sharded_gradients(const Paramete
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_SHARDED_INSTANCES(prefix, M, T)                                                     \
-  prefix std::unique_ptr<detail::AnyShardedGradients<T, M>> detail::make_sharded_gradients<T, M>(  \
-      const Parameters<T, M>&, std::size_t);
+  CUBIST_INSTANCE(prefix, detail::make_sharded_gradients<T, M>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_SHARDED_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -273,9 +273,7 @@ make_training_loop(const Parameters<T, M>& parameters, const State<T, M>& state,
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_LOOP_INSTANCES(prefix, M, T)                                                        \
-  prefix std::unique_ptr<detail::AnyTrainingLoop<T, M>> detail::make_training_loop<T, M>(          \
-      const Parameters<T, M>&, const State<T, M>&, std::unique_ptr<detail::LoopOptimizer<T, M>>,   \
-      const TrainerOptions&);
+  CUBIST_INSTANCE(prefix, detail::make_training_loop<T, M>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_LOOP_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI::detail

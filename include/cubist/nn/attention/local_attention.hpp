@@ -419,22 +419,10 @@ void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const
   CUBIST_ATTENTION_ON_ENGINE(prefix, detail::Named<B>::Engine, T)
 /// Lists the instances for one engine.
 #define CUBIST_ATTENTION_ON_ENGINE(prefix, E, T)                                                   \
-  prefix void detail::attend<T, E>(LocalAttention<T, E>&, const AttentionShape&,                   \
-                                   const std::optional<AttentionDropout>&, MatrixView<const T>,    \
-                                   MatrixView<const T>, MatrixView<const T>, MatrixView<T>,        \
-                                   MatrixView<T>);                                                 \
-  prefix void detail::attend_run<T, E>(                                                            \
-      LocalAttention<T, E>&, const AttentionShape&, const AttentionRun&,                           \
-      const std::optional<AttentionDropout>&, MatrixView<const T>, MatrixView<const T>,            \
-      MatrixView<const T>, MatrixView<T>, MatrixView<T>, MatrixView<T>);                           \
-  prefix void detail::finish_runs<T, E>(LocalAttention<T, E>&, const AttentionShape&,              \
-                                        MatrixView<T>, MatrixView<T>, MatrixView<T>,               \
-                                        MatrixView<T>);                                            \
-  prefix void detail::attend_back<T, E>(                                                           \
-      LocalAttention<T, E>&, const AttentionShape&, const AttentionRun*,                           \
-      const std::optional<AttentionDropout>&, MatrixView<const T>, MatrixView<const T>,            \
-      MatrixView<const T>, MatrixView<const T>, MatrixView<const T>, MatrixView<const T>,          \
-      MatrixView<T>, MatrixView<T>, MatrixView<T>);
+  CUBIST_INSTANCE(prefix, detail::attend<T, E>)                                                    \
+  CUBIST_INSTANCE(prefix, detail::attend_run<T, E>)                                                \
+  CUBIST_INSTANCE(prefix, detail::finish_runs<T, E>)                                               \
+  CUBIST_INSTANCE(prefix, detail::attend_back<T, E>)
 CUBIST_FOR_BACKENDS(CUBIST_ATTENTION_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -599,8 +599,7 @@ lora_request(const std::optional<LoraOptions>& options, bool shares_input = fals
 }  // namespace detail
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
-#define CUBIST_LORA_INSTANCES(prefix, M, T)                                                        \
-  prefix std::unique_ptr<detail::LoraPairs<T, M>> detail::make_lora<T, M>();
+#define CUBIST_LORA_INSTANCES(prefix, M, T) CUBIST_INSTANCE(prefix, detail::make_lora<T, M>)
 CUBIST_FOR_MESH_SCALARS(CUBIST_LORA_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -334,12 +334,8 @@ class MLP : public detail::LayeredHandle<detail::AnyMlp<S, B, T>>
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_MLP_INSTANCES(prefix, S, B, T)                                                      \
-  prefix std::unique_ptr<detail::AnyLayer<NetworkMatrix<S, B, T>, T>>                              \
-  detail::make_mlp_layer<S, B, T>(const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&,    \
-                                  const MlpOptions&, std::size_t);                                 \
-  prefix std::unique_ptr<detail::AnyMlp<S, B, T>> detail::make_mlp<S, B, T>(                       \
-      const AxisMesh<S::Axes, B>&, const std::vector<std::size_t>&, const MlpOptions&,             \
-      detail::LoraRequest<T, AxisMesh<S::Axes, B>>*);
+  CUBIST_INSTANCE(prefix, detail::make_mlp_layer<S, B, T>)                                         \
+  CUBIST_INSTANCE(prefix, detail::make_mlp<S, B, T>)
 CUBIST_FOR_SCHEMES(CUBIST_MLP_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -202,10 +202,8 @@ void update_weights(Weights<T, M>& weights, const Parameters<T, M>& parameters,
 
 /// Lists the instances in the compiled library (cubist/core/instances.hpp).
 #define CUBIST_MOMENTS_INSTANCES(prefix, M, T)                                                     \
-  prefix void detail::append_moments<T, M>(detail::Moments<T, M>&, const Parameters<T, M>&,        \
-                                           const std::string&);                                    \
-  prefix void detail::append_moments_to_state<T, M>(detail::Moments<T, M>&, State<T, M>&,          \
-                                                    const std::string&);
+  CUBIST_INSTANCE(prefix, detail::append_moments<T, M>)                                            \
+  CUBIST_INSTANCE(prefix, detail::append_moments_to_state<T, M>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_MOMENTS_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -410,14 +410,10 @@ class AdamW : public Adam<T, M>
 
 /// Lists the instances in the compiled library (cubist/core/instances.hpp).
 #define CUBIST_OPTIMIZER_INSTANCES(prefix, M, T)                                                   \
-  prefix void detail::update_weights<T, M, detail::SgdUpdate<T>, detail::Moments<T, M>>(           \
-      detail::Weights<T, M>&, const Parameters<T, M>&,                                             \
-      const detail::MakeUpdate<detail::SgdUpdate<T>>&, detail::Moments<T, M>&);                    \
-  prefix void detail::update_weights<T, M, detail::AdamUpdate<T>, detail::Moments<T, M>,           \
-                                     detail::Moments<T, M>>(                                       \
-      detail::Weights<T, M>&, const Parameters<T, M>&,                                             \
-      const detail::MakeUpdate<detail::AdamUpdate<T>>&, detail::Moments<T, M>&,                    \
-      detail::Moments<T, M>&);
+  CUBIST_INSTANCE(prefix,                                                                          \
+                  detail::update_weights<T, M, detail::SgdUpdate<T>, detail::Moments<T, M>>)       \
+  CUBIST_INSTANCE(prefix, detail::update_weights<T, M, detail::AdamUpdate<T>,                      \
+                                                 detail::Moments<T, M>, detail::Moments<T, M>>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_OPTIMIZER_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -122,9 +122,7 @@ ParameterSets sets_of(const Parameters<T, M>& parameters, const std::vector<Para
 }  // namespace detail
 
 /// Lists the instances in the compiled library (cubist/core/instances.hpp).
-#define CUBIST_GROUPS_INSTANCES(prefix, M, T)                                                      \
-  prefix detail::ParameterSets detail::sets_of<T, M>(const Parameters<T, M>&,                      \
-                                                     const std::vector<ParameterGroup>&, bool);
+#define CUBIST_GROUPS_INSTANCES(prefix, M, T) CUBIST_INSTANCE(prefix, detail::sets_of<T, M>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_GROUPS_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -20,12 +20,7 @@
 #include "cubist/nn/transformer/token_batch.hpp"
 #include "cubist/scheme/scheme.hpp"
 
-namespace cubist::CUBIST_ABI
-{
-
-struct TransformerOptions;
-
-namespace detail
+namespace cubist::CUBIST_ABI::detail
 {
 
 /// The tokens whose logits are computed.
@@ -97,13 +92,4 @@ class AnyTransformer : public TransformerCalls<S, B, T>
   using TransformerCalls<S, B, T>::TransformerCalls;
 };
 
-/// @pre the configuration is complete
-/// @throws ShapeError for sizes that do not fit, ArgumentError for options out of range
-template <SchemeType S, class B, RealScalar T>
-std::unique_ptr<AnyTransformer<S, B, T>> make_transformer(const AxisMesh<typename S::Axes, B>& mesh,
-                                                          const TransformerConfig& config,
-                                                          const TransformerOptions& options);
-
-}  // namespace detail
-
-}  // namespace cubist::CUBIST_ABI
+}  // namespace cubist::CUBIST_ABI::detail

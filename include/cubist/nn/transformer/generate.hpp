@@ -462,8 +462,7 @@ template <class Model>
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_GENERATE_INSTANCES(prefix, S, B, T)                                                 \
-  prefix std::vector<std::vector<int>> detail::continue_prompts<Transformer<S, B, T>>(             \
-      Transformer<S, B, T>&, std::span<const std::vector<int>>, const GenerateOptions&);
+  CUBIST_INSTANCE(prefix, detail::continue_prompts<Transformer<S, B, T>>)
 CUBIST_FOR_TRAINED_SCHEMES(CUBIST_GENERATE_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -314,8 +314,7 @@ void save_weights(const std::filesystem::path& folder, const Parameters<T, M>& p
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_SAVE_WEIGHTS_INSTANCES(prefix, M, T)                                                \
-  prefix void detail::write_weights<T, M>(const std::string&, const Parameters<T, M>&,             \
-                                          const TransformerConfig&, const SaveWeightsOptions&);
+  CUBIST_INSTANCE(prefix, detail::write_weights<T, M>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_SAVE_WEIGHTS_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -422,9 +422,7 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_TRANSFORMER_INSTANCES(prefix, S, B, T)                                              \
-  prefix std::unique_ptr<detail::AnyTransformer<S, B, T>> detail::make_transformer<S, B, T>(       \
-      const AxisMesh<S::Axes, B>&, const TransformerConfig&, const TransformerOptions&,            \
-      detail::LoraRequest<T, AxisMesh<S::Axes, B>>*);
+  CUBIST_INSTANCE(prefix, detail::make_transformer<S, B, T>)
 CUBIST_FOR_SCHEMES(CUBIST_TRANSFORMER_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -309,10 +309,7 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
 }  // namespace detail
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
-#define CUBIST_BLOCK_INSTANCES(prefix, S, B, T)                                                    \
-  prefix std::unique_ptr<detail::AnyLayer<DistMatrix<T, S::Input, AxisMesh<S::Axes, B>>, T>>       \
-  detail::make_block<S, B, T>(const AxisMesh<S::Axes, B>&, const TransformerConfig&,               \
-                              const TransformerOptions&, std::size_t);
+#define CUBIST_BLOCK_INSTANCES(prefix, S, B, T) CUBIST_INSTANCE(prefix, detail::make_block<S, B, T>)
 CUBIST_FOR_SCHEMES(CUBIST_BLOCK_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI
