@@ -474,12 +474,9 @@ class Checkpoints
 
 /// Lists the instances in the compiled library (cubist/core/instances.hpp).
 #define CUBIST_CHECKPOINT_INSTANCES(prefix, M, T)                                                  \
-  prefix void detail::save_checkpoint<T, M>(const M&, detail::BackgroundSave&, const std::string&, \
-                                            std::size_t, std::uint64_t, const State<T, M>&);       \
-  prefix bool detail::start_checkpoint<T, M>(const M&, detail::BackgroundSave&,                    \
-                                             const std::string&, const CheckpointOptions&,         \
-                                             std::uint64_t, const State<T, M>&);                   \
-  prefix void detail::load_checkpoint<T, M>(const std::string&, const State<T, M>&);
+  CUBIST_INSTANCE(prefix, detail::save_checkpoint<T, M>)                                           \
+  CUBIST_INSTANCE(prefix, detail::start_checkpoint<T, M>)                                          \
+  CUBIST_INSTANCE(prefix, detail::load_checkpoint<T, M>)
 CUBIST_FOR_TRAINED_MESHES(CUBIST_CHECKPOINT_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

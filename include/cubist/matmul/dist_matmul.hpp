@@ -370,10 +370,8 @@ class DistMatMul
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_PRODUCT_INSTANCES(prefix, S, B, T)                                                  \
-  prefix detail::MadePlan<T> detail::make_product_plan<S, B, T, Op::none, Op::none>(               \
-      const AxisMesh<S::Axes, B>&, ProductSize, ProductQuanta, Gathered, bool);                    \
-  prefix detail::MadePlan<T> detail::make_product_plan<S, B, T, Op::none, Op::transpose>(          \
-      const AxisMesh<S::Axes, B>&, ProductSize, ProductQuanta, Gathered, bool);
+  CUBIST_INSTANCE(prefix, detail::make_product_plan<S, B, T, Op::none, Op::none>)                  \
+  CUBIST_INSTANCE(prefix, detail::make_product_plan<S, B, T, Op::none, Op::transpose>)
 CUBIST_FOR_SCHEMES(CUBIST_PRODUCT_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

@@ -291,10 +291,8 @@ CUBIST_IF_COMPILED(CUBIST_COMPILED_AXES(CUBIST_NAME_MESH))
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_MESH_INSTANCES(prefix, A, B)                                                        \
-  prefix std::shared_ptr<detail::MeshState<A, B>> detail::make_mesh_state<A, B>(                   \
-      const detail::Named<B>::Communicator&, const A::Array&, std::size_t, IdleRanks);             \
-  prefix detail::Named<B>::Communicator& detail::group_of_axes<A, B>(detail::MeshState<A, B>&,     \
-                                                                     unsigned);
+  CUBIST_INSTANCE(prefix, detail::make_mesh_state<A, B, detail::Named<B>::Communicator>)           \
+  CUBIST_INSTANCE(prefix, detail::group_of_axes<A, B, detail::Named<B>::Communicator>)
 CUBIST_FOR_MESHES(CUBIST_MESH_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

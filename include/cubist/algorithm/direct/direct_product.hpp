@@ -331,10 +331,9 @@ std::unique_ptr<ProductPlan<T>> make_direct_product(C& world, const E& engine, O
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_DIRECT_INSTANCES(prefix, B, T)                                                      \
-  prefix std::unique_ptr<ProductPlan<T>>                                                           \
-  detail::make_direct_product<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(        \
-      detail::Named<B>::Communicator&, const detail::Named<B>::Engine&, Ops,                       \
-      const detail::Placement&, const detail::Placement&, const detail::Placement&);
+  CUBIST_INSTANCE(                                                                                 \
+      prefix,                                                                                      \
+      detail::make_direct_product<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>)
 CUBIST_FOR_BACKENDS(CUBIST_DIRECT_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

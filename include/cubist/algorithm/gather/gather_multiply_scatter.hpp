@@ -257,10 +257,9 @@ struct GatherMultiplyScatter
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_GATHER_INSTANCES(prefix, B, T)                                                      \
-  prefix std::unique_ptr<ProductPlan<T>>                                                           \
-  detail::make_gather_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(           \
-      const detail::GatherAxes<detail::Named<B>::Communicator>&, const detail::Named<B>::Engine&,  \
-      const LocalShapes&, Ops, Gathered);
+  CUBIST_INSTANCE(                                                                                 \
+      prefix,                                                                                      \
+      detail::make_gather_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>)
 CUBIST_FOR_BACKENDS(CUBIST_GATHER_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI

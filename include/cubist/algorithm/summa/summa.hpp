@@ -265,10 +265,9 @@ struct SummaLayouts
 
 /// The instances of the compiled library (cubist/core/instances.hpp).
 #define CUBIST_SUMMA_INSTANCES(prefix, B, T)                                                       \
-  prefix std::unique_ptr<ProductPlan<T>>                                                           \
-  detail::make_summa_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>(            \
-      detail::Named<B>::Communicator&, detail::Named<B>::Communicator&, bool,                      \
-      const detail::Named<B>::Engine&, Stationary, const LocalShapes&, Ops);
+  CUBIST_INSTANCE(                                                                                 \
+      prefix,                                                                                      \
+      detail::make_summa_plan<T, detail::Named<B>::Communicator, detail::Named<B>::Engine>)
 CUBIST_FOR_BACKENDS(CUBIST_SUMMA_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI
