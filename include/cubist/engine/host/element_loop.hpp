@@ -40,35 +40,21 @@ template <class T>
     __builtin_prefetch(p + i, std::is_const_v<T> ? 0 : 1);
 }
 
-template <class F, class... T>
-[[gnu::always_inline]] inline void element_blocks(F f, std::size_t blocks, T*... m)
+/// Calls f(m[j]…) for j in [0, blocks * block_length).
+struct ElementBlocks
 {
-  for (; blocks > 0; --blocks)
+  template <class F, class... T>
+  [[gnu::always_inline]] void operator()(F f, std::size_t blocks, T*... m) const
   {
-    (prefetch(m), ...);
-    CUBIST_INDEPENDENT
-    for (std::size_t j = 0; j < block_length; ++j) f(m[j]...);
-    ((m += block_length), ...);
+    for (; blocks > 0; --blocks)
+    {
+      (prefetch(m), ...);
+      CUBIST_INDEPENDENT
+      for (std::size_t j = 0; j < block_length; ++j) f(m[j]...);
+      ((m += block_length), ...);
+    }
   }
-}
-
-template <class F, class... T>
-[[gnu::noinline, gnu::flatten]] void blocks_as_compiled(F f, std::size_t blocks, T*... m)
-{
-  element_blocks(f, blocks, m...);
-}
-#ifdef CUBIST_X86_TARGETS
-template <class F, class... T>
-[[gnu::noinline, gnu::flatten, CUBIST_AVX2]] void blocks_avx2(F f, std::size_t blocks, T*... m)
-{
-  element_blocks(f, blocks, m...);
-}
-template <class F, class... T>
-[[gnu::noinline, gnu::flatten, CUBIST_AVX512]] void blocks_avx512(F f, std::size_t blocks, T*... m)
-{
-  element_blocks(f, blocks, m...);
-}
-#endif
+};
 
 /// The remainder of a row, copied into a block and padded with copies of its last element.
 template <class T>
@@ -106,18 +92,11 @@ template <class F, class... T>
 void ElementLoop<F, T...>::run(Target target, std::size_t n, F f, T*... m)
 {
   if (n == 0) return;
-  auto* blocks = &blocks_as_compiled<F, T...>;
-#ifdef CUBIST_X86_TARGETS
-  if (target == Target::avx2) blocks = &blocks_avx2<F, T...>;
-  if (target == Target::avx512) blocks = &blocks_avx512<F, T...>;
-#else
-  static_cast<void>(target);
-#endif
   const std::size_t whole = n - n % block_length;
-  if (whole > 0) blocks(f, whole / block_length, m...);
+  if (whole > 0) call_on(target, ElementBlocks{}, f, whole / block_length, m...);
   if (whole == n) return;
   [&](LastBlock<T>&&... last) {
-    blocks(f, 1, last.data()...);
+    call_on(target, ElementBlocks{}, f, std::size_t{1}, last.data()...);
     (last.write_back(), ...);
   }(LastBlock<T>{m + whole, n - whole}...);
 }

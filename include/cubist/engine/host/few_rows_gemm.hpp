@@ -171,7 +171,7 @@ void FewRowsGemm<T, W>::multiply_transposed(T alpha, MatrixView<const T> a, Matr
       const MatrixView<const W> of_b = b.block(first, 0, {count, b.cols()});
       const MatrixView<const T> of_a{a.row(i), count, a.cols(), 0};
       if constexpr (has_registers)  // only targets without these registers come here
-        fold_rows_as_compiled(to, T{}, Sum{}, ProductOf{}, of_b, of_a);
+        call_as_compiled(FoldAllRows{}, to, T{}, Sum{}, ProductOf{}, of_b, of_a);
       else
         fold_rows(best_target(), to, T{}, Sum{}, ProductOf{}, of_b, of_a);
       T* const out = c.row(i) + first;

@@ -76,58 +76,43 @@ template <std::size_t count, class T>
 }
 
 /// Computes Y = X W.
-template <class T>
-[[gnu::always_inline]] inline void q8_multiply(MatrixView<const T> x, const StoredView& w,
-                                               MatrixView<T> y)
+struct MultiplyQ8
 {
-  constexpr std::size_t together = 4;
-  std::size_t j = 0;
-  for (; j + together <= w.n; j += together)
-    for (std::size_t i = 0; i < x.rows(); ++i) q8_products<together>(x.row(i), w, j, y.row(i));
-  for (; j < w.n; ++j)
-    for (std::size_t i = 0; i < x.rows(); ++i) q8_products<1>(x.row(i), w, j, y.row(i));
-}
+  template <class T>
+  [[gnu::always_inline]] void operator()(MatrixView<const T> x, const StoredView& w,
+                                         MatrixView<T> y) const
+  {
+    constexpr std::size_t together = 4;
+    std::size_t j = 0;
+    for (; j + together <= w.n; j += together)
+      for (std::size_t i = 0; i < x.rows(); ++i) q8_products<together>(x.row(i), w, j, y.row(i));
+    for (; j < w.n; ++j)
+      for (std::size_t i = 0; i < x.rows(); ++i) q8_products<1>(x.row(i), w, j, y.row(i));
+  }
+};
 
 /// Sets out(j, l) to element begin + l, counted as stored, of W's column first_row + j.
 /// @pre begin is a multiple of 32
-template <class T>
-[[gnu::always_inline]] inline void q8_widen(const StoredView& w, std::size_t first_row,
-                                            std::size_t begin, MatrixView<T> out)
+struct WidenQ8
 {
-  for (std::size_t j = 0; j < out.rows(); ++j)
+  template <class T>
+  [[gnu::always_inline]] void operator()(const StoredView& w, std::size_t first_row,
+                                         std::size_t begin, MatrixView<T> out) const
   {
-    const std::int8_t* const q = w.integers().row(first_row + j) + begin;
-    const half* const d = w.scales_of_blocks().row(first_row + j) + begin / q8_block;
-    for (std::size_t l = 0; l < out.cols(); l += q8_block)
+    for (std::size_t j = 0; j < out.rows(); ++j)
     {
-      const T factor = static_cast<float>(d[l / q8_block]);
-      T* const to = out.row(j) + l;
-      CUBIST_INDEPENDENT
-      for (std::size_t p = 0; p < q8_block; ++p) to[p] = factor * static_cast<T>(q[l + p]);
+      const std::int8_t* const q = w.integers().row(first_row + j) + begin;
+      const half* const d = w.scales_of_blocks().row(first_row + j) + begin / q8_block;
+      for (std::size_t l = 0; l < out.cols(); l += q8_block)
+      {
+        const T factor = static_cast<float>(d[l / q8_block]);
+        T* const to = out.row(j) + l;
+        CUBIST_INDEPENDENT
+        for (std::size_t p = 0; p < q8_block; ++p) to[p] = factor * static_cast<T>(q[l + p]);
+      }
     }
   }
-}
-
-/// Defines the functions of one instruction set.
-#define CUBIST_Q8_LOOPS(name, ...)                                                                 \
-  template <class T>                                                                               \
-  [[ gnu::noinline, gnu::flatten __VA_ARGS__ ]] void q8_multiply_##name(                           \
-      MatrixView<const T> x, const StoredView& w, MatrixView<T> y)                                 \
-  {                                                                                                \
-    q8_multiply(x, w, y);                                                                          \
-  }                                                                                                \
-  template <class T>                                                                               \
-  [[ gnu::noinline, gnu::flatten __VA_ARGS__ ]] void q8_widen_##name(                              \
-      const StoredView& w, std::size_t first_row, std::size_t begin, MatrixView<T> out)            \
-  {                                                                                                \
-    q8_widen(w, first_row, begin, out);                                                            \
-  }
-CUBIST_Q8_LOOPS(as_compiled)
-#ifdef CUBIST_X86_TARGETS
-CUBIST_Q8_LOOPS(avx2, , CUBIST_AVX2)
-CUBIST_Q8_LOOPS(avx512, , CUBIST_AVX512)
-#endif
-#undef CUBIST_Q8_LOOPS
+};
 
 /// The loops as functions that are not inline, so that the compiled library can contain them.
 template <class T>
@@ -148,30 +133,17 @@ void Q8Rows<T>::multiply(Target target, MatrixView<const T> x, const StoredView&
   if constexpr (std::is_same_v<T, float>)
   {
     const StoredRows<std::int8_t> rows{w.integers(), w.scales_of_blocks()};
-    if (multiply_rows<float>(target, 1, x, rows, 0, y)) return;
+    if (!multiply_rows<float>(target, 1, x, rows, 0, y)) call_as_compiled(MultiplyQ8{}, x, w, y);
   }
-#ifdef CUBIST_X86_TARGETS
-  else if (target == Target::avx512)
-    return q8_multiply_avx512(x, w, y);
-  else if (target == Target::avx2)
-    return q8_multiply_avx2(x, w, y);
-#else
-  static_cast<void>(target);
-#endif
-  q8_multiply_as_compiled(x, w, y);
+  else
+    call_on(target, MultiplyQ8{}, x, w, y);
 }
 
 template <class T>
 void Q8Rows<T>::widen(Target target, const StoredView& w, std::size_t first_row, std::size_t begin,
                       MatrixView<T> out)
 {
-#ifdef CUBIST_X86_TARGETS
-  if (target == Target::avx512) return q8_widen_avx512(w, first_row, begin, out);
-  if (target == Target::avx2) return q8_widen_avx2(w, first_row, begin, out);
-#else
-  static_cast<void>(target);
-#endif
-  q8_widen_as_compiled(w, first_row, begin, out);
+  call_on(target, WidenQ8{}, w, first_row, begin, out);
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -52,36 +52,19 @@ template <class V, class Combine, class F, class... T>
 }
 
 /// Sets out(i, 0) to init combined with f(i, j, m(i, j), …) for all columns j.
-template <class V, class Out, class Combine, class F, class First, class... T>
-[[gnu::always_inline]] inline void fold_all_rows(MatrixView<Out> out, V init, Combine combine, F f,
-                                                 MatrixView<First> first, MatrixView<T>... m)
+struct FoldAllRows
 {
-  for (std::size_t i = 0; i < out.rows(); ++i)
+  template <class V, class Out, class Combine, class F, class First, class... T>
+  [[gnu::always_inline]] void operator()(MatrixView<Out> out, V init, Combine combine, F f,
+                                         MatrixView<First> first, MatrixView<T>... m) const
   {
-    const auto in_row = [i, f](std::size_t j, const auto&... x) { return f(i, j, x...); };
-    out(i, 0) = fold_row(init, combine, in_row, first.cols(), first.row(i), m.row(i)...);
+    for (std::size_t i = 0; i < out.rows(); ++i)
+    {
+      const auto in_row = [i, f](std::size_t j, const auto&... x) { return f(i, j, x...); };
+      out(i, 0) = fold_row(init, combine, in_row, first.cols(), first.row(i), m.row(i)...);
+    }
   }
-}
-
-template <class V, class Out, class... A>
-[[gnu::noinline, gnu::flatten]] void fold_rows_as_compiled(MatrixView<Out> out, V init, A... a)
-{
-  fold_all_rows(out, init, a...);
-}
-#ifdef CUBIST_X86_TARGETS
-template <class V, class Out, class... A>
-[[gnu::noinline, gnu::flatten, CUBIST_AVX2]] void fold_rows_avx2(MatrixView<Out> out, V init,
-                                                                 A... a)
-{
-  fold_all_rows(out, init, a...);
-}
-template <class V, class Out, class... A>
-[[gnu::noinline, gnu::flatten, CUBIST_AVX512]] void fold_rows_avx512(MatrixView<Out> out, V init,
-                                                                     A... a)
-{
-  fold_all_rows(out, init, a...);
-}
-#endif
+};
 
 /// The fold as a function that is not inline, so that the compiled library can contain it.
 template <class V, class Out, class... A>
@@ -95,13 +78,7 @@ struct RowFold
 template <class V, class Out, class... A>
 void RowFold<V, Out, A...>::run(Target target, MatrixView<Out> out, V init, A... a)
 {
-#ifdef CUBIST_X86_TARGETS
-  if (target == Target::avx512) return fold_rows_avx512(out, init, a...);
-  if (target == Target::avx2) return fold_rows_avx2(out, init, a...);
-#else
-  static_cast<void>(target);
-#endif
-  fold_rows_as_compiled(out, init, a...);
+  call_on(target, FoldAllRows{}, out, init, a...);
 }
 
 /// Sets out(i, 0) to init combined with f(i, j, m(i, j), …) for all columns j, on a target that

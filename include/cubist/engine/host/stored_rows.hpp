@@ -77,15 +77,10 @@ struct RegisterOf
     using Bits = Register<std::uint32_t>;                                                          \
     static constexpr std::size_t lanes = bytes / sizeof(float);                                    \
                                                                                                    \
-    [[gnu::always_inline, target]] static Vector load(const float* p)                              \
+    template <std::floating_point T>                                                               \
+    [[gnu::always_inline, target]] static auto load(const T* p)                                    \
     {                                                                                              \
-      Vector v;                                                                                    \
-      __builtin_memcpy(&v, p, sizeof v);                                                           \
-      return v;                                                                                    \
-    }                                                                                              \
-    [[gnu::always_inline, target]] static Register<double> load(const double* p)                   \
-    {                                                                                              \
-      Register<double> v;                                                                          \
+      Register<T> v;                                                                               \
       __builtin_memcpy(&v, p, sizeof v);                                                           \
       return v;                                                                                    \
     }                                                                                              \
@@ -136,7 +131,6 @@ CUBIST_REGISTERS(NarrowRegisters, CUBIST_AVX2, 32, 4, 1)
 //                     whole blocks of 32
 //   stored_sums       to[r][l] += factors[r][0] from[0][l] + factors[r][1] from[1][l] + … for l in
 //                     [0, n)
-//   widen_row         to[l] = from[l] for l in [0, n)
 #define CUBIST_STORED_ROWS(Set, target)                                                            \
   template <std::size_t rows, std::size_t count, class T, class W>                                 \
   [[gnu::noinline, target]] void stored_products(                                                  \
@@ -234,13 +228,6 @@ CUBIST_REGISTERS(NarrowRegisters, CUBIST_AVX2, 32, 4, 1)
       for (std::size_t r = 0; r < rows; ++r)                                                       \
         for (std::size_t c = 0; c < count; ++c)                                                    \
           to[r][l] += factors[r][c] * static_cast<float>(from[c][l]);                              \
-  }                                                                                                \
-  template <class W>                                                                               \
-  [[gnu::noinline, target]] void widen_row(Set, const W* from, std::size_t n, float* to)           \
-  {                                                                                                \
-    std::size_t l = 0;                                                                             \
-    for (; l + Set::lanes <= n; l += Set::lanes) Set::store(to + l, Set::load(from + l));          \
-    for (; l < n; ++l) to[l] = from[l];                                                            \
   }
 CUBIST_STORED_ROWS(WideRegisters, CUBIST_AVX512)
 CUBIST_STORED_ROWS(NarrowRegisters, CUBIST_AVX2)

@@ -87,4 +87,45 @@ enum class Target
   return best;
 }
 
+#if defined __clang__
+// clang warns about loops in f that it cannot vectorise.
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+
+/// Calls f(a…), compiled for the instruction set in its name.
+/// @param f is a function object whose call is always inlined
+template <class F, class... A>
+[[gnu::noinline, gnu::flatten]] void call_as_compiled(F f, A... a)
+{
+  f(a...);
+}
+#ifdef CUBIST_X86_TARGETS
+template <class F, class... A>
+[[gnu::noinline, gnu::flatten, CUBIST_AVX2]] void call_avx2(F f, A... a)
+{
+  f(a...);
+}
+template <class F, class... A>
+[[gnu::noinline, gnu::flatten, CUBIST_AVX512]] void call_avx512(F f, A... a)
+{
+  f(a...);
+}
+#endif
+
+#if defined __clang__
+#pragma clang diagnostic pop
+#endif
+
+/// Calls f(a…), compiled for a target that this processor supports.
+template <class F, class... A>
+void call_on([[maybe_unused]] Target target, F f, const A&... a)
+{
+#ifdef CUBIST_X86_TARGETS
+  if (target == Target::avx512) return call_avx512(f, a...);
+  if (target == Target::avx2) return call_avx2(f, a...);
+#endif
+  call_as_compiled(f, a...);
+}
+
 }  // namespace cubist::CUBIST_ABI::detail
