@@ -62,6 +62,25 @@ struct UpdatedTriangle
   }
 };
 
+/// Computes a triangle of C = alpha A A^T + beta C from two smaller ones, and the block between
+/// them.
+/// @param smaller smaller(part, block) computes the triangle of a diagonal block of C
+template <Engine E, Scalar T, class F>
+void syrk_by_halves(const E& engine, Triangle triangle, T alpha, Operand<const T> a, T beta,
+                    MatrixView<T> c, F smaller)
+{
+  const std::size_t half = c.rows() / 2;
+  const std::size_t rest = c.rows() - half;
+  const auto first = a.block(0, 0, {half, a.cols()});
+  const auto second = a.block(half, 0, {rest, a.cols()});
+  smaller(first, c.block(0, 0, {half, half}));
+  smaller(second, c.block(half, half, {rest, rest}));
+  if (triangle == Triangle::lower)
+    cubist::multiply<E, T>(engine, alpha, second, first.t(), beta, c.block(half, 0, {rest, half}));
+  else
+    cubist::multiply<E, T>(engine, alpha, first, second.t(), beta, c.block(0, half, {half, rest}));
+}
+
 /// How many columns are transposed at a time, which is how many rows are read side by side. A
 /// device transposes all in one launch.
 template <class E>
@@ -79,10 +98,8 @@ template <Engine E, RealScalar T>
 void syrk_by_gemm(const E& engine, Triangle triangle, T alpha, Operand<const T> a, T beta,
                   MatrixView<T> c, T* workspace)
 {
-  const std::size_t n = c.rows();
-  const std::size_t k = a.cols();
-  if (n == 0) return;
-  if (n <= whole_diagonal_block<E>)
+  if (c.rows() == 0) return;
+  if (c.rows() <= whole_diagonal_block<E>)
   {
     const MatrixView<T> whole{workspace, c.shape()};
     cubist::multiply<E, T>(engine, alpha, a, a.t(), T{}, whole);
@@ -91,16 +108,10 @@ void syrk_by_gemm(const E& engine, Triangle triangle, T alpha, Operand<const T> 
                        MatrixView<const T>{whole}, MatrixView<const T>{c});
     return;
   }
-  const std::size_t half = n / 2;
-  const std::size_t rest = n - half;
-  const auto first = a.block(0, 0, {half, k});
-  const auto second = a.block(half, 0, {rest, k});
-  syrk_by_gemm(engine, triangle, alpha, first, beta, c.block(0, 0, {half, half}), workspace);
-  syrk_by_gemm(engine, triangle, alpha, second, beta, c.block(half, half, {rest, rest}), workspace);
-  if (triangle == Triangle::lower)
-    cubist::multiply<E, T>(engine, alpha, second, first.t(), beta, c.block(half, 0, {rest, half}));
-  else
-    cubist::multiply<E, T>(engine, alpha, first, second.t(), beta, c.block(0, half, {half, rest}));
+  syrk_by_halves<E, T>(engine, triangle, alpha, a, beta, c,
+                       [&](Operand<const T> part, MatrixView<T> block) {
+                         syrk_by_gemm(engine, triangle, alpha, part, beta, block, workspace);
+                       });
 }
 
 }  // namespace detail

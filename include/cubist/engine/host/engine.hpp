@@ -4,16 +4,10 @@
 // The host's engine. CBLAS computes products of strided blocks, except products of a few rows
 // (few_rows_gemm.hpp); other functions are loops over rows, which compilers vectorise.
 
-#include <algorithm>
 #include <array>
-#include <complex>
 #include <concepts>
 #include <cstddef>
-#include <limits>
 #include <vector>
-
-#include <xtensor-blas/xblas_config.hpp>
-#include <xflens/cxxblas/drivers/drivers.h>  // CBLAS, as xtensor-blas declares it
 
 #if __has_include(<xtensor/containers/xadapt.hpp>)
 #include <xtensor/containers/xadapt.hpp>
@@ -29,54 +23,22 @@
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/functions.hpp"
 #include "cubist/engine/host/blas_threads.hpp"
+#include "cubist/engine/host/cblas.hpp"
 #include "cubist/engine/host/element_loop.hpp"
 #include "cubist/engine/host/few_rows_gemm.hpp"
 #include "cubist/engine/host/float_gemm.hpp"
-#include "cubist/engine/host/gemm_semaphore.hpp"
 #include "cubist/engine/host/index_loop.hpp"
 #include "cubist/engine/host/row_fold_loop.hpp"
 #include "cubist/engine/host/row_sums.hpp"
-#include "cubist/engine/host/triangular_blas.hpp"
+#include "cubist/engine/operand.hpp"
 #include "cubist/engine/shapes.hpp"
 #include "cubist/engine/stored_weight.hpp"
+#include "cubist/engine/syrk.hpp"
 #include "cubist/engine/widened.hpp"
 #include "cubist/memory/huge_pages.hpp"
 
 namespace cubist::CUBIST_ABI
 {
-
-namespace detail
-{
-
-inline int blas_int(std::size_t n)
-{
-  require<ShapeError>(n <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
-                      "got a local matrix with an extent of ", n,
-                      ", but BLAS counts in 32 bits; cut it over more ranks");
-  return static_cast<int>(n);
-}
-
-template <std::floating_point T>
-void cblas_syrk(Triangle triangle, Op op, int n, int k, T alpha, const T* a, int ld_a, T beta, T* c,
-                int ld_c)
-{
-  auto* const syrk = cblas_routine<T>(cblas_ssyrk, cblas_dsyrk, cblas_csyrk, cblas_zsyrk);
-  syrk(CblasRowMajor, cblas_triangle(triangle), cblas_op<T>(op), n, k, alpha, a, ld_a, beta, c,
-       ld_c);
-}
-
-template <Scalar T>
-void cblas_gemm(Op op_a, Op op_b, int m, int n, int k, T alpha, const T* a, int ld_a, const T* b,
-                int ld_b, T beta, T* c, int ld_c)
-{
-  using R = Real<T>;
-  auto* const gemm = cblas_routine<T>(cblas_sgemm, cblas_dgemm, cblas_cgemm, cblas_zgemm);
-  gemm(CblasRowMajor, cblas_op<T>(op_a), cblas_op<T>(op_b), m, n, k, cblas_factor(alpha),
-       reinterpret_cast<const R*>(a), ld_a, reinterpret_cast<const R*>(b), ld_b, cblas_factor(beta),
-       reinterpret_cast<R*>(c), ld_c);
-}
-
-}  // namespace detail
 
 /// Computes on a rank's host memory, by BLAS and vectorised loops.
 class HostEngine
@@ -95,20 +57,18 @@ class HostEngine
     const ProductSize size = product_size(op_a, a.shape(), op_b, b.shape(), c.shape());
     if (c.size() == 0) return;
     if (size.k == 0) return scale(beta, c);
-    using detail::blas_int;
     if constexpr (RealScalar<T>)
       if (op_a == Op::none && detail::has_few_rows(size))
       {
         if (detail::is_faster_than_blas(blas_threads()))
           return detail::FewRowsGemm<T>::multiply(op_b, alpha, a, b, beta, c);
-        if (size.m == 1) return gemv(op_b, alpha, a.row(0), b, beta, c);
+        if (size.m == 1)
+        {
+          if (beta != T{1}) scale(beta, c);
+          return detail::cblas_gemv(op_b, alpha, a.data(), b, c.data());  // reads B once
+        }
       }
-    const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
-    const auto ld_b = blas_int(std::max<std::size_t>(b.ld(), 1));
-    const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
-    const detail::GemmSemaphore semaphore;
-    detail::cblas_gemm<T>(op_a, op_b, blas_int(size.m), blas_int(size.n), blas_int(size.k), alpha,
-                          a.data(), ld_a, b.data(), ld_b, beta, c.data(), ld_c);
+    detail::cblas_gemm(op_a, op_b, size, alpha, a, b, beta, c);
   }
   template <ShortReal T>  // computes in float, and reads elements as they are stored
   void gemm(Op op_a, Op op_b, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
@@ -123,36 +83,20 @@ class HostEngine
   template <std::floating_point T>
   void syrk(Triangle triangle, Op op, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c) const
   {
-    const auto [n, _, k] = syrk_size(op, a.shape(), c.shape());
+    const ProductSize size = syrk_size(op, a.shape(), c.shape());
+    const auto [n, _, k] = size;
     if (n == 0) return;
     // On one thread of OpenBLAS, a syrk takes 0.55 to 0.64 of a gemm's time, and gemms between
     // small syrks take 0.53 to 0.59.
     constexpr std::size_t small = 256;
     if (n > small && k > 0 && blas_threads() == 1)
-    {
-      const std::size_t h = n / 2;
-      const std::size_t rest = n - h;
-      const bool is_plain = op == Op::none;
-      const auto first = a.block(0, 0, op_shape(op, {h, k}));
-      const auto second = is_plain ? a.block(h, 0, {rest, k}) : a.block(0, h, {k, rest});
-      syrk(triangle, op, alpha, first, beta, c.block(0, 0, {h, h}));
-      syrk(triangle, op, alpha, second, beta, c.block(h, h, {rest, rest}));
-      const Op op_b = is_plain ? Op::transpose : Op::none;
-      if (triangle == Triangle::lower)
-        gemm(op, op_b, alpha, second, first, beta, c.block(h, 0, {rest, h}));
-      else
-        gemm(op, op_b, alpha, first, second, beta, c.block(0, h, {h, rest}));
-      return;
-    }
+      return detail::syrk_by_halves(*this, triangle, alpha, Operand<const T>{a, op}, beta, c,
+                                    [&](Operand<const T> part, MatrixView<T> block) {
+                                      syrk(triangle, part.op(), alpha, part.stored(), beta, block);
+                                    });
     if (k == 0 || beta == T{})
       for (std::size_t i = 0; i < n; ++i) scale(beta, detail::row_of(triangle, c, i));
-    if (k == 0) return;
-    using detail::blas_int;
-    const auto ld_a = blas_int(std::max<std::size_t>(a.ld(), 1));
-    const auto ld_c = blas_int(std::max<std::size_t>(c.ld(), 1));
-    const detail::GemmSemaphore semaphore;
-    detail::cblas_syrk<T>(triangle, op, blas_int(n), blas_int(k), alpha, a.data(), ld_a, beta,
-                          c.data(), ld_c);
+    if (k > 0) detail::cblas_syrk(triangle, op, size, alpha, a, beta, c);
   }
   template <ShortReal T>  // computes in float
   void syrk(Triangle triangle, Op op, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c) const
@@ -170,34 +114,27 @@ class HostEngine
 
   /// Computes B = alpha op(A) B, or B = alpha B op(A), for a triangular matrix A.
   /// @throws ShapeError unless the shapes fit and are below 2^31
-  template <Scalar T>
-  requires(!ShortReal<T>) void trmm(const TriangularOperand& how, T alpha, MatrixView<const T> a,
-                                    MatrixView<T> b) const
+  template <detail::BlasScalar T>
+  void trmm(const TriangularOperand& how, T alpha, MatrixView<const T> a, MatrixView<T> b) const
   {
     triangular(false, how, alpha, a, b);
   }
   /// Computes B = alpha op(A)^-1 B, or B = alpha B op(A)^-1, for a triangular matrix A.
-  template <Scalar T>
-  requires(!ShortReal<T>) void trsm(const TriangularOperand& how, T alpha, MatrixView<const T> a,
-                                    MatrixView<T> b) const
+  template <detail::BlasScalar T>
+  void trsm(const TriangularOperand& how, T alpha, MatrixView<const T> a, MatrixView<T> b) const
   {
     triangular(true, how, alpha, a, b);
   }
   /// Computes C = alpha A B + beta C, or C = alpha B A + beta C, for a symmetric or Hermitian
   /// matrix A.
   /// @throws ShapeError unless the shapes fit and are below 2^31
-  template <Scalar T>
-  requires(!ShortReal<T>) void symm(const SymmetricOperand& how, T alpha, MatrixView<const T> a,
-                                    MatrixView<const T> b, T beta, MatrixView<T> c) const
+  template <detail::BlasScalar T>
+  void symm(const SymmetricOperand& how, T alpha, MatrixView<const T> a, MatrixView<const T> b,
+            T beta, MatrixView<T> c) const
   {
     require_square_factor(how.side, a.shape(), c.shape());
     require_shape(b.shape(), c.shape());
-    if (c.size() == 0) return;
-    using detail::blas_int;
-    const detail::GemmSemaphore semaphore;
-    detail::cblas_symmetric<T>(how, blas_int(c.rows()), blas_int(c.cols()), alpha, a.data(),
-                               blas_int(a.ld()), b.data(), blas_int(b.ld()), beta, c.data(),
-                               blas_int(c.ld()));
+    if (c.size() > 0) detail::cblas_symmetric(how, alpha, a, b, beta, c);
   }
 
   template <Element T>
@@ -344,11 +281,7 @@ class HostEngine
                   MatrixView<T> b) const
   {
     require_square_factor(how.side, a.shape(), b.shape());
-    if (b.size() == 0) return;
-    using detail::blas_int;
-    const detail::GemmSemaphore semaphore;
-    detail::cblas_triangular<T>(solves, how, blas_int(b.rows()), blas_int(b.cols()), alpha,
-                                a.data(), blas_int(a.ld()), b.data(), blas_int(b.ld()));
+    if (b.size() > 0) detail::cblas_triangular(solves, how, alpha, a, b);
   }
 
   /// Lets add(row) add to a row of zeros, which becomes `sums`.
@@ -364,18 +297,6 @@ class HostEngine
     }
     else
       fill(sums, T{}), add(sums.data());
-  }
-
-  /// Computes the only row of C = alpha A op(B) + beta C. BLAS's gemv reads B once, unlike gemm.
-  template <std::floating_point T>
-  void gemv(Op op_b, T alpha, const T* a, MatrixView<const T> b, T beta, MatrixView<T> c) const
-  {
-    using detail::blas_int;
-    if (beta != T{1}) scale(beta, c);
-    auto* const gemv = detail::cblas_routine<T>(cblas_sgemv, cblas_dgemv, cblas_cgemv, cblas_zgemv);
-    const detail::GemmSemaphore semaphore;
-    gemv(CblasRowMajor, op_b == Op::none ? CblasTrans : CblasNoTrans, blas_int(b.rows()),
-         blas_int(b.cols()), alpha, b.data(), blas_int(b.ld()), a, 1, T{1}, c.data(), 1);
   }
 
   template <Scalar T>

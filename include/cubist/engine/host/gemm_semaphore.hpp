@@ -21,42 +21,42 @@ class GemmSemaphore
  public:
   GemmSemaphore()
   {
-    std::unique_lock lock{mutex()};
-    condition().wait(lock, [] { return free() > 0; });
-    --free();
+    Callers& callers = all();
+    std::unique_lock lock{callers.mutex};
+    callers.one_ends.wait(lock, [&] { return callers.active < limit(); });
+    ++callers.active;
   }
   GemmSemaphore(const GemmSemaphore&) = delete;
   GemmSemaphore& operator=(const GemmSemaphore&) = delete;
   ~GemmSemaphore()
   {
+    Callers& callers = all();
     {
-      const std::lock_guard lock{mutex()};
-      ++free();
+      const std::lock_guard lock{callers.mutex};
+      --callers.active;
     }
-    condition().notify_one();
+    callers.one_ends.notify_one();
   }
 
   /// The greatest number of concurrent callers.
   [[nodiscard]] static int limit()
   {
-    return static_cast<int>(std::clamp(16 * std::thread::hardware_concurrency(), 1U, 64U));
+    static const auto most =
+        static_cast<int>(std::clamp(16 * std::thread::hardware_concurrency(), 1U, 64U));
+    return most;
   }
 
  private:
-  static std::mutex& mutex()
+  struct Callers
   {
-    static std::mutex m;
-    return m;
-  }
-  static std::condition_variable& condition()
+    std::mutex mutex;
+    std::condition_variable one_ends;
+    int active = 0;
+  };
+  static Callers& all()
   {
-    static std::condition_variable c;
-    return c;
-  }
-  static int& free()
-  {
-    static int f = limit();
-    return f;
+    static Callers callers;
+    return callers;
   }
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "cubist/engine/host/cblas.hpp"
 #include "cubist/engine/host/engine.hpp"
-#include "cubist/engine/host/triangular_blas.hpp"
 
 #include "catch.hpp"
 #include "message.hpp"
 #include "one_triangle.hpp"
 
-namespace cubist::test::engine_host_triangular_blas_test
+namespace cubist::test::engine_host_cblas_test
 {
 
 template <class T, class F>
@@ -71,4 +71,4 @@ TEST_CASE("a triangle that does not fit the other matrix is refused")
   CHECK(mentions(text, "(3, 3)", "right", "(3, 4)", "with 4 rows"));
 }
 
-}  // namespace cubist::test::engine_host_triangular_blas_test
+}  // namespace cubist::test::engine_host_cblas_test
