@@ -174,6 +174,23 @@ class TraceSpan
   TraceEvent event_;
 };
 
+/// RAII: the calling rank's events go to another trace, or nowhere, until the end of the scope.
+/// @pre parts that begin in the scope end in it, and no others do
+class TraceScope
+{
+ public:
+  /// @param trace null if nothing is recorded in the scope
+  explicit TraceScope(RankTrace* trace)
+      : outside_{std::exchange(rank_local(), trace)}
+  {
+  }
+  TraceScope(TraceScope&&) = delete;
+  ~TraceScope() { rank_local() = outside_; }
+
+ private:
+  void* outside_;
+};
+
 }  // namespace detail
 
 /// RAII: pauses the rank's trace until the end of the scope, so that a long run can record only a
@@ -181,16 +198,7 @@ class TraceSpan
 /// @pre parts that begin in the scope end in it, and no others do
 class TracePause
 {
- public:
-  TracePause()
-      : trace_{std::exchange(detail::rank_local(), nullptr)}
-  {
-  }
-  TracePause(TracePause&&) = delete;
-  ~TracePause() { detail::rank_local() = trace_; }
-
- private:
-  void* trace_;
+  detail::TraceScope scope_{nullptr};
 };
 
 }  // namespace cubist::CUBIST_ABI

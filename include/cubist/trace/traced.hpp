@@ -83,13 +83,10 @@ struct Traced : BackendDecorator<Traced<B>, B>
       if (inner.rank() == 0) *zero_of_first = now();
       if (!is_simulated) inner.barrier();  // clocks of several hosts differ
       const double zero = is_simulated ? 0 : *zero_of_first < 0 ? now() : zero_of_first->load();
-      if (wanted.records(inner.rank()))
       {
-        const Recording recording{trace};
+        const detail::TraceScope scope{wanted.records(inner.rank()) ? &trace : nullptr};
         body(world);
       }
-      else
-        body(world);
       write(inner, trace, zero, wanted);
     };
   }
@@ -113,38 +110,30 @@ struct Traced : BackendDecorator<Traced<B>, B>
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
 
-  /// RAII: records a rank's events while its body runs.
-  class Recording
-  {
-   public:
-    /// Sends events of this thread to `trace` until this object is destroyed.
-    explicit Recording(detail::RankTrace& trace) { detail::rank_local() = &trace; }
-    Recording(Recording&&) = delete;
-    ~Recording() { detail::rank_local() = nullptr; }
-  };
-
   /// Writes the events of all recorded ranks; rank 0 writes the file.
   static void write(typename B::Communicator& world, const detail::RankTrace& trace, double zero,
                     const TraceOptions& wanted)
   {
-    const typename B::Engine engine;
-    const auto mine = wanted.records(world.rank())
-                          ? detail::chrome_events(trace.events(), world.rank(), zero)
-                          : std::string{};
+    auto text = wanted.records(world.rank())
+                    ? detail::chrome_events(trace.events(), world.rank(), zero)
+                    : std::string{};
     if (world.rank() > 0)
     {
-      if (wanted.records(world.rank())) send(world, engine, mine);
+      if (wanted.records(world.rank())) transfer(text, [&](auto values) { world.send(values, 0); });
       return;
     }
     const std::filesystem::path path{wanted.file};
     auto part = path;
     part += ".part";
     std::ofstream out{part};
-    out << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" << mine;
-    bool first = mine.empty();
+    out << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" << text;
+    bool first = text.empty();
     for (int r = 1; r < world.size(); ++r)
-      if (wanted.records(r))
-        out << (std::exchange(first, false) ? "" : ",\n") << receive(world, engine, r);
+    {
+      if (!wanted.records(r)) continue;
+      transfer(text, [&](auto values) { world.receive(values, r); });
+      out << (std::exchange(first, false) ? "" : ",\n") << text;
+    }
     out << "\n]}\n";
     out.close();
     std::error_code error;
@@ -154,24 +143,18 @@ struct Traced : BackendDecorator<Traced<B>, B>
         ", so it is lost; give a file in a folder that exists, on a disk with free space");
   }
 
-  static void send(typename B::Communicator& world, const typename B::Engine& engine,
-                   const std::string& text)
+  /// Calls message(values) with the size of a text, and then with its bytes, to send or receive
+  /// them.
+  template <class F>
+  static void transfer(std::string& text, F message)
   {
+    const typename B::Engine engine;
     std::uint64_t size = text.size();
+    with_staging_buffer(engine, std::span{&size, 1}, message);
     std::vector<std::uint8_t> bytes(text.begin(), text.end());
-    with_staging_buffer(engine, std::span{&size, 1}, [&](auto values) { world.send(values, 0); });
-    with_staging_buffer(engine, std::span{bytes}, [&](auto values) { world.send(values, 0); });
-  }
-  [[nodiscard]] static std::string receive(typename B::Communicator& world,
-                                           const typename B::Engine& engine, int rank)
-  {
-    std::uint64_t size = 0;
-    with_staging_buffer(engine, std::span{&size, 1},
-                        [&](auto values) { world.receive(values, rank); });
-    std::vector<std::uint8_t> bytes(size);
-    with_staging_buffer(engine, std::span{bytes},
-                        [&](auto values) { world.receive(values, rank); });
-    return {bytes.begin(), bytes.end()};
+    bytes.resize(size);
+    with_staging_buffer(engine, std::span{bytes}, message);
+    text.assign(bytes.begin(), bytes.end());
   }
 };
 
