@@ -50,18 +50,8 @@ enum class MuonWay : std::uint8_t
 /// The name of a way.
 [[nodiscard]] constexpr const char* name_of(MuonWay way)
 {
-  switch (way)
-  {
-  case MuonWay::distributed:
-    return "distributed";
-  case MuonWay::home:
-    return "home";
-  case MuonWay::replicated:
-    return "replicated";
-  case MuonWay::automatic:
-    break;
-  }
-  return "automatic";
+  constexpr const char* names[] = {"automatic", "distributed", "home", "replicated"};
+  return names[static_cast<std::size_t>(way)];
 }
 
 namespace detail

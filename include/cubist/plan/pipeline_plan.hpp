@@ -406,10 +406,8 @@ class PipelinePlanner
   }
   void add_passes(Time& time, double elements) const
   {
-    const Ranks ranks{parts_.ranks(), parts_.ranks()};
-    const double seconds = pass_seconds(elements, ranks, of_stage_, options_.scalar_bytes);
-    time.passes += seconds;
-    time.total += seconds;
+    time +=
+        pass_time(elements, 0, {parts_.ranks(), parts_.ranks()}, of_stage_, options_.scalar_bytes);
   }
 
   const Plan& empty_;

@@ -274,19 +274,9 @@ inline void add_element_passes(Plan& plan, const CutProduct& p, LayerPlace place
 {
   if (place.first && place.last) return;
   const auto y = static_cast<double>(p.y.block.size());
-  const auto time = [&](double elements) {
-    return pass_seconds(elements, plan.of_world(), machine, options.scalar_bytes);
-  };
-  Time added;
-  added.passes = time(place.last ? y : 2 * y);
-  if (pass != LayerPass::forward)
-  {
-    added.room = time(place.last ? y : 3 * y);
-    added.backward = added.room;
-    added.passes += added.room;
-  }
-  added.total = added.passes;
-  plan.time += added;
+  const double backward = pass == LayerPass::forward ? 0 : place.last ? y : 3 * y;
+  plan.time +=
+      pass_time(place.last ? y : 2 * y, backward, plan.of_world(), machine, options.scalar_bytes);
 }
 
 /// Adds the cost of layer i on scheme `S` to a plan.

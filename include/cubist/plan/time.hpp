@@ -102,6 +102,15 @@ struct Time
 namespace detail
 {
 
+/// Returns the time of passes over this many elements in forward and in backward.
+[[nodiscard]] inline Time pass_time(double forward, double backward, Ranks ranks,
+                                    const Machine& machine, std::size_t scalar_bytes)
+{
+  const double room = pass_seconds(backward, ranks, machine, scalar_bytes);
+  const double all = pass_seconds(forward, ranks, machine, scalar_bytes) + room;
+  return {.total = all, .passes = all, .room = room, .backward = room};
+}
+
 [[nodiscard]] constexpr bool is_panel(const Transfer& t)
 {
   return t.collective == CallKind::broadcast || t.collective == CallKind::reduce;

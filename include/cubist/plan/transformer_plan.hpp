@@ -306,7 +306,7 @@ class TransformerPlanner
     const Transfer t = ring_transfer();
     const double times = (options_.training ? 3 : 1) * ring_rounds();
     const double wire = times * seconds(t, plan_.ranks, machine_, options_.scalar_bytes);
-    const bool within = t.within(machine_.ranks_per_node(), plan_.ranks);
+    const bool within = is_within(t);
     const double hidden = within ? 0 : machine_.hidden(plan_.ranks);
     (within ? time.inside : time.across) += wire;
     time.total += wire - hidden * std::min(wire, time.products);
@@ -402,14 +402,8 @@ class TransformerPlanner
   /// Adds elements that are read and written in forward and, in training, in backward.
   void add_passes(double forward, double backward)
   {
-    const auto time = [&](double elements) {
-      return pass_seconds(elements, plan_.of_world(), machine_, options_.scalar_bytes);
-    };
-    Time added;
-    added.room = options_.training ? time(backward) : 0;
-    added.passes = time(forward) + added.room;
-    added.total = added.passes;
-    plan_.time += added;
+    plan_.time += pass_time(forward, options_.training ? backward : 0, plan_.of_world(), machine_,
+                            options_.scalar_bytes);
   }
   /// Adds the weights of a product; a merged one has several. Gradients of direct products and of
   /// tied tables are in no bucket.
