@@ -9,21 +9,7 @@ namespace cubist::test::simulation_activities_test
 {
 
 using cubist::detail::Activities;
-using cubist::detail::ActivityOwner;
 using cubist::detail::ResourceUse;
-
-struct Named final : ActivityOwner
-{
-  Named(std::map<char, double>& e, char n)
-      : ends{e},
-        name{n}
-  {
-  }
-  void complete(double time) override { ends[name] = time; }
-
-  std::map<char, double>& ends;
-  char name;
-};
 
 struct Request
 {
@@ -39,7 +25,7 @@ static std::map<char, double> ends_of(const std::vector<Request>& requests, std:
   std::map<char, double> ends;
   Activities all{4, links};
   for (const auto& r : requests)
-    all.start(r.start, r.seconds, r.uses, std::make_shared<Named>(ends, r.name));
+    all.start(r.start, r.seconds, r.uses, [&ends, &r](double time) { ends[r.name] = time; });
   while (all.next() < Activities::never) all.step();
   return ends;
 }
@@ -121,18 +107,6 @@ TEST_CASE("work is conserved: a resource that is wanted is used")
   CHECK(last == Approx(10));
 }
 
-/// Records when one activity of a list ends.
-struct Numbered final : ActivityOwner
-{
-  explicit Numbered(double& e)
-      : end{e}
-  {
-  }
-  void complete(double time) override { end = time; }
-
-  double& end;
-};
-
 struct Transfer
 {
   double start, seconds;
@@ -147,7 +121,7 @@ static std::vector<double> ends_of_transfers(const std::vector<Transfer>& transf
   Activities all{links, links};
   for (std::size_t i = 0; i < ends.size(); ++i)
     all.start(transfers[i].start, transfers[i].seconds, transfers[i].uses,
-              std::make_shared<Numbered>(ends[i]));
+              [&end = ends[i]](double time) { end = time; });
   while (all.next() < Activities::never) all.step();
   return ends;
 }

@@ -28,7 +28,6 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <memory>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -45,16 +44,6 @@ struct ResourceUse
   double part;
 };
 
-/// The object that is told when an activity ends.
-class ActivityOwner
-{
- public:
-  virtual void complete(double time) = 0;
-
- protected:
-  ~ActivityOwner() = default;
-};
-
 class Activities
 {
  public:
@@ -67,15 +56,18 @@ class Activities
     for (std::size_t i = 0; i < links; ++i) resources_[i].in_order = true;
   }
 
+  /// Called with the time at which an activity ends.
+  using OnEnd = std::function<void(double)>;
+
   /// Starts an activity at a time that is not in the past. Of several that start at the same time,
   /// the one with the lowest turn comes first.
-  void start(double time, double seconds, std::vector<ResourceUse> uses,
-             std::shared_ptr<ActivityOwner> owner, std::uint64_t turn = 0)
+  void start(double time, double seconds, std::vector<ResourceUse> uses, OnEnd on_end,
+             std::uint64_t turn = 0)
   {
     Activity& a = take_unused();
     a.remaining = seconds;
     a.uses = std::move(uses);
-    a.owner = std::move(owner);
+    a.on_end = std::move(on_end);
     a.running = false;
     push(time, a, turn);
   }
@@ -114,12 +106,12 @@ class Activities
       start_wave(r);
       queue_first_behind(r.users, a);
     }
-    const auto owner = std::exchange(a.owner, nullptr);
+    const OnEnd on_end = std::exchange(a.on_end, nullptr);
     a.running = false;
     a.queued = false;
     ++a.version;
     unused_.push_back(&a);
-    owner->complete(now_);
+    on_end(now_);
   }
 
  private:
@@ -135,7 +127,7 @@ class Activities
     bool checked = false;  // whether it may have another speed
     std::uint64_t version = 0;
     std::vector<ResourceUse> uses;
-    std::shared_ptr<ActivityOwner> owner;
+    OnEnd on_end;
   };
   /// Activities in the order of their starts, and the part of a resource that each wants.
   using Users = std::vector<std::pair<Activity*, double>>;

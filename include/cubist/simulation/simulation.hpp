@@ -140,10 +140,10 @@ class Simulation
   }
 
   /// Starts an activity at a time that is not in the past.
-  void start(double time, double seconds, std::vector<ResourceUse> uses,
-             std::shared_ptr<ActivityOwner> owner, std::uint64_t turn)
+  void start(double time, double seconds, std::vector<ResourceUse> uses, Activities::OnEnd on_end,
+             std::uint64_t turn)
   {
-    activities_.start(time, seconds, std::move(uses), std::move(owner), turn);
+    activities_.start(time, seconds, std::move(uses), std::move(on_end), turn);
   }
 
   /// Returns the seconds of a product, or of a part of it, on the cores of a rank.
@@ -209,11 +209,11 @@ class Simulation
       self.clock += seconds;
       return;
     }
-    const auto computation = std::make_shared<Computation>();
-    computation->rank = &self;
-    start(self.clock, seconds, {{links_.cores_of(self.number), cores / links_.cores_together()}},
-          computation, turn_of(self.posts, 0, self.number));
-    block(self, *computation);
+    start(
+        self.clock, seconds, {{links_.cores_of(self.number), cores / links_.cores_together()}},
+        [this, &self](double time) { make_ready(self, time); },
+        turn_of(self.posts, 0, self.number));
+    block(self, Computation{});
   }
 
   /// Writes bytes of `self` to the disk, which serves one request after the other. Returns the time
@@ -242,12 +242,9 @@ class Simulation
   void raise() const { raise_failure(failure_, message_); }
 
  private:
-  struct Computation final : ActivityOwner, SimulatedWait
+  struct Computation final : SimulatedWait
   {
-    void complete(double time) override { rank->simulation->make_ready(*rank, time); }
     [[nodiscard]] std::string describe() const override { return "a computation"; }
-
-    SimulatedRank* rank = nullptr;
   };
 
   /// Lets the next rank continue, which may be `self`.

@@ -62,26 +62,6 @@ class SimulatedChain
   }
 
  private:
-  struct Transfer final : ActivityOwner
-  {
-    Transfer(const SimulatedChain& chain, std::size_t e)
-        : simulation{chain.simulation_},
-          call{chain.call_},
-          owner{chain.owner_},
-          edge{e}
-    {
-    }
-    void complete(double time) override
-    {
-      SimulatedChain{simulation, call, owner}.end_edge(edge, time);
-    }
-
-    Simulation& simulation;
-    SimulatedCall& call;
-    std::shared_ptr<void> owner;
-    std::size_t edge;
-  };
-
   [[nodiscard]] std::vector<SimulatedEdge>& edges() const { return call_.edges; }
   [[nodiscard]] SimulatedMember& member(std::size_t index) const
   {
@@ -110,9 +90,10 @@ class SimulatedChain
     edges().push_back({begins, cost.latency + of_segment});
     if (cost.seconds == 0) return end_edge(e, begins);
     const auto [first, last] = std::minmax(sender.rank->number, member(e + 1).rank->number);
-    simulation_.start(begins, cost.seconds, std::move(cost.uses),
-                      std::make_shared<Transfer>(*this, e),
-                      Simulation::turn_of(call_.posts, last - first, first));
+    simulation_.start(
+        begins, cost.seconds, std::move(cost.uses),
+        [chain = *this, e](double time) mutable { chain.end_edge(e, time); },
+        Simulation::turn_of(call_.posts, last - first, first));
   }
 
   /// Ends an edge whose bytes are transferred, and begins the edges that can begin now.

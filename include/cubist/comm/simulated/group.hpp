@@ -109,10 +109,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   void wait(Member& me)
   {
     if (ends_at_once(me)) return;
-    SimulatedRank& rank = *me.rank;
-    const double posted = rank.clock;
     block_until(me, [&] { return me.ends; });
-    rank.report.waits += rank.clock - posted;
     copy_from_node(me);
   }
 
@@ -133,9 +130,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   /// Waits until all ranks have exposed their blocks.
   void wait_open(Member& me)
   {
-    const double posted = me.rank->clock;
     block_until(me, [&] { return me.call->opens; });
-    me.rank->report.waits += me.rank->clock - posted;
   }
   /// Records that a rank no longer reads its peers' blocks.
   void close(Member& me)
@@ -154,8 +149,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     SimulatedCall& call = *me.call;
     if (me.ends < SimulatedCall::not_yet) return release(me);
     call.left_by = me.rank->number;
-    for (auto& m : call.members)
-      if (m.waits) simulation_->make_ready(*m.rank, me.rank->clock);
+    wake(call, me.rank->clock);
   }
 
   /// Locks nothing, because one rank runs at a time.
@@ -271,20 +265,6 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
   [[nodiscard]] const Machine& machine() const { return simulation_->machine(); }
   [[nodiscard]] const SimulatedLinks& links() const { return simulation_->links(); }
 
-  /// Ends a call when its transfers are complete.
-  struct Transfers final : ActivityOwner
-  {
-    Transfers(std::shared_ptr<SimulatedGroup> g, SimulatedCall& c)
-        : group{std::move(g)},
-          call{c}
-    {
-    }
-    void complete(double time) override { group->end(call, time); }
-
-    std::shared_ptr<SimulatedGroup> group;
-    SimulatedCall& call;
-  };
-
   /// Whether a rank's part ends as soon as the rank posts it.
   [[nodiscard]] bool ends_at_once(const Member& me) const
   {
@@ -296,9 +276,11 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     return is_buffered(call, machine(), links(), placement_);
   }
 
+  /// Waits until the time that time() returns.
   template <class Time>
   void block_until(Member& me, Time time)
   {
+    const double posted = me.rank->clock;
     while (time() == SimulatedCall::not_yet)
     {
       if (me.call->left_by >= 0) throw me.call->left_error(me);
@@ -307,6 +289,7 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
       me.waits = false;
     }
     me.rank->clock = std::max(me.rank->clock, time());
+    me.rank->report.waits += me.rank->clock - posted;
   }
 
   [[nodiscard]] SimulatedCollective collective_of(const SimulatedCall& call) const
@@ -326,17 +309,18 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
                     ? message_cost(machine(), links(), call.sender, call.receiver, what.bytes)
                     : collective_cost(machine(), links(), placement_, what);
     const double ready = call.begins + cost.latency;
-    if (what.kind == CallKind::expose) return open(call, ready);
+    if (what.kind == CallKind::expose)
+    {
+      call.opens = ready;
+      return wake(call, ready);
+    }
     if (cost.seconds == 0) return end(call, ready);
-    simulation_->start(ready, cost.seconds, std::move(cost.uses),
-                       std::make_shared<Transfers>(shared_from_this(), call), turn_of(call));
+    simulation_->start(
+        ready, cost.seconds, std::move(cost.uses),
+        [group = shared_from_this(), &call](double time) { group->end(call, time); },
+        turn_of(call));
   }
 
-  void open(SimulatedCall& call, double time)
-  {
-    call.opens = time;
-    wake(call, time);
-  }
   void end(SimulatedCall& call, double time)
   {
     for (auto& m : call.members) m.ends = time;
