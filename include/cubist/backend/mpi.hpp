@@ -204,12 +204,7 @@ void Mpi::run(const boost::mpi::communicator& processes, const LaunchOptions& la
   const auto failed = [&](const std::string& what, bool follows) {
     is_consequence = follows;
     if (follows) return;
-    progress->with_failures([&](detail::MpiFailures& failures) {
-      failures.broadcast(
-          "rank " + std::to_string(rank) + " failed (" + what +
-              "), so the calls of other ranks cannot complete; fix that rank's error",
-          detail::MpiFailures::Kind::error);
-    });
+    progress->with_failures([&](detail::MpiFailures& failures) { failures.broadcast_error(what); });
   };
   // This communicator is freed only when all ranks have left their bodies. Otherwise MPI could
   // reuse its number, and match the messages of a rank that makes more calls than others with those

@@ -95,6 +95,14 @@ class MpiFailures
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
+  /// Tells every other rank that this one failed; does not wait.
+  void broadcast_error(const std::string& what)
+  {
+    broadcast("rank " + std::to_string(rank_) + " failed (" + what +
+                  "), so the calls of other ranks cannot complete; fix that rank's error",
+              Kind::error);
+  }
+
   /// Sends a notification to every other rank; does not wait.
   void broadcast(const std::string& message, Kind kind)
   {

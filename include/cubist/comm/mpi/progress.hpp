@@ -220,10 +220,7 @@ class MpiProgress
     catch (const CommunicationError& e)
     {
       // Peers get this error before they run into their own time limits.
-      failures_.broadcast(
-          "rank " + std::to_string(rank()) + " failed (" + e.what() +
-              "), so the calls of other ranks cannot complete; fix that rank's error",
-          MpiFailures::Kind::error);
+      failures_.broadcast_error(e.what());
       throw;
     }
   }

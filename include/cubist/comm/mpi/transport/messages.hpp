@@ -62,22 +62,12 @@ class MpiMessages
   /// `even_if_empty`.
   void send(int peer, ConstBytes bytes, bool even_if_empty = false)
   {
-    post(peer, false, bytes.size(), even_if_empty,
-         [&](std::size_t offset, int size, MPI_Request& request) {
-           check(MPI_Isend(bytes.data() + offset, size, MPI_BYTE, peer, tag_, context_.comm,
-                           &request),
-                 "MPI_Isend");
-         });
+    post(peer, false, bytes, even_if_empty, &MPI_Isend, "MPI_Isend");
   }
 
   void receive(int peer, Bytes bytes, bool even_if_empty = false)
   {
-    post(peer, true, bytes.size(), even_if_empty,
-         [&](std::size_t offset, int size, MPI_Request& request) {
-           check(MPI_Irecv(bytes.data() + offset, size, MPI_BYTE, peer, tag_, context_.comm,
-                           &request),
-                 "MPI_Irecv");
-         });
+    post(peer, true, bytes, even_if_empty, &MPI_Irecv, "MPI_Irecv");
   }
 
   /// The part of a block that its i-th message carries.
@@ -196,17 +186,22 @@ class MpiMessages
     std::size_t end = 0;
   };
 
-  template <class F>
-  void post(int peer, bool receives, std::size_t size, bool even_if_empty, F post_message)
+  /// @param function MPI_Isend or MPI_Irecv
+  template <class Span, class Function>
+  void post(int peer, bool receives, Span bytes, bool even_if_empty, Function function,
+            const char* name)
   {
+    const std::size_t size = bytes.size();
     if (size == 0 && !even_if_empty) return;
     auto& transfer = transfers_.emplace_back(Transfer{peer, receives, size, requests_.size()});
     std::size_t offset = 0;
     do
     {
       ++transfer.end;
-      post_message(offset, static_cast<int>(std::min(context_.max_message_bytes, size - offset)),
-                   requests_.emplace_back(MPI_REQUEST_NULL));
+      const std::size_t count = std::min(context_.max_message_bytes, size - offset);
+      check(function(bytes.data() + offset, static_cast<int>(count), MPI_BYTE, peer, tag_,
+                     context_.comm, &requests_.emplace_back(MPI_REQUEST_NULL)),
+            name);
       offset += context_.max_message_bytes;
     } while (offset < size);
   }
