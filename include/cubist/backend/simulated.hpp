@@ -101,25 +101,6 @@ struct Simulated
   /// Runs the body; a template, so that the compiled library can hold an instance.
   template <class C>
   static void run(const LaunchOptions& settings, detail::FunctionRef<void(C&)> body);
-
-  /// Runs the body on one rank, and fails the others if it throws.
-  template <class C>
-  static void run_rank(detail::SimulatedRank& self,
-                       const std::shared_ptr<detail::SimulatedGroup>& group,
-                       detail::FunctionRef<void(C&)> body, detail::FirstError& first)
-  {
-    first.run(
-        self.number,
-        [&] {
-          self.simulation->raise();
-          C world{group, self.number};
-          body(world);
-        },
-        [&](const std::string& what, bool) {
-          self.simulation->fail(detail::Simulation::Failure::peer_failed,
-                                first.for_peers(self.number, what));
-        });
-  }
 };
 
 template <class C>
@@ -145,7 +126,20 @@ void Simulated::run(const LaunchOptions& settings, detail::FunctionRef<void(C&)>
   const auto group = std::make_shared<detail::SimulatedGroup>(simulation, all);
   detail::FirstError first;
   const detail::BodyScope scope;
-  simulation->run([&](detail::SimulatedRank& self) { run_rank(self, group, body, first); });
+  // Runs the body on each rank, and fails the others if it throws.
+  simulation->run([&](detail::SimulatedRank& self) {
+    first.run(
+        self.number,
+        [&] {
+          simulation->raise();
+          C world{group, self.number};
+          body(world);
+        },
+        [&](const std::string& what, bool) {
+          simulation->fail(detail::Simulation::Failure::peer_failed,
+                           first.for_peers(self.number, what));
+        });
+  });
   report_.ranks.clear();
   for (int r = 0; r < ranks; ++r)
     report_.ranks.push_back(simulation->rank(folding.representative(r)).report);

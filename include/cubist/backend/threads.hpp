@@ -52,25 +52,6 @@ struct Threads
   template <class C>
   static void run(const LaunchOptions& options, detail::FunctionRef<void(C&)> body);
 
-  /// Runs the body on one rank, and fails the others if it throws.
-  template <class C>
-  static void run_rank(int rank, Scheduler& scheduler,
-                       const std::shared_ptr<detail::ThreadGroup>& group,
-                       detail::FunctionRef<void(C&)> body, detail::FirstError& first)
-  {
-    first.run(
-        rank,
-        [&] {
-          const detail::BodyScope scope;
-          C communicator{group, rank};
-          body(communicator);
-        },
-        [&](const std::string& what, bool) {
-          scheduler.fail(Scheduler::Failure::peer_failed, first.for_peers(rank, what));
-        });
-    scheduler.finish(rank);
-  }
-
   /// Prints the ranks that `launch` still waits for, because a thread that computes cannot be ended
   /// from outside.
   static void report_stragglers(Scheduler& scheduler, std::chrono::milliseconds limit)
@@ -106,7 +87,20 @@ void Threads::run(const LaunchOptions& options, detail::FunctionRef<void(C&)> bo
   if (!detail::BodyScope::is_inside()) detail::warn(detail::take_copies_warning());
 
   detail::FirstError first;
-  const auto run_one = [&](int rank) { run_rank(rank, *scheduler, group, body, first); };
+  // Runs the body on one rank, and fails the others if it throws.
+  const auto run_one = [&](int rank) {
+    first.run(
+        rank,
+        [&] {
+          const detail::BodyScope scope;
+          C world{group, rank};
+          body(world);
+        },
+        [&](const std::string& what, bool) {
+          scheduler->fail(Scheduler::Failure::peer_failed, first.for_peers(rank, what));
+        });
+    scheduler->finish(rank);
+  };
   {
     std::vector<std::jthread> threads;
     threads.reserve(static_cast<std::size_t>(ranks));
