@@ -26,15 +26,6 @@ struct Far : BackendDecorator<Far<B>, B>
 {
   using Communicator = FarCommunicator<typename B::Communicator>;
   using Engine = typename B::Engine;
-
-  template <class F>
-  [[nodiscard]] static auto decorate(F& body)
-  {
-    return [&body](typename B::Communicator& inner) {
-      Communicator world{inner};
-      body(world);
-    };
-  }
 };
 
 template <class B>

@@ -2,8 +2,9 @@
 #pragma once
 
 // A backend on top of another one. A decorator derives from BackendDecorator, and has a
-// communicator, an engine and a function `decorate(body)`. The result of `decorate` runs on the
-// ranks of the decorated backend, and calls `body(world)`.
+// communicator and an engine. Its function `decorate(body)` returns what runs on the ranks of the
+// decorated backend, and calls `body(world)`; by default, `world` is its communicator of the
+// backend's communicator.
 
 #include "cubist/backend/backend.hpp"
 
@@ -32,6 +33,15 @@ struct BackendDecorator
   static void launch_on(const Ranks& ranks, const LaunchOptions& options, F&& body)
   {
     B::launch_on(ranks, options, Derived::decorate(body));
+  }
+
+  template <class F>
+  [[nodiscard]] static auto decorate(F& body)
+  {
+    return [&body](typename B::Communicator& inner) {
+      typename Derived::Communicator world{inner};
+      body(world);
+    };
   }
 };
 

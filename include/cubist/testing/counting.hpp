@@ -15,16 +15,6 @@ struct Counting : BackendDecorator<Counting<B>, B>
 {
   using Communicator = CountingCommunicator<typename B::Communicator>;
   using Engine = typename B::Engine;
-
-  /// Runs `body` with a communicator that counts.
-  template <class F>
-  [[nodiscard]] static auto decorate(F& body)
-  {
-    return [&body](typename B::Communicator& inner) {
-      Communicator world{inner};
-      body(world);
-    };
-  }
 };
 
 }  // namespace cubist::CUBIST_ABI

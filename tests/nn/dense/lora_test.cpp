@@ -257,12 +257,6 @@ struct CountedThread : BackendDecorator<CountedThread, Threads>
 {
   using Communicator = Threads::Communicator;
   using Engine = CountedEngine;
-
-  template <class F>
-  [[nodiscard]] static auto decorate(F& body)
-  {
-    return [&body](Communicator& world) { body(world); };
-  }
 };
 
 TEST_CASE("beside a frozen weight no product computes its gradient, and the others are thin")
