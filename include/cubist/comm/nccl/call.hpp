@@ -112,50 +112,50 @@ struct NcclRank
   int size = 1;
   cudaStream_t stream = nullptr;
   int* scratch = nullptr;  // device memory for the all_reduce of a barrier
+
+  [[nodiscard]] std::string text() const
+  {
+    return "rank " + std::to_string(rank) + " of " + std::to_string(size);
+  }
 };
 
 /// Issues one call to NCCL, which may still be in progress on return (ncclInProgress).
-class NcclIssuer
+struct NcclIssuer
 {
- public:
-  NcclIssuer(ncclComm_t comm, const NcclRank& rank, const NcclCall& call)
-      : comm_{comm},
-        rank_{rank},
-        call_{call}
-  {
-  }
+  ncclComm_t comm;
+  const NcclRank& rank;
+  const NcclCall& call;
 
   /// @throws CommunicationError, PeerFailed
   void operator()() const
   {
-    const auto& c = call_;
+    const auto& c = call;
     const auto op = nccl_op(c.op);
-    const auto stream = rank_.stream;
+    const auto stream = rank.stream;
     switch (c.kind)
     {
     case CallKind::barrier:
     case CallKind::expose:
-      return check(
-          ncclAllReduce(rank_.scratch, rank_.scratch, 1, ncclInt32, ncclMax, comm_, stream),
-          "ncclAllReduce");
+      return check(ncclAllReduce(rank.scratch, rank.scratch, 1, ncclInt32, ncclMax, comm, stream),
+                   "ncclAllReduce");
     case CallKind::broadcast:
     {
       // The root broadcasts in place.
-      auto* const data = rank_.rank == c.peer ? const_cast<std::byte*>(c.send) : c.recv;
-      return check(ncclBroadcast(data, data, c.bytes(), ncclInt8, c.peer, comm_, stream),
+      auto* const data = rank.rank == c.peer ? const_cast<std::byte*>(c.send) : c.recv;
+      return check(ncclBroadcast(data, data, c.bytes(), ncclInt8, c.peer, comm, stream),
                    "ncclBroadcast");
     }
     case CallKind::reduce:
-      return check(ncclReduce(c.send, c.recv, c.reals, c.type, op, c.peer, comm_, stream),
+      return check(ncclReduce(c.send, c.recv, c.reals, c.type, op, c.peer, comm, stream),
                    "ncclReduce");
     case CallKind::all_reduce:
-      return check(ncclAllReduce(c.send, c.recv, c.reals, c.type, op, comm_, stream),
+      return check(ncclAllReduce(c.send, c.recv, c.reals, c.type, op, comm, stream),
                    "ncclAllReduce");
     case CallKind::all_gather:
-      return check(ncclAllGather(c.send, c.recv, c.bytes(), ncclInt8, comm_, stream),
+      return check(ncclAllGather(c.send, c.recv, c.bytes(), ncclInt8, comm, stream),
                    "ncclAllGather");
     case CallKind::reduce_scatter:
-      return check(ncclReduceScatter(c.send, c.recv, c.reals, c.type, op, comm_, stream),
+      return check(ncclReduceScatter(c.send, c.recv, c.reals, c.type, op, comm, stream),
                    "ncclReduceScatter");
     case CallKind::all_to_all:
     case CallKind::gather:
@@ -168,63 +168,54 @@ class NcclIssuer
     }
   }
 
-  [[nodiscard]] std::string describe() const
-  {
-    return call_.text() + " on rank " + std::to_string(rank_.rank) + " of " +
-           std::to_string(rank_.size);
-  }
+  [[nodiscard]] std::string describe() const { return call.text() + " on " + rank.text(); }
 
- private:
   void check(ncclResult_t code, const char* name) const
   {
-    nccl_check(code, name, comm_, [this] { return describe(); });
+    nccl_check(code, name, comm, [this] { return describe(); });
   }
   void send(const std::byte* data, int to) const
   {
-    check(ncclSend(data, call_.bytes(), ncclInt8, to, comm_, rank_.stream), "ncclSend");
+    check(ncclSend(data, call.bytes(), ncclInt8, to, comm, rank.stream), "ncclSend");
   }
   void receive(std::byte* data, int from) const
   {
-    check(ncclRecv(data, call_.bytes(), ncclInt8, from, comm_, rank_.stream), "ncclRecv");
+    check(ncclRecv(data, call.bytes(), ncclInt8, from, comm, rank.stream), "ncclRecv");
   }
 
   /// Sends a piece to each rank that needs one, and receives the pieces for this rank.
   void exchange() const
   {
-    const bool is_root = rank_.rank == call_.peer;
-    const bool to_all = call_.kind != CallKind::gather;
-    const bool from_all = call_.kind != CallKind::scatter;
-    const auto offset = [&](bool pieces, int rank) {
-      return pieces ? static_cast<std::size_t>(rank) * call_.bytes() : 0;
+    const bool is_root = rank.rank == call.peer;
+    const bool to_all = call.kind != CallKind::gather;
+    const bool from_all = call.kind != CallKind::scatter;
+    const auto offset = [&](bool pieces, int peer) {
+      return pieces ? static_cast<std::size_t>(peer) * call.bytes() : 0;
     };
     const auto sends_to = [&](int peer) {
-      return call_.kind == CallKind::all_to_all || (to_all ? is_root : peer == call_.peer);
+      return call.kind == CallKind::all_to_all || (to_all ? is_root : peer == call.peer);
     };
     const auto receives_from = [&](int peer) {
-      return call_.kind == CallKind::all_to_all || (from_all ? is_root : peer == call_.peer);
+      return call.kind == CallKind::all_to_all || (from_all ? is_root : peer == call.peer);
     };
 
-    const int me = rank_.rank;
+    const int me = rank.rank;
     if (sends_to(me) && receives_from(me))
     {
-      const auto* const from = call_.send + offset(to_all, me);
-      auto* const to = call_.recv + offset(from_all, me);
+      const auto* const from = call.send + offset(to_all, me);
+      auto* const to = call.recv + offset(from_all, me);
       if (from != to)
-        cuda_check(cudaMemcpyAsync(to, from, call_.bytes(), cudaMemcpyDeviceToDevice, rank_.stream),
+        cuda_check(cudaMemcpyAsync(to, from, call.bytes(), cudaMemcpyDeviceToDevice, rank.stream),
                    "cudaMemcpyAsync", [this] { return describe(); });
     }
-    for (int i = 1; i < rank_.size; ++i)
+    for (int i = 1; i < rank.size; ++i)
     {
-      const int to = (me + i) % rank_.size;
-      const int from = (me + rank_.size - i) % rank_.size;
-      if (sends_to(to)) send(call_.send + offset(to_all, to), to);
-      if (receives_from(from)) receive(call_.recv + offset(from_all, from), from);
+      const int to = (me + i) % rank.size;
+      const int from = (me + rank.size - i) % rank.size;
+      if (sends_to(to)) send(call.send + offset(to_all, to), to);
+      if (receives_from(from)) receive(call.recv + offset(from_all, from), from);
     }
   }
-
-  ncclComm_t comm_;
-  const NcclRank& rank_;
-  const NcclCall& call_;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

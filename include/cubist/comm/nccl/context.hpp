@@ -93,10 +93,7 @@ class NcclContext
     require<CaptureError>(!is_captured(stream()),
                           "got a split of a communicator in a step that is captured, but a split "
                           "cannot be replayed; make meshes and communicators before the step");
-    const auto describe = [&] {
-      return "a split on rank " + std::to_string(parent.rank_info().rank) + " of " +
-             std::to_string(parent.rank_info().size);
-    };
+    const auto describe = [&] { return "a split on " + parent.rank_info().text(); };
     return create(
         [&](ncclComm_t* child, ncclConfig_t* config) {
           // NCCL splits only an idle communicator.
@@ -114,10 +111,7 @@ class NcclContext
   /// Registers a communicator's window, together with its other ranks.
   void open_window(NcclQueue& queue)
   {
-    const auto describe = [&] {
-      return "the symmetric window of rank " + std::to_string(queue.rank_info().rank) + " of " +
-             std::to_string(queue.rank_info().size);
-    };
+    const auto describe = [&] { return "the symmetric window of " + queue.rank_info().text(); };
     watchdog_.abort_on_error([&] {
       watchdog_.wait_until([&] { return queue.is_idle() && queue.handle().is_ready(describe); });
       queue.window().begin(queue.handle().get(), watchdog_.symmetric_bytes(), describe);

@@ -212,7 +212,7 @@ class NcclQueue
     if (!in_flight_.empty()) return text(*in_flight_.front());
     if (!issuing_.empty()) return text(*issuing_.front());
     if (!queued_.empty()) return text(*queued_.front().front());
-    return "rank " + std::to_string(rank_.rank) + " of " + std::to_string(rank_.size);
+    return rank_.text();
   }
 
   /// Issues the first collective or group, which may stay in the state `issuing`.
