@@ -5,8 +5,8 @@
 // the e-th rank of the chain to the next one:
 //
 //   it begins   when its sender has posted the call, and the first segment has arrived there
-//   it ends when its bytes are transferred, but no earlier than one segment after the edge before
-//   it
+//   it ends     when its bytes are transferred, but no earlier than one segment after the edge
+//               before it
 //
 // Then the receiver's part of the call ends; it does not wait for the ranks after it.
 //

@@ -3,8 +3,8 @@
 
 // How a linear layer takes LoRA's thin matrices (nn/dense/lora.hpp) beside its weights.
 //
-//   X (M, K) S::Input    W_i (K, N_i)    Y_i = X W_i + s (X A_i) B_i, in columns of Y (M, N)
-//   S::Output
+//   X (M, K) S::Input    W_i (K, N_i)    Y (M, N) S::Output
+//   Y_i = X W_i + s (X A_i) B_i, in columns of Y
 //
 // A layer describes each of its weights in a LoraSite, and calls the virtual functions of
 // LoraPairs. Only add_lora() in nn/dense/lora.hpp makes an object with these functions, so a

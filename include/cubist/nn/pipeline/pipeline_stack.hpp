@@ -6,10 +6,9 @@
 // number in the whole network, so its initial values are the same to the bit as on one rank.
 //
 //   compute_gradients  runs the schedule of the stage. Each micro-batch occupies a Kept of the
-//   stack
-//                      from its forward to its backward pass. Each rank adds up the gradients of
-//                      all micro-batches, and passes their mean to the network's reducer during the
-//                      last backward pass.
+//                      stack from its forward to its backward pass. Each rank adds up the gradients
+//                      of all micro-batches, and passes their mean to the network's reducer during
+//                      the last backward pass.
 //   evaluate           runs the forward passes
 //
 // A network provides what comes before the first layer and after the last, such as a loss, in
