@@ -97,12 +97,12 @@ TEST_CASE("tensors must cover the data without gaps and overlaps")
 
 TEST_CASE("the bytes of a tensor must match its shape and type")
 {
-  CHECK_THAT(error(tensor("a", "F16", "2", "0,5"), 5), ContainsSubstring("ask for 4"));
-  CHECK_THAT(error(tensor("a", "F16", "2,0", "0,4"), 4), ContainsSubstring("ask for 0"));
-  CHECK_THAT(error(tensor("a", "F32", "", "0,2"), 2), ContainsSubstring("ask for 4"));
+  CHECK_THAT(error(tensor("a", "F16", "2", "0,5"), 5), ContainsSubstring("need 4"));
+  CHECK_THAT(error(tensor("a", "F16", "2,0", "0,4"), 4), ContainsSubstring("need 0"));
+  CHECK_THAT(error(tensor("a", "F32", "", "0,2"), 2), ContainsSubstring("need 4"));
   CHECK_THAT(error(tensor("a", "F16", "2", "4,0"), 4), ContainsSubstring("bytes 4 to 0"));
   CHECK_THAT(error(tensor("a", "F16", "2", "18446744073709551612,0"), 4),
-             ContainsSubstring("ask for 4"));
+             ContainsSubstring("need 4"));
   CHECK_THAT(error(tensor("a", "F32", "4611686018427387904", "0,0"), 0),
              ContainsSubstring("64 bits"));
   CHECK_THAT(error(tensor("a", "U8", "4294967296,4294967296", "0,0"), 0),

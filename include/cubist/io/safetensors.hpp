@@ -295,7 +295,7 @@ void for_each_matrix(F f, const Lists&... lists)
   (each(lists), ...);
 }
 
-/// The mesh of a list of matrices.
+/// Returns the mesh on which all matrices of a list are distributed.
 /// @throws ArgumentError for an empty list
 template <class T, class M>
 [[nodiscard]] const M& mesh_of(const std::vector<NamedMatrix<T, M>>& matrices)

@@ -54,8 +54,8 @@ CUBIST_INLINE void SafetensorsFolder::open(const std::filesystem::path& path)
                              "check its permissions", "take a fresh copy of it"}),
       index);
   for (const auto& [tensor, file] : files)
-    require<DataError>(!is_whole || file == file_name, "got ", path_, " with ", file_name,
-                       ", and with an index that has ", quote(tensor), " in ", quote(file),
+    require<DataError>(!is_whole || file == file_name, "got ", path_, ", which has ", file_name,
+                       " and an index that places ", quote(tensor), " in ", quote(file),
                        ", so it is unclear which of the two is the model; remove the older one");
   add_files(path, index, files);
 }

@@ -207,9 +207,9 @@ inline void check_offsets(const SafetensorsHeader& header, std::uint64_t data_by
                        " of more bytes than 64 bits can count, which no file has, so its header "
                        "is damaged; take a fresh copy of it");
     require<DataError>(tensor.begin <= tensor.end && tensor.end - tensor.begin == *bytes, "got ",
-                       file, " with the tensor ", quote(tensor.name), " in the bytes ",
-                       tensor.begin, " to ", tensor.end, ", but its shape and type ask for ",
-                       *bytes, ", so its header is damaged; take a fresh copy of it");
+                       file, " with the tensor ", quote(tensor.name), " in bytes ", tensor.begin,
+                       " to ", tensor.end, ", but its shape and type need ", *bytes,
+                       ", so its header is damaged; take a fresh copy of it");
     require<DataError>(tensor.begin == covered, "got ", file, " with the tensor ",
                        quote(tensor.name), " at byte ", tensor.begin,
                        ", but the tensors before it end at ", covered,
