@@ -126,7 +126,7 @@ class Table
                   "plain GB/s", "ratio");
   }
 
-  /// Measures f and its plain loop in turns, and adds a row.
+  /// Measures f and its plain loop alternately, and adds a row.
   /// @param passes  how many matrices are read or written
   template <class T, class F, class G>
   void row(const std::string& function, const char* pass, int passes, F f, G plain)

@@ -68,7 +68,7 @@ std::size_t elements_of(Model& model, O& optimizer)
   return sum;
 }
 
-/// Measures steps of both models, in turns.
+/// Measures steps of both models, alternately.
 /// @tparam O  the optimizer
 template <class S, template <class, class> class O>
 LoraValues measure(const LoraBenchOptions& options, int ranks)

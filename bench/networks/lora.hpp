@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Measures, in turns, a step of a transformer with LoRA and a step of the same transformer that
+// Alternately measures a step of a transformer with LoRA and a step of the same transformer that
 // trains all weights, and counts the gradients and moments of both.
 
 #include "common/job.hpp"

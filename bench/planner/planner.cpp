@@ -193,7 +193,7 @@ void add_planner(CLI::App& app, Action& action)
   command
       ->add_option(
           "--final-repeats", options->final_repeats,
-          "the number of runs, in turns, of the planner's choice and of the fastest others")
+          "the number of alternating runs of the planner's choice and of the fastest others")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command

@@ -26,8 +26,8 @@ struct PlannerTask
 {
   int ranks = 1;
   std::vector<cubist::ProductSize> sizes;
-  int repeats = 3;              // runs of every mesh
-  int final_repeats = 9;        // runs of the planner's choice and of the fastest others, in turns
+  int repeats = 3;        // runs of every mesh
+  int final_repeats = 9;  // runs of the planner's choice and of the fastest others, alternately
   double sample_seconds = 0.1;  // shortest time for each of these
   bool training = true;         // forward and backward; if false, forward alone
   bool all_ranks = false;       // only meshes that leave no rank idle

@@ -69,7 +69,7 @@ PlannerRow measure_shape(World& world, const PlannerTask& task, const cubist::Ma
   }
 
   // The fastest of many measurements is fastest partly by chance. So the fastest meshes run again
-  // in turns, and the winner then runs against the planner's choice; only that last run counts.
+  // alternately, and the winner then runs against the planner's choice; only that last run counts.
   std::vector<std::size_t> near(row.all.size());
   std::iota(near.begin(), near.end(), std::size_t{0});
   std::sort(near.begin() + 1, near.end(),
