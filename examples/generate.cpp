@@ -153,7 +153,7 @@ std::optional<std::vector<int>> next_prompt(const Mesh& mesh)
   return ids;
 }
 
-/// Returns the most memory that this process has used, in MiB.
+/// Returns the peak memory of this process, in MiB.
 double peak_memory()
 {
   rusage usage{};

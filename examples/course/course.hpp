@@ -52,7 +52,7 @@ inline void add_product(const Backend::Engine& engine, ConstBlock a, ConstBlock 
 }
 
 /// Returns part `index` of n indices that are cut into parts of ceil(n / parts): it has `size`
-/// indices from `offset` on. The last parts may be shorter, or empty.
+/// indices, starting at `offset`. The last parts may be shorter, or empty.
 [[nodiscard]] constexpr cubist::Range part(std::size_t n, int parts, int index)
 {
   return cubist::part_of_range({0, n, n}, static_cast<std::size_t>(parts),

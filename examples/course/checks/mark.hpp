@@ -116,10 +116,10 @@ inline std::string count_text(std::uint64_t n, const std::string& what)
   return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
 }
 
-/// "not at all", "once", "twice", "3 times"
+/// "zero times", "once", "twice", "3 times"
 inline std::string times_text(std::int64_t n)
 {
-  if (n == 0) return "not at all";
+  if (n == 0) return "zero times";
   return n == 1 ? "once" : n == 2 ? "twice" : std::to_string(n) + " times";
 }
 
@@ -135,7 +135,7 @@ inline std::vector<std::int64_t> digits(std::int64_t sum, std::int64_t base, std
   return times;
 }
 
-/// "rank 1 twice and rank 2 not at all": the first two terms that a sum does not contain exactly
+/// "rank 1 twice and rank 2 zero times": the first two terms that a sum does not contain exactly
 /// once.
 inline std::string wrong_terms(const std::vector<std::int64_t>& times, const std::string& term,
                                const std::string& of = "")
