@@ -11,7 +11,7 @@
 //                           took
 //   CUBIST_PBLAS_KEEP=0.5   how much workspace is kept between calls, as a fraction of the matrices
 //   CUBIST_PBLAS_TIME_LIMIT=SECONDS
-//                           the most seconds that the first call on a context waits for others
+//                           how long, at most, the first call on a context waits for others
 
 #include <chrono>
 #include <optional>

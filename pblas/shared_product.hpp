@@ -193,7 +193,7 @@ class SharedProduct final : public PlannedProduct
 
   /// Computes the product. All ranks of the world call it; those outside the grid have no array.
   /// @param threads the number of BLAS threads of each rank, while all ranks compute
-  /// @param kept the most bytes that the block keeps for later products
+  /// @param kept the maximum number of bytes that the block keeps for later products
   /// @throws CommunicationError, on all ranks, if the system does not have enough shared memory
   void run(MpiCommunicator& world, SharedBlock& block, std::size_t kept, int threads, T alpha,
            LocalArray<const T> a, LocalArray<const T> b, T beta, LocalArray<T> c,

@@ -44,7 +44,7 @@ struct SimulatedTransformer
 struct SimulatedCost
 {
   double seconds = 0;        ///< the time of a step
-  double memory = 0;         ///< the most bytes that a rank allocates, with AdamW in training
+  double memory = 0;         ///< the peak memory of a rank, in bytes, with AdamW in training
   std::string folding = {};  ///< which replicas were simulated, and why
 };
 

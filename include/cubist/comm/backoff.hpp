@@ -20,8 +20,8 @@ class Backoff
   using Clock = std::chrono::steady_clock;
 
   Backoff() = default;
-  /// Also only yields for the first `yields` of the wait, because even the shortest sleep may take
-  /// 100 us.
+  /// Only yields during the first `yields` of the wait, too, because even the shortest sleep may
+  /// take 100 us.
   explicit Backoff(Clock::duration yields)
       : yields_{yields}
   {

@@ -16,7 +16,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// The most bytes that one rank may copy.
+/// Returns the maximum number of bytes that one rank may copy.
 [[nodiscard]] constexpr std::size_t longest_copy(std::size_t ranks)
 {
   constexpr std::size_t of_a_rank = 4096;

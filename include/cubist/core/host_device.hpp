@@ -12,8 +12,7 @@
 
 #ifdef __CUDACC__
 #define CUBIST_HOST_DEVICE __host__ __device__
-/// Marks a function that is given a callable, which may be a host function when it is called on the
-/// host.
+/// Marks a function that takes a callable. On the host the callable may be a host function.
 #define CUBIST_CALLS_ANY _Pragma("nv_exec_check_disable")
 #else
 #define CUBIST_HOST_DEVICE

@@ -69,7 +69,7 @@ class IndexSet
     s.hi_ = std::min(hi_, s.lo_ + n);
     return s;
   }
-  /// Returns a set with these indices that is stored without gaps from `position` on.
+  /// Returns a set with these indices that is stored without gaps, starting at `position`.
   [[nodiscard]] IndexSet packed(std::size_t position = 0) const
   {
     IndexSet s{*this};

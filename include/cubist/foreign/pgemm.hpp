@@ -61,7 +61,8 @@ struct PgemmOptions
   /// Method::direct uses shared memory, and throws an ArgumentError if ranks share none.
   /// Method::collectives uses a scheme with conversions.
   Method method = Method::automatic;
-  /// The most bytes that A and B may take in shared memory at a time, on all ranks together.
+  /// The maximum number of bytes that A and B may take in shared memory at a time, on all ranks
+  /// together.
   std::size_t shared_bytes = std::size_t{2} << 30;
   /// The maximum workspace that is kept for later calls, as a fraction of A, B and C in the largest
   /// of the last 32 different calls. The rest is freed after each call. The default is 1 if ranks

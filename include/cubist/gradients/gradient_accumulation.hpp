@@ -69,7 +69,7 @@ class AnyGradientAccumulator : public GradientReducer<T, M>
   virtual void restart() = 0;
 };
 
-/// Adds up the gradients of `count` backward passes, and hands on their mean with the last pass.
+/// Adds up the gradients of `count` backward passes, and passes on their mean with the last pass.
 /// The i-th gradient of one pass is added to the i-th of the others.
 template <RealScalar T, class M>
 class GradientAccumulator final : public AnyGradientAccumulator<T, M>

@@ -46,8 +46,8 @@ class FutexEvent
     if (waiting_.load() > 0) futex(FUTEX_WAKE_BITSET, INT_MAX, nullptr, who);
   }
 
-  /// Waits until the next notification, unless `holds()`, but no longer than until `end`; may
-  /// return earlier.
+  /// Waits for the next notification, unless `holds()`. Returns at `end` at the latest; may return
+  /// earlier.
   template <class Holds>
   void wait_unless(Holds holds, Clock::time_point end = Clock::time_point::max(),
                    Mask me = everyone)
@@ -56,7 +56,7 @@ class FutexEvent
     if (!holds()) wait(seen, end, me);
   }
 
-  /// Waits until the count is not `seen`, but no longer than until `end`; may return earlier.
+  /// Waits until the count differs from `seen`. Returns at `end` at the latest; may return earlier.
   /// @param me the bit of this thread
   void wait(std::uint32_t seen, Clock::time_point end = Clock::time_point::max(),
             Mask me = everyone)

@@ -36,7 +36,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// The most elements that a matrix may have in a plan, so that 64 bits can count what ranks hold
+/// The maximum number of elements of a matrix in a plan, so that 64 bits can count what ranks hold
 /// and send.
 inline constexpr double most_elements = 0x1p50;
 

@@ -25,8 +25,8 @@ namespace cubist::CUBIST_ABI::detail
   return names[static_cast<std::size_t>(category)];
 }
 
-/// Returns the row of each event: 0 for computation, and the rows from 1 on for communication, so
-/// that no two events of a row overlap.
+/// Returns the row of each event: 0 for computation, and 1, 2, … for communication, so that no two
+/// events of a row overlap.
 [[nodiscard]] inline std::vector<std::size_t> rows_of(const std::vector<TraceEvent>& events)
 {
   std::vector<std::size_t> calls;

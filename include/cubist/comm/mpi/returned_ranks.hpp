@@ -53,7 +53,7 @@ namespace cubist::CUBIST_ABI::detail
 class CallCounts
 {
  public:
-  /// Counts a call and returns its number, from 1 on. Messages to each peer are numbered
+  /// Counts a call and returns its number, starting at 1. Messages to each peer are numbered
   /// separately, and so are messages from it.
   std::int64_t count(CallKind kind, int peer, int size)
   {

@@ -47,7 +47,8 @@ struct HeadTile
 
   [[nodiscard]] static constexpr unsigned elements(unsigned rows) { return rows * ld; }
 
-  /// Lets the block's threads begin to copy `rows` rows. Those from `valid` on become zeros.
+  /// Lets the block's threads begin to copy `rows` rows. Row `valid` and all later ones become
+  /// zeros.
   template <class W>
   CUBIST_HOST_DEVICE static void load(const W& warp, T* tile, unsigned rows, const T* from,
                                       std::size_t from_ld, std::size_t valid)
@@ -62,8 +63,9 @@ struct HeadTile
     }
   }
 
-  /// Loads a tile with 16 rows for each warp of the block; rows from `valid` on are zeros. Then
-  /// calls f(k / 16, x) with the elements x of this warp's rows in columns k to k + 15, for each k.
+  /// Loads a tile with 16 rows for each warp of the block; row `valid` and all later ones are
+  /// zeros. Then calls f(k / 16, x) with the elements x of this warp's rows in columns k to k + 15,
+  /// for each k.
   template <class W, class F>
   CUBIST_HOST_DEVICE static void for_own_rows(const W& warp, T* tile, const T* from,
                                               std::size_t from_ld, std::size_t valid, F f)

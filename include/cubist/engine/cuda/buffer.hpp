@@ -144,7 +144,7 @@ class CudaBuffer
     return detail::allocate_memory(bytes, ComputeStream::get());
   }
 
-  /// Sets the elements from `first` on to zero.
+  /// Sets element `first` and all later ones to zero.
   void zero(std::size_t first)
   {
     if (first == size_) return;

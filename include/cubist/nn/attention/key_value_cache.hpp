@@ -36,7 +36,7 @@ class KeyValueRows
   [[nodiscard]] MatrixView<const T> keys() const { return {keys_.data(), shape_}; }
   [[nodiscard]] MatrixView<const T> values() const { return {values_.data(), shape_}; }
 
-  /// Copies n rows of qkv, from row `from` on, to the rows from `to` on.
+  /// Copies n rows of qkv, starting at row `from`, to the rows that start at row `to`.
   /// @param s gives the columns of qkv
   void copy(const E& engine, const AttentionShape& s, std::size_t to, MatrixView<const T> qkv,
             std::size_t from, std::size_t n)

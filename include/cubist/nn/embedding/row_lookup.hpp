@@ -382,8 +382,8 @@ class RowLookup
     return most_elements(sends) + std::min(own.rows.valid, own.vocab.valid) * own.cols;
   }
 
-  /// Reserves the most memory that a call in one direction can need.
-  /// @param received the most elements that this rank receives
+  /// Reserves the maximum memory that a call in one direction can need.
+  /// @param received the maximum number of elements that this rank receives
   void reserve(const LookupRoutes& routes, std::size_t received)
   {
     std::size_t rows = 0;

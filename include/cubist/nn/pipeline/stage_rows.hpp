@@ -30,7 +30,7 @@ class StageRows
   using Whole = DistMatrix<T, L, M>;
   using Rows = DistMatrix<T, L, StageMesh<M>>;
 
-  /// Copies the rows of `all` from `first` on to `out`. Every rank of the stage calls it.
+  /// Copies rows of `all`, starting at row `first`, to `out`. Every rank of the stage calls it.
   /// @pre the columns of both are equal
   void copy(const Whole& all, std::size_t first, Rows& out)
   {

@@ -136,7 +136,7 @@ class MpiSharedBarrier
     unread_.reserve(barriers_in_flight);
   }
 
-  /// The number of this rank's next barrier, from 1 on.
+  /// The number of this rank's next barrier, starting at 1.
   [[nodiscard]] std::uint64_t next_barrier()
   {
     unread_.push_back(++last_);

@@ -45,7 +45,7 @@ class MpiTags
   /// How many calls may be in flight at once.
   [[nodiscard]] int numbers() const { return numbers_; }
 
-  /// @param number the call's number, from 1 on
+  /// @param number the call's number, starting at 1
   template <Element T>
   [[nodiscard]] int tag(std::int64_t number, const Call<T>& call) const
   {
