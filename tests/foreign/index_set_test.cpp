@@ -119,7 +119,7 @@ TEST_CASE("an index set finds its runs, and their positions in memory")
 TEST_CASE("two index sets have their common runs in order")
 {
   const auto cases = cases_of_23_indices();
-  // Every 7th set meets every 5th, so that sets of all kinds and windows meet.
+  // Every 7th set is combined with every 5th one, so that sets of all kinds and windows meet.
   for (std::size_t a = 0; a < cases.size(); a += 7)
     for (std::size_t b = 0; b < cases.size(); b += 5)
     {

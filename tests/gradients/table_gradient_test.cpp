@@ -11,7 +11,7 @@ TEST_CASE("a table's gradient is all-reduced if sums of rows may be more than tw
   CHECK_FALSE(all_reduces_table(50, 100, 4, 25));
   CHECK(all_reduces_table(49, 100, 4, 25));
   CHECK(all_reduces_table(20, 100, 4, 25));
-  // Two blocks have at most the table twice, however many rows they have.
+  // Two blocks hold at most two tables, however many rows they have.
   CHECK_FALSE(all_reduces_table(20, 1000, 2, 500));
   CHECK(all_reduces_table(20, 1000, 3, 334));
   // Padding rows send nothing.

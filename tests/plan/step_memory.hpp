@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The most bytes that a rank allocates when it makes a network and takes two training steps, as
+// The peak memory of a rank, in bytes, when it makes a network and takes two training steps, as
 // threads or in simulated time. The second step allocates nothing that the first does not.
 
 #include <cstddef>

@@ -36,7 +36,7 @@ double digit_gradients(MLP<S, B, T>& mlp, const Mesh<S, B>& mesh, std::uint64_t 
   return mlp.compute_gradients(x, labels);
 }
 
-/// The losses of a network that AdamW trains on a place.
+/// Returns the losses of a network that AdamW trains on the scheme and mesh of `place`.
 /// @param make  (mesh): the network
 template <class S, class Make>
 [[nodiscard]] std::vector<double> digit_losses(const Place<S>& place, Make make)

@@ -16,7 +16,7 @@
 namespace cubist::test
 {
 
-/// What a rank has sent, and the most bytes that it had allocated.
+/// What a rank has sent, and its peak memory in bytes.
 struct Needed
 {
   Traffic traffic{};
@@ -37,7 +37,8 @@ std::vector<Needed> needed(int ranks, const Body& body)
   });
 }
 
-/// The most bytes that any rank has allocated for body(world), as threads or in simulated time.
+/// Returns the peak memory of any rank, in bytes, during body(world), as threads or in simulated
+/// time.
 template <class B, class Body>
 double peak_memory(int ranks, const Body& body)
 {

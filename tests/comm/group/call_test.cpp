@@ -84,7 +84,8 @@ struct OneThread
       std::copy(values[r].begin(), values[r].end(), in[r].begin());
   }
 
-  /// Takes each member through its open stages, from `first` on. Returns whether all are complete.
+  /// Takes each member through its open stages, starting with `first`. Returns whether all are
+  /// complete.
   bool run(std::size_t first)
   {
     for (bool moved = true; moved;)

@@ -72,8 +72,8 @@ inline void complete_all(detail::MpiMessages& messages)
   complete_all(messages, [](std::size_t) {});
 }
 
-/// Numbers of elements in a block: for no message, for one, and for several, the last of them not
-/// full.
+/// Sizes of blocks that need no message, one message, and several messages, the last of which is
+/// not full.
 inline constexpr std::size_t block_counts[] = {0, 1, 3, 130};
 
 }  // namespace cubist::test

@@ -13,8 +13,8 @@ namespace cubist::test::ring_attention_memory_test
 /// Multi-head attention, where every head has its own keys.
 constexpr std::size_t width = 64, heads = 8;
 
-/// The most bytes that any rank has allocated during a step of attention to one sequence, including
-/// X and dY.
+/// Returns the peak memory of any rank, in bytes, during a step of attention to one sequence,
+/// including X and dY.
 template <class B, class S>
 double memory_of_step(const Place<S>& place, std::size_t length, std::size_t head_size)
 {

@@ -87,8 +87,8 @@ static const Wanted& wanted(std::size_t shape)
   return all[shape];
 }
 
-/// Sets element (i, j) of this rank's block to f(i, j). Our matrices are (in, out), the reference's
-/// are (out, in), so a test passes the transpose.
+/// Sets element (i, j) of this rank's block to f(i, j). Our matrices are (in, out), and the
+/// reference's are (out, in), so a test passes the transpose.
 template <class T, class M, class F>
 void set(const DistView<T, M>& x, F f)
 {

@@ -142,7 +142,7 @@ void check_layers(typename S::Extents extents, StoredWeights weights)
   }
 }
 
-/// The most bytes that a rank of a simulated GPT-2 allocates, and those of its weights and cache.
+/// The peak memory of a rank of a simulated GPT-2, in bytes, and that of its weights and cache.
 struct Memory
 {
   double peak = 0;
