@@ -153,7 +153,7 @@ class Float16
       : bits_{round(x)}
   {
   }
-  /// Takes the nearest value, rounded once.
+  /// Rounds to the nearest value, once.
   CUBIST_HOST_DEVICE constexpr explicit Float16(double x)
       : Float16{detail::round_to_odd(x)}
   {

@@ -7,7 +7,7 @@
 //
 // The thread of a rank
 //   1. waits until the engine has copied the rank's part, if it is DownloadsBeside, writes the
-//      part, and syncs it. Until somebody waits for the save, it rests after each chunk, and so
+//      part, and syncs it. Until a caller waits for the save, it rests after each chunk, and so
 //      takes memory bandwidth from the ranks for a sixteenth of the time;
 //   2. unless it is rank 0, writes its mark, and syncs it. A mark is the part's terms of the
 //      fingerprints, and a seal that depends on them and on the number of the save.
@@ -108,7 +108,7 @@ struct BackgroundFile
   std::function<void()> wait_for_copy = {};
   /// Writes each matrix of the header; empty for a matrix that another rank writes.
   std::vector<Write> writes = {};
-  /// Rank 0's thread calls this when the file has its name.
+  /// Rank 0's thread calls this once the file has its final name.
   std::function<void()> published = {};
 };
 
@@ -174,7 +174,7 @@ class BackgroundSave
 
   void run(const std::stop_token& stop, bool writes_first);
   void write_part(const BackgroundFile::Rest& rest);
-  /// Returns a function that rests after the thread has computed, until somebody waits for it.
+  /// Returns a function that rests after the thread has computed, until a caller waits for it.
   [[nodiscard]] BackgroundFile::Rest make_rest();
   void write_mark() const;
   /// Adds the terms of a rank's mark to `sums`, if the mark is in the file. Returns whether it is.

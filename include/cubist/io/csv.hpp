@@ -113,7 +113,7 @@ struct CsvLine
     return "got " + file + ", whose line " + std::to_string(number);
   }
 
-  /// Calls f(value) for values [first, last), as far as the line has them. Returns how many values
+  /// Calls f(value) for those values in [first, last) that the line has. Returns how many values
   /// the line has before `last`.
   /// @throws DataError for a value that is not a finite number
   template <class F>
@@ -128,8 +128,8 @@ struct CsvLine
   }
 
  private:
-  /// Calls f(value, index) for the first `last` values of the line, as far as it has them, and
-  /// returns how many it has. Indices begin at 0.
+  /// Calls f(value, index) for the first `last` values of the line, or for all if it has fewer.
+  /// Returns how many these are. Indices begin at 0.
   template <class F>
   std::size_t for_each_value(std::size_t last, F f) const
   {

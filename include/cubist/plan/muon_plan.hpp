@@ -72,7 +72,7 @@ class MuonMatrices
       // Homes keep all their matrices at once.
       const std::size_t x = grid.v(w) * grid.u(w);
       all.elements += double((home ? ceil_div(count, ranks) : 1) * x);
-      // X twice, A and B; on several rows of ranks, also a gathered X.
+      // X twice, A and B, and on several rows of ranks a gathered X.
       const auto r = static_cast<std::size_t>(grid.rows);
       all.elements += double(2 * x + 2 * grid.v(w) * w.n() + (r > 1 ? r * x : 0));
       std::ostringstream text;

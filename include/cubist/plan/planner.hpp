@@ -35,7 +35,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// What reasons tell of all plans, also of those that are not kept.
+/// What reasons say about all plans, including those that are not kept.
 class AllPlans
 {
  public:

@@ -174,7 +174,7 @@ CUBIST_HOST_DEVICE void on_registers(const F& f, C... chunks)
   (chunks.store(), ...);
 }
 
-/// Calls f(k, m(i, j + k)…) for k in [0, n), as far as there are columns.
+/// Calls f(k, m(i, j + k)…) for those k in [0, n) that have a column.
 template <unsigned n, class F, class... T>
 CUBIST_HOST_DEVICE void for_chunk(bool aligned, std::size_t i, std::size_t j, std::size_t cols,
                                   const F& f, const MatrixView<T>&... m)
@@ -198,8 +198,8 @@ CUBIST_HOST_DEVICE void on_series(const F& f, const SeriesPlace& at, Shape shape
   (series.store(), ...);
 }
 
-/// Calls f(r, k, m(row(r), column(r) + k)…) for r in [0, count) and k in [0, n), as far as there
-/// are rows and columns.
+/// Calls f(r, k, m(row(r), column(r) + k)…) for those r in [0, count) and k in [0, n) that have a
+/// row and a column.
 template <unsigned n, unsigned count, class F, class... T>
 CUBIST_HOST_DEVICE void for_series(bool aligned, const SeriesPlace& at, Shape shape, const F& f,
                                    const MatrixView<T>&... m)

@@ -37,7 +37,7 @@ void require_callable(const E&, const Activation& f)
       "write a layer that maps it (docs/layers.md)");
 }
 
-/// Calls g(f) with the function that was chosen, as std::visit does, which takes longer to compile.
+/// Calls g(f) with the chosen function. std::visit does the same, but takes longer to compile.
 /// @pre require_callable()
 template <class E, class G>
 void with_function(const E&, const Activation& f, G g)

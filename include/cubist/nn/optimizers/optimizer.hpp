@@ -59,7 +59,7 @@ struct OptionsOfPyTorch
   double weight_decay = 0;
 };
 
-/// Stops the compiler unless the optimizer takes these options.
+/// Fails to compile unless the optimizer takes these options.
 template <class Given, class Options>
 constexpr void require_options()
 {
