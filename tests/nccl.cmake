@@ -1,4 +1,4 @@
-# Builds the tests of NCCL, and the conformance suite of communicators, with fakes of NCCL's and CUDA's libraries
+# Builds the tests of NCCL, and the conformance suite of communicators, with mocks of NCCL's and CUDA's libraries
 # (nccl/fake.hpp), of which only the headers are used. They need no GPU.
 if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
   list(APPEND nccl_sources comm/communicator_test.cpp) # slow to compile, and it has no errors, whose paths free memory

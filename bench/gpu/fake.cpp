@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The measurements on the fake of CUDA and NCCL, for one scheme and scalar. They test the
+// The measurements on the mock of CUDA and NCCL, for one scheme and scalar. They test the
 // synchronization; the measured times mean nothing.
 
 #include <fake_engine.hpp>

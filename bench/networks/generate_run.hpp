@@ -22,8 +22,8 @@
 namespace bench
 {
 
-/// The bytes of the weights that a token reads, without the table of positions: of that it reads
-/// one row.
+/// The bytes of the weights that a token reads, without the table of positions, of which it
+/// reads only one row.
 template <class Parameters>
 double bytes_for_a_token(const Parameters& parameters)
 {

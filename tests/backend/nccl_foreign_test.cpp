@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Converts between block-cyclic matrices in host memory and matrices on devices. It runs on the
-// fake of CUDA and NCCL, whose random delays reveal missing synchronization.
+// mock of CUDA and NCCL, whose random delays reveal missing synchronization.
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/foreign/redistribute.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stages on the NCCL backend, whose messages travel in groups. On the fake of CUDA and NCCL, random
+// Stages on the NCCL backend, whose messages travel in groups. On the mock of CUDA and NCCL, random
 // delays reveal missing synchronization, and groups that do not correspond hang.
 
 #include "cubist/backend/nccl.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checkpoints that are saved in the background from a device, on the fake of CUDA and NCCL.
+// Checkpoints that are saved in the background from a device, on the mock of CUDA and NCCL.
 
 #include "cubist/io/checkpoints.hpp"
 #include "cubist/matrix/global.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A scheme, a network and checkpoints on the NCCL backend. They run on the fake of CUDA and NCCL,
+// A scheme, a network and checkpoints on the NCCL backend. They run on the mock of CUDA and NCCL,
 // whose random delays reveal missing synchronization.
 
 #include "cubist/backend/nccl.hpp"

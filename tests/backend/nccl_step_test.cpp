@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Training steps that are captured and replayed, on the fake of CUDA and NCCL.
+// Training steps that are captured and replayed, on the mock of CUDA and NCCL.
 
 #include "cubist/backend/nccl.hpp"
 #include "cubist/nn/networks/mlp.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Transformers on the NCCL backend. They run on the fake of CUDA and NCCL, whose random delays
+// Transformers on the NCCL backend. They run on the mock of CUDA and NCCL, whose random delays
 // reveal missing synchronization. In quick tests only one of the two trains.
 
 #include "cubist/backend/nccl.hpp"

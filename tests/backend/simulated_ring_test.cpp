@@ -24,7 +24,7 @@ TEST_CASE(
 {
   const MachineScope scope{read_machine(
       (std::filesystem::path{__FILE__}.parent_path() / "../../machines/dgx_h100.json").string())};
-  // First products take longer, also with a key-value head for two heads; then the wire does.
+  // First products take longer, even with a key-value head for two heads; then the wire does.
   struct Case
   {
     std::size_t length, heads, key_value_heads;

@@ -64,7 +64,7 @@ inline constexpr bool sums_in_order<test::comm_decorator_test::Unordered> = fals
 namespace cubist::test::comm_decorator_test
 {
 
-TEST_CASE("a decorator's hooks run around calls and windows, also of communicators that it splits")
+TEST_CASE("a decorator's hooks run around calls and windows, even in communicators that it splits")
 {
   const auto logs = on_ranks<Threads>(2, [](ThreadsCommunicator& inner) {
     Noting<ThreadsCommunicator> world{inner};

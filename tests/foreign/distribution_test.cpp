@@ -22,7 +22,7 @@ TEST_CASE("a block-cyclic distribution has the local sizes of ScaLAPACK's NUMROC
   CHECK(d.local_order(0) == StorageOrder::column_major);
 }
 
-TEST_CASE("the first blocks of a distribution may have another size, also a larger one")
+TEST_CASE("the first blocks of a distribution may have another size, even a larger one")
 {
   const Distribution d{
       BlockCyclic{.shape = {10, 10}, .block = {2, 3}, .grid = {2, 2}, .first_block = {5, 1}}};

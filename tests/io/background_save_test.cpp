@@ -176,7 +176,7 @@ TEST_CASE("the end of a save's owner finishes it, but does not wait for a rank t
   CHECK(!std::filesystem::exists(parts.part));
 }
 
-TEST_CASE("a thread rests after it has written a chunk, until somebody waits for the save")
+TEST_CASE("a thread rests after it has written a chunk, until a caller waits for the save")
 {
   using Clock = std::chrono::steady_clock;
   const Watchdog watchdog;

@@ -15,7 +15,7 @@ TEST_CASE("each of two ranks has a chunk from the front of a sequence and one fr
   CHECK(tokens == std::vector<std::size_t>{0, 1, 6, 7, 2, 3, 4, 5});
 }
 
-TEST_CASE("every token has one row, also where sequences and chunks are uneven")
+TEST_CASE("every token has one row, even where sequences and chunks are uneven")
 {
   for (const std::size_t sequences : {1U, 2U, 3U, 7U})
     for (const std::size_t length : {1U, 5U, 8U, 13U})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A fake of the functions of CUDA's runtime and NCCL that cubist uses. It is compiled against their
+// A mock of the functions of CUDA's runtime and NCCL that cubist uses. It is compiled against their
 // headers and linked instead of their libraries: ranks are threads, device memory is host memory.
 // It tests ordering. Each stream is a thread with random delays. The fake NCCL returns
 // ncclInProgress and launches later, rejects memory that is not on a device, and blocks where NCCL

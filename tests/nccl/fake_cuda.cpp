@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fake of CUDA's runtime; see fake.hpp.
+// The mock of CUDA's runtime; see fake.hpp.
 #include <cstdio>
 #include <cstring>
 #include <deque>

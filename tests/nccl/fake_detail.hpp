@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// What the fakes of CUDA and NCCL have in common.
+// What the mocks of CUDA and NCCL have in common.
 
 #include <atomic>
 #include <chrono>

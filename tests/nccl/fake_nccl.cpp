@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fake of NCCL; see fake.hpp. One mutex guards all state, and is held while data is copied.
+// The mock of NCCL; see fake.hpp. One mutex guards all state, and is held while data is copied.
 #include <algorithm>
 #include <array>
 #include <atomic>

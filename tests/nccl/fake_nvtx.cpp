@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fake of a profiler; see fake_nvtx.hpp.
+// The mock of a profiler; see fake_nvtx.hpp.
 #include <cstdint>
 
 extern "C" int (*InitializeInjectionNvtx2_fnptr)(const void* (*)(std::uint32_t));  // NVTX calls it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Creates communicators of a single rank on the fake of NCCL.
+// Creates communicators of a single rank on the mock of NCCL.
 
 #include <nccl.h>
 

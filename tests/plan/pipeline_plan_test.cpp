@@ -153,7 +153,7 @@ TEST_CASE("A plan of one stage has one piece, and one of an evaluation no empty 
 }
 
 TEST_CASE(
-    "The last segment of a piece is not computed again, also where segments divide its blocks")
+    "The last segment of a piece is not computed again, even where segments divide its blocks")
 {
   const auto flops = [](std::size_t recompute, std::size_t pieces, bool training = true) {
     auto options = in(2, pieces);
@@ -266,7 +266,7 @@ TEST_CASE("A stage has its part of a node, or whole nodes")
   CHECK(detail::machine_of_stage(machine, 72, 24).ranks_per_node() == 8);
 }
 
-TEST_CASE("The ranks of a node share its link to the next stage, also where a stage has more nodes")
+TEST_CASE("The ranks of a node share its link to the next stage, even where a stage has more nodes")
 {
   Machine machine;  // 16 ranks a node
   machine.links.back().latency = 1;

@@ -10,8 +10,8 @@
 namespace cubist::test::plan_memory_test
 {
 
-/// Compares for both methods, also with each simulated rank on its own node, and with optimizers
-/// that are sharded among replicas.
+/// Compares both methods, each simulated rank on its own node as well, and optimizers that are
+/// sharded among replicas.
 template <SchemeType S, class B = Simulated, class... Network>
 void compare(const typename S::Axes::Array& e, const Network&... network)
 {

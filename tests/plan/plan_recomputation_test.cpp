@@ -101,7 +101,7 @@ TEST_CASE("A plan has one more forward pass for each layer that is recomputed")
   CHECK(most > kept);
 }
 
-TEST_CASE("The last segment is not computed again, also where segments divide the blocks")
+TEST_CASE("The last segment is not computed again, even where segments divide the blocks")
 {
   TransformerStep step = gpt;
   const auto flops = [&](std::size_t blocks, PlanOptions options) {

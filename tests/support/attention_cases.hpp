@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Cases of an attention layer, and what it computes for them on a mesh, also where ranks share
+// Cases of an attention layer, and what it computes for them on a mesh, even where ranks share
 // sequences.
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 namespace cubist::test
 {
 
-/// Simulates this machine until the end of its scope, and then the one before.
+/// Simulates this machine until the end of the scope, and then the previous one again.
 class MachineScope
 {
  public:

@@ -107,8 +107,8 @@ void check_parameters(const ReferenceModel& model, const Parameters<T, M>& param
   for (const auto& p : parameters)
   {
     if (p.frozen) continue;
-    // The gradient of a key's bias is 0 except for rounding, also of rotations, and Adam scales
-    // that to whole steps.
+    // The gradient of a key's bias is 0 except for rounding, including that of rotations, and Adam
+    // scales that to whole steps.
     if (!gradients && !std::is_same_v<T, double> && p.name.ends_with("attention.key.bias"))
       continue;
     const auto got = gather(gradients ? p.gradient : p.value);

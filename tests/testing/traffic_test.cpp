@@ -41,7 +41,7 @@ static std::vector<Sent> ring_all_reduce(std::uint64_t n, int ranks)
   return by_rank;
 }
 
-TEST_CASE("all_reduce is a ring of shares, also for sizes that are not multiples of the ranks")
+TEST_CASE("all_reduce is a ring of shares, even for sizes that are not multiples of the ranks")
 {
   for (int p = 2; p <= 9; ++p)
     for (std::uint64_t n = 0; n <= 30; ++n)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests copies to the host beside the compute stream, on the fake of CUDA.
+// Tests copies to the host beside the compute stream, on the mock of CUDA.
 
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/downloads.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests captured work on the fake of CUDA.
+// Tests captured work on the mock of CUDA.
 
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/graph.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests copies of matrices on the fake of CUDA.
+// Tests copies of matrices on the mock of CUDA.
 
 #include "cubist/engine/cuda/buffer.hpp"
 #include "cubist/engine/cuda/transfer.hpp"

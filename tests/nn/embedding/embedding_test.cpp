@@ -127,7 +127,7 @@ TEST_CASE("an embedding copies rows of its table, and sums their gradients, on e
 }
 
 /// Whether the replicas of a table's gradient are equal, bit by bit, if ids occur several times in
-/// a rank's rows and sums depend on the order, also when gradients are added to what is there.
+/// a rank's rows and sums depend on the order, even when gradients are added to what is there.
 template <class T, class S>
 void has_equal_replicas(const Place<S>& place)
 {

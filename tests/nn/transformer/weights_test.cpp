@@ -478,7 +478,7 @@ TEST_CASE("a save that is interrupted leaves one model, or a folder that is refu
   struct Pair
   {
     SavedModel former, next;
-    bool adds_ids = false;  // whether somebody has added `ends` to the former model
+    bool adds_ids = false;  // whether the program has added `ends` to the former model
   };
   const std::vector<Pair> pairs{
       {{usual, nullptr, 1, false}, {rotated, nullptr, 2, false}},
