@@ -26,11 +26,11 @@
 // is transposed, rows and columns change places.
 //
 // Elements that one rank receives if the matrices are aligned: for trmm and trsm, M^2 / 2P (1 -
-// 1/Q) of A and M N / Q (1 - 1/P) of B, and for trsm M / 2 times the depth of a panel; for syrk, N
-// K / Q (1 - 1/P) of A and N^2 / 2P (1 - 1/Q) of C. If C stayed in place instead, a rank outside
-// the diagonal of a square grid would receive N K / P (2 - 1/P).
-// Source: Schatz, van de Geijn, Poulson, "Parallel matrix multiplication: a systematic journey",
-// SIAM J. Sci. Comput. 38 (2016): stationary matrices.
+// 1/Q) of A and M N / Q (1 - 1/P) of B. For trsm M / 2 times the depth of a panel is added. For
+// syrk, N K / Q (1 - 1/P) of A and N^2 / 2P (1 - 1/Q) of C. If C stayed in place instead, a rank
+// outside the diagonal of a square grid would receive N K / P (2 - 1/P). Source: Schatz, van de
+// Geijn, Poulson, "Parallel matrix multiplication: a systematic journey", SIAM J. Sci. Comput. 38
+// (2016): stationary matrices.
 
 #include <algorithm>
 #include <cstddef>

@@ -164,8 +164,8 @@ inline void require_likely_uint16(std::span<const std::byte> file, const std::st
 /// @param requested the type of the integers; by default what a header says, otherwise uint16
 /// @param vocabulary the size of the vocabulary, 0 if it is unknown
 /// @throws DataError for a file of a different format, for a header that does not fit the file or
-/// the requested type, for an incomplete token at the end and, without header and type, for tokens
-/// that look like integers other than uint16
+/// the requested type, and for an incomplete token at the end
+/// @throws DataError without header and type, for tokens that look like integers other than uint16
 [[nodiscard]] inline TokenHeader read_token_header(std::span<const std::byte> file,
                                                    const std::string& path,
                                                    std::optional<TokenType> requested = {},
@@ -208,8 +208,9 @@ class TokenFile
  public:
   /// Opens a file.
   /// @throws DataError for a file that cannot be read, is empty, is of a different format (.npy,
-  /// zip, an index of Megatron's), has a header that does not fit it, ends with an incomplete token
-  /// or, if no type is named, looks like tokens of a type other than uint16
+  /// zip, an index of Megatron's), has a header that does not fit it, or ends with an incomplete
+  /// token
+  /// @throws DataError if no type is named, for a file that looks like tokens other than uint16
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {})
       : file_{path},
         vocabulary_{options.vocabulary}
