@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # text.sh TRAIN_TEXT GENERATE [MPIEXEC]: train_text stops at step 20 and continues to step 40 on other schemes, meshes and
-# numbers of ranks, on threads and on MPI: its losses must be those of a run that did not stop, to 1e-9. The model that it
+# numbers of ranks, on threads and on MPI. Its losses must be those of a run that did not stop, to 1e-9. The model that it
 # saves must write the same text on every mesh, from bytes and from ids, and predict a text as well when its weights have fewer
 # bits. A trace must name what the last rank did.
 set -euo pipefail

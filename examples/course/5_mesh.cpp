@@ -4,8 +4,8 @@
 #include "course.hpp"
 
 /// Returns the mesh on which forward and backward of Y = X W, with X (m, k) and W (k, n), take the
-/// least time on exactly this many ranks: r x c ranks for Summa2D, or d layers of q x q ranks for
-/// Summa25D.
+/// least time on exactly this many ranks. It has r x c ranks for Summa2D, or d layers of q x q
+/// ranks for Summa25D.
 ///
 /// The ranks are computers with a link of 1 Gbit/s each, where messages take longer than products.
 /// So compare what the meshes send: you have the formulas of exercises 3 and 4. Backward sends

@@ -69,10 +69,11 @@ struct Live
 [[nodiscard]] Live live();
 /// The number of communicators that were aborted so far.
 [[nodiscard]] int aborts();
-/// How many times something happened that NCCL's documentation forbids and NCCL does not report:
-/// collectives with registered memory on only some ranks, or at different offsets of a symmetric
-/// window; memory freed or a communicator finalized while it is registered; memory deregistered
-/// while a call uses it. It also counts host memory that is unpinned but was not pinned.
+/// How many times something happened that NCCL's documentation forbids and NCCL does not report.
+/// Counted are collectives with registered memory on only some ranks, or at different offsets of a
+/// symmetric window. So are memory that is freed or a communicator that is finalized while it is
+/// registered, memory that is deregistered while a call uses it, and host memory that is unpinned
+/// but was not pinned.
 [[nodiscard]] int violations();
 
 }  // namespace cubist::test::fake

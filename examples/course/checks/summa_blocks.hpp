@@ -2,9 +2,9 @@
 #pragma once
 
 // Matrices of whole numbers, cut over ranks, for the products of exercises 2 and 4. Three products
-// are made: in the first, column k of X is 100^k and W is 1, so an element of Y tells how many
-// times the answer has used column k; the second does so for the rows of W; the third has numbers
-// that differ everywhere.
+// are computed. In the first, column k of X is 100^k and W is 1, so an element of Y tells how many
+// times the answer has used column k. The second does so for the rows of W. In the third all
+// numbers differ.
 
 #include <cmath>
 #include <cstddef>

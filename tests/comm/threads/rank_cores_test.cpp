@@ -184,9 +184,9 @@ TEST_CASE("a rank looks ten times less often while other processes compute")
   CHECK(moves.first == 0);
 }
 
-/// How many times rank 0 of 4 moves in the 10 ms after a move that takes the time `slow` or more;
-/// nothing if Linux moves it first, or if other programs make this take so long that any pause is
-/// over.
+/// Returns how many times rank 0 of 4 moves in the 10 ms after a move that takes the time `slow` or
+/// more. Returns nothing if Linux moves it first, or if other programs make this take so long that
+/// any pause is over.
 /// @param is_shared whether rank 3 computes on the core to which rank 0 moves first
 [[nodiscard]] static std::optional<int> moves_after(std::chrono::milliseconds slow, bool is_shared,
                                                     bool others_compute = false)
