@@ -178,10 +178,7 @@ class RowNorm
   }
 
   /// Whether weight and bias are frozen.
-  [[nodiscard]] bool is_frozen() const
-  {
-    return weight_is_frozen_ && (!centred || bias_is_frozen_);
-  }
+  [[nodiscard]] bool is_frozen() const { return weight_is_frozen_ && bias_is_frozen_; }
 
   /// Appends the weight and, for LayerNorm, the bias, each (1, d).
   void append_parameters(Parameters<T, Mesh>& list, const std::string& prefix)
@@ -227,7 +224,7 @@ class RowNorm
   {
     const auto& engine = mesh_.engine();
     if (!weight_is_frozen_) engine.column_sums_of(times_normalized(kept), dw_.valid(), slopes, in);
-    if (centred && !bias_is_frozen_) engine.column_sums(slopes, db_.valid());
+    if (!bias_is_frozen_) engine.column_sums(slopes, db_.valid());
     sum_gradients(pass);
     if (!wants_dx) return;
     engine.for_each_row(in.shape(),
@@ -242,16 +239,15 @@ class RowNorm
                                 const Output& dy, Kept& kept)
   {
     const auto& engine = mesh_.engine();
-    const bool has_db = centred && !bias_is_frozen_;
     const MatrixView<T> dw = kept.is_shared ? column_sums(kept, 0) : dw_.valid();
     const MatrixView<T> db = kept.is_shared ? column_sums(kept, 1) : db_.valid();
     if (!weight_is_frozen_)
       engine.column_sums(shared.my_columns(product.valid()), shared.my_columns(dw));
-    if (has_db) engine.column_sums(shared.my_columns(dy.valid()), shared.my_columns(db));
+    if (!bias_is_frozen_) engine.column_sums(shared.my_columns(dy.valid()), shared.my_columns(db));
     shared.complete();
     if (!kept.is_shared) return;
     if (!weight_is_frozen_) engine.copy(MatrixView<const T>{dw}, dw_.valid());
-    if (has_db) engine.copy(MatrixView<const T>{db}, db_.valid());
+    if (!bias_is_frozen_) engine.copy(MatrixView<const T>{db}, db_.valid());
   }
 
   /// Replaces `product`, which is dY xhat, by dX, with the row sums of g xhat and of g = w dY.
@@ -288,7 +284,7 @@ class RowNorm
   {
     using Pending = typename PendingAxes<RowVector<L>, typename L::RowAxes>::type;
     if (!weight_is_frozen_) pass.gradients.sum(mesh_, Pending{}, dw_.padded());
-    if (centred && !bias_is_frozen_) pass.gradients.sum(mesh_, Pending{}, db_.padded());
+    if (!bias_is_frozen_) pass.gradients.sum(mesh_, Pending{}, db_.padded());
   }
 
   /// Returns dX, and allocates dw and db if work is shared. Statistics exist only for the rows that
@@ -356,7 +352,7 @@ class RowNorm
   Weight b_;
   Weight db_;
   bool weight_is_frozen_ = false;
-  bool bias_is_frozen_ = false;
+  bool bias_is_frozen_ = !centred;  // rows that are not centred have no bias
 };
 
 }  // namespace detail
