@@ -131,6 +131,7 @@ class AxisMesh
 {
  public:
   using Axes = A;
+  using Backend = B;  ///< the backend of the communicators and the engine
   /// One number for each axis, in the order of the axes.
   using Array = typename A::Array;
   using Communicator = typename B::Communicator;

@@ -226,19 +226,11 @@ class GivenBlocks final : public BlockMap<M>
   std::vector<Block> blocks_;
 };
 
-template <class M>
-struct BackendOf;
-template <class A, class B>
-struct BackendOf<AxisMesh<A, B>>
-{
-  using type = B;
-};
-
 /// Copies momentum to the grids that orthogonalize it, and back.
 template <RealScalar V, class M>
 class Orthogonalizer
 {
-  using Plan = NewtonSchulz<V, typename BackendOf<M>::type>;
+  using Plan = NewtonSchulz<V, typename M::Backend>;
   using Grid = typename Plan::Grid;
   using GridKey = std::tuple<std::vector<int>, int, int>;
   using Buffer = typename M::Engine::template Buffer<V>;
