@@ -117,8 +117,8 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
   {
     auto widths = widths_of(inputs, layers);
     return std::make_unique<Network>(
-        mesh, options.seed, std::move(widths), cut(mesh, layers, options.pipeline),
-        options.pipeline, options.recompute, options.frozen, nullptr,
+        mesh, options.seed, std::move(widths), costs_of(mesh, layers), options.pipeline,
+        options.recompute, options.frozen, nullptr,
         [&](const Stage& of_stage, std::size_t i) { return layers[i].make_on(of_stage); });
   }
   [[nodiscard]] static detail::LayerWidths widths_of(std::size_t inputs,
@@ -138,10 +138,10 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
     }
     return all;
   }
-  /// Cuts the layers into pieces with about the same number of parameters, which stands in for the
-  /// cost of their products.
-  [[nodiscard]] static std::vector<std::size_t>
-  cut(const Mesh& mesh, const std::vector<Layer>& layers, const PipelineOptions& options)
+  /// Returns the numbers of parameters of the layers, which stand in for the costs of their
+  /// products.
+  [[nodiscard]] static std::vector<double> costs_of(const Mesh& mesh,
+                                                    const std::vector<Layer>& layers)
   {
     require<ShapeError>(!layers.empty(),
                         "got no layers, so the network would compute nothing; give at least one "
@@ -156,7 +156,7 @@ class PipelinedLayers : public detail::StagedHandle<P, B, T>
       for (const auto& p : list) elements += static_cast<double>(p.value.shape.size());
       costs.push_back(elements);
     }
-    return detail::cut_in_pieces(costs, static_cast<std::size_t>(stages_of(mesh)), options);
+    return costs;
   }
 };
 

@@ -72,11 +72,9 @@ class MLP<P, B, T> : public detail::StagedHandle<P, B, T>
     std::vector<double> costs;
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
       costs.push_back(static_cast<double>(sizes[i]) * static_cast<double>(sizes[i + 1]));
-    auto begins =
-        detail::cut_in_pieces(costs, static_cast<std::size_t>(stages_of(mesh)), options.pipeline);
     return std::make_unique<Layers>(
-        mesh, options.seed, std::move(widths), std::move(begins), options.pipeline,
-        options.recompute, options.frozen, lora, [&](const auto& of_stage, std::size_t i) {
+        mesh, options.seed, std::move(widths), costs, options.pipeline, options.recompute,
+        options.frozen, lora, [&](const auto& of_stage, std::size_t i) {
           return detail::make_mlp_layer<typename P::StageScheme, B, T>(of_stage, sizes, options, i);
         });
   }

@@ -57,17 +57,18 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
   using typename Base::Input;
   using typename Base::Mesh;
 
-  /// @param begins the first layer of each piece, followed by the number of layers
+  /// @param costs the costs of the layers, by which they are cut into pieces
   /// @param lora null without LoRA
   /// @param make make(mesh, i) makes layer i on the mesh of a stage
   template <class Make>
   StagedLayers(const Mesh& mesh, std::uint64_t seed, LayerWidths widths,
-               std::vector<std::size_t> begins, const PipelineOptions& options,
+               const std::vector<double>& costs, const PipelineOptions& options,
                std::size_t recompute, const std::vector<std::string>& frozen,
                LoraRequest<T, StageMesh<Mesh>>* lora, Make make)
       : Base{mesh, seed, std::move(widths)},
         pipeline_{options},
-        layers_{mesh, std::move(begins), "forward of layer", "backward of layer", recompute}
+        layers_{mesh, cut_in_pieces(costs, stages(), options), "forward of layer",
+                "backward of layer", recompute}
   {
     Freezing freezing{frozen};
     layers_.set_first_trained(freezing.freeze_layers(
