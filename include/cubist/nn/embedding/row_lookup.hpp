@@ -435,6 +435,9 @@ class RowLookup
   void exchange(MatrixView<const T> from, MatrixView<T> to, bool adds)
   {
     requests_.clear();  // an earlier call may have failed
+    const auto read_by = [&](const LookupRoute& route) {
+      return from.block(0, route.from_col, {from.rows(), route.cols});
+    };
     auto& world = mesh_.world();
     for (const Step& step : receives_)
       if (!step.route->is_local())
@@ -443,7 +446,7 @@ class RowLookup
     const Step* own = nullptr;  // what this rank has packed for itself
     for (const Step& step : sends_)
     {
-      sum(step, source(step, from), step.message, false);
+      sum(step, read_by(*step.route), step.message, false);
       if (step.route->is_local())
         own = &step;
       else
@@ -457,23 +460,14 @@ class RowLookup
       if (!adds && !is_local) (request++)->wait();
       const MatrixView<const T> rows = !is_local ? step.message
                                        : own     ? own->message
-                                                 : source(step, from);
-      sum(step, rows, target(step, to), adds);
+                                                 : read_by(*step.route);
+      const MatrixView<T> written = to.block(0, step.route->to_col, {to.rows(), step.route->cols});
+      sum(step, rows, written, adds);
     }
     for (; request != requests_.end(); ++request) request->wait();
     requests_.clear();
   }
 
-  /// A step's columns in this rank's block of the matrix that rows are read from.
-  [[nodiscard]] static MatrixView<const T> source(const Step& step, MatrixView<const T> m)
-  {
-    return m.block(0, step.route->from_col, {m.rows(), step.route->cols});
-  }
-  /// A step's columns in this rank's block of the matrix that rows are written to.
-  [[nodiscard]] static MatrixView<T> target(const Step& step, MatrixView<T> m)
-  {
-    return m.block(0, step.route->to_col, {m.rows(), step.route->cols});
-  }
   void sum(const Step& step, MatrixView<const T> from, MatrixView<T> to, bool adds) const
   {
     const RowLists lists = lists_.part(step.first_list, step.lists, index_.data());
