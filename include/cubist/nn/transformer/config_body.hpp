@@ -439,9 +439,7 @@ config_json(const ModelFamily& family, TransformerConfig c, nlohmann::json sourc
 CUBIST_INLINE TransformerConfig parse_config(const std::string& text, const std::string& file)
 {
   require_no_lfs_pointer(text, file);
-  const auto json = parse_json(text, file, detail::config_use);
-  require<DataError>(json.is_object(), "got ", file, ", which is not a JSON object, ",
-                     detail::config_use.consequence, "; ", detail::config_use.if_damaged);
+  const auto json = detail::parse_object(text, file, detail::config_use);
   detail::ConfigReader reader{json, file};
   auto config = reader.read();
   config.source = {text, reader.family().type, {}};
@@ -456,7 +454,7 @@ CUBIST_INLINE TransformerConfig read_config(std::filesystem::path path)
   const auto beside = path.parent_path() / detail::generation_config_name;
   if (path.filename() != "config.json" || !std::filesystem::exists(beside)) return config;
   config.source.generation = read_json_text(beside.string(), detail::generation_use);
-  const auto json = detail::parse_generation_config(config.source.generation, beside.string());
+  const auto json = detail::parse_object(config.source.generation, beside.string());
   const auto ids = detail::read_end_ids(json, beside.string());
   if (!ids.empty()) config.end_ids = ids;
   return config;

@@ -48,21 +48,21 @@ inline void write_end_ids(nlohmann::json& json, const std::vector<int>& ids)
     json[end_ids_key] = ids;
 }
 
-/// Parses the JSON object in the text of a generation_config.json.
+/// Parses the JSON object in the text of a configuration.
 /// @throws DataError if the text is not a JSON object
-[[nodiscard]] inline nlohmann::json parse_generation_config(const std::string& text,
-                                                            const std::string& file)
+[[nodiscard]] inline nlohmann::json parse_object(const std::string& text, const std::string& file,
+                                                 const JsonUse& use = generation_use)
 {
-  auto json = parse_json(text, file, generation_use);
+  auto json = parse_json(text, file, use);
   require<DataError>(json.is_object(), "got ", file, ", which is not a JSON object, ",
-                     generation_use.consequence, "; ", generation_use.if_damaged);
+                     use.consequence, "; ", use.if_damaged);
   return json;
 }
 
 CUBIST_INLINE std::string generation_config_text(const std::string& source,
                                                  const std::vector<int>& ids)
 {
-  auto json = parse_generation_config(source, "the generation_config.json that was read");
+  auto json = parse_object(source, "the generation_config.json that was read");
   const auto said = read_end_ids(json, "the generation_config.json that was read");
   if (!said.empty() || ids.empty()) write_end_ids(json, ids);
   return json.dump(2) + '\n';

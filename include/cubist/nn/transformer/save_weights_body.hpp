@@ -34,7 +34,7 @@ CUBIST_INLINE void remove_replaced(const std::filesystem::path& file)
 try
 {
   const std::string text = read_json_text(file.string(), generation_use);
-  const auto said = read_end_ids(parse_generation_config(text, file.string()), file.string());
+  const auto said = read_end_ids(parse_object(text, file.string()), file.string());
   return said.empty() || said == ids;
 }
 catch (const DataError&)
