@@ -272,8 +272,7 @@ class ReducerScope
         former_{std::exchange(gradients_->used_, &reducer)}
   {
   }
-  ReducerScope(const ReducerScope&) = delete;
-  ReducerScope& operator=(const ReducerScope&) = delete;
+  ReducerScope(ReducerScope&&) = delete;
   ~ReducerScope() { gradients_->used_ = former_; }
 
  private:

@@ -70,8 +70,7 @@ class Sequential
   {
    public:
     Kept() = default;
-    Kept(const Kept&) = delete;
-    Kept& operator=(const Kept&) = delete;
+    Kept(Kept&&) = delete;
 
    private:
     friend Sequential;

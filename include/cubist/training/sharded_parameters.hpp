@@ -217,8 +217,7 @@ class ShardedParameters final : public GradientReducer<T, M>, public AnyShardedG
       parts_.back().gradients = {};
     }
   }
-  ShardedParameters(const ShardedParameters&) = delete;
-  ShardedParameters& operator=(const ShardedParameters&) = delete;
+  ShardedParameters(ShardedParameters&&) = delete;
 
   void begin() override
   {

@@ -59,8 +59,7 @@ class Step
         options_{options}
   {
   }
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
+  Step(Step&&) = delete;
 
   /// Runs one step with these matrices. The step is captured again for matrices at another address
   /// or of another shape, and after memory was freed that existed at the capture. So pass memory

@@ -120,8 +120,7 @@ class Trainer
             std::make_unique<detail::LoopOptimizerOf<O>>(optimizer), options)}
   {
   }
-  Trainer(const Trainer&) = delete;
-  Trainer& operator=(const Trainer&) = delete;
+  Trainer(Trainer&&) = delete;
 
   /// The state that checkpoints save. A program may add its own state before `run`.
   [[nodiscard]] State<Value, Mesh>& state() { return loop_->state(); }

@@ -103,8 +103,7 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
     if (options_.learning_rate) rate_.emplace(*options_.learning_rate).append_state(state_);
     if (options_.loss_scale) scale_.emplace(*options_.loss_scale).append_state(state_);
   }
-  TrainingLoop(const TrainingLoop&) = delete;
-  TrainingLoop& operator=(const TrainingLoop&) = delete;
+  TrainingLoop(TrainingLoop&&) = delete;
 
   [[nodiscard]] State<T, M>& state() override { return state_; }
 

@@ -66,8 +66,7 @@ class LayerStack
   {
    public:
     Kept() = default;
-    Kept(const Kept&) = delete;
-    Kept& operator=(const Kept&) = delete;
+    Kept(Kept&&) = delete;
 
     /// Whether a `forward` has succeeded and no `backward` has followed it.
     [[nodiscard]] bool awaits_backward() const { return has_output_ && !has_passed_back_; }
