@@ -126,7 +126,8 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
       run.losses.push_back(step.loss);
       const bool last = run.steps == options_.steps;
       run.stopped = signal.requested(mesh_) && !last;
-      step.values.push_back({"seconds", seconds_since(begin)});
+      const std::chrono::duration<double> time = Clock::now() - begin;
+      step.values.push_back({"seconds", time.count()});
       log.append(run.steps, step.values);
       if (saves && (last || run.stopped || is_due(run.steps, options_.save_every)))
         save(run, last || run.stopped);
@@ -152,11 +153,6 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
  private:
   using Clock = std::chrono::steady_clock;
   using Files = decltype(Checkpoints{std::declval<const M&>(), std::filesystem::path{}});
-
-  [[nodiscard]] static double seconds_since(Clock::time_point begin)
-  {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-  }
 
   struct Step
   {
