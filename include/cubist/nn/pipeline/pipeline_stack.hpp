@@ -130,7 +130,8 @@ class PipelineStack
   {
     for (std::size_t k = 0; k < begins_.size() - 1; ++k)
       if (is_mine(k))
-        pieces_.push_back(std::make_unique<Piece>(forward, backward, recompute, begins_[k]));
+        pieces_.push_back(
+            std::make_unique<Piece>(Piece{{forward, backward, recompute, begins_[k]}}));
   }
 
   [[nodiscard]] const Stage& stage_mesh() const { return stage_mesh_; }
@@ -257,11 +258,6 @@ class PipelineStack
 
   struct Piece
   {
-    Piece(const char* forward, const char* backward, std::size_t recompute, std::size_t first)
-        : stack{forward, backward, recompute, first}
-    {
-    }
-
     Stack stack;
     std::vector<std::unique_ptr<Slot>> slots = {};
     std::size_t in_use = 0;                     // the number of slots in use
