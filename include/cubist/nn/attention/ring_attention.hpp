@@ -51,22 +51,18 @@ namespace detail
 /// Tells which block of rows of a matrix of layout `L` this rank holds, and which rank of the
 /// communicator along the axes that cut rows holds another block.
 template <class L, class M>
-class RowNeighbours
+struct RowNeighbours
 {
- public:
-  explicit RowNeighbours(const M& mesh)
-      : mesh_{mesh}
-  {
-  }
+  const M& mesh;
 
   /// The number of this rank's block.
   [[nodiscard]] std::size_t part() const
   {
     return [&]<class... R>(Rows<R...>) {
-      return cut<typename M::Axes, R...>(mesh_.extents(), mesh_.coordinates()).index;
+      return cut<typename M::Axes, R...>(mesh.extents(), mesh.coordinates()).index;
     }(typename L::RowAxes{});
   }
-  [[nodiscard]] auto& communicator() const { return along_axes(mesh_, typename L::RowAxes{}); }
+  [[nodiscard]] auto& communicator() const { return along_axes(mesh, typename L::RowAxes{}); }
   /// The rank in `communicator()` that holds block number `part`.
   [[nodiscard]] int rank(std::size_t part) const
   {
@@ -75,23 +71,20 @@ class RowNeighbours
       constexpr std::size_t n = sizeof...(R);
       const std::array<std::size_t, n> axes{A::template index<R>()...};
       std::array<bool, A::count> cuts{};
-      auto at = mesh_.coordinates();
+      auto at = mesh.coordinates();
       for (std::size_t i = n; i-- > 0;)  // the last axis is the innermost
       {
-        const auto extent = static_cast<std::size_t>(mesh_.extents()[axes[i]]);
+        const auto extent = static_cast<std::size_t>(mesh.extents()[axes[i]]);
         at[axes[i]] = static_cast<int>(part % extent);
         part /= extent;
         cuts[axes[i]] = true;
       }
       int rank = 0;  // counts in the order of the mesh
       for (std::size_t i = 0; i < A::count; ++i)
-        if (cuts[i]) rank = rank * mesh_.extents()[i] + at[i];
+        if (cuts[i]) rank = rank * mesh.extents()[i] + at[i];
       return rank;
     }(typename L::RowAxes{});
   }
-
- private:
-  const M& mesh_;
 };
 
 }  // namespace detail

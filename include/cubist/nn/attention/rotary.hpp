@@ -95,12 +95,7 @@ class RotaryTable
     if (rows == rows_ && cosine == of_) return;
     rows_ = rows;
     of_ = cosine;
-    const std::size_t size = rows * pairs();
-    if (cosines_.size() < size)
-    {
-      cosines_ = Buffer(size);
-      sines_ = Buffer(size);
-    }
+    for (auto* table : {&cosines_, &sines_}) detail::enlarge(*table, rows * pairs());
     engine.map_indexed(view(cosines_), cosine);
     engine.map_indexed(view(sines_),
                        detail::RotaryAngle<A, true>{sequence, position, frequency, cut, first_row});
