@@ -60,19 +60,10 @@ struct AddAndScale
   }
 };
 
-/// The interface of a GradientAccumulator, which is all that a program sees of it.
-template <RealScalar T, class M>
-class AnyGradientAccumulator : public GradientReducer<T, M>
-{
- public:
-  /// Forgets the micro-batches since the last step.
-  virtual void restart() = 0;
-};
-
 /// Adds up the gradients of `count` backward passes, and passes on their mean with the last pass.
 /// The i-th gradient of one pass is added to the i-th of the others.
 template <RealScalar T, class M>
-class GradientAccumulator final : public AnyGradientAccumulator<T, M>
+class GradientAccumulator final : public GradientReducer<T, M>
 {
  public:
   using typename GradientReducer<T, M>::Communicator;
@@ -184,12 +175,12 @@ class GradientAccumulator final : public AnyGradientAccumulator<T, M>
   std::vector<Sum> sums_;
 };
 
-/// Makes a GradientAccumulator.
+/// Makes a GradientAccumulator. A program sees only its base class.
 /// @param next  takes the means; it outlives the accumulator
 /// @throws ArgumentError for 0 micro-batches
 template <RealScalar T, class M>
-std::unique_ptr<AnyGradientAccumulator<T, M>> make_accumulator(const M& mesh, std::size_t count,
-                                                               GradientReducer<T, M>& next)
+std::unique_ptr<GradientReducer<T, M>> make_accumulator(const M& mesh, std::size_t count,
+                                                        GradientReducer<T, M>& next)
 {
   return std::make_unique<GradientAccumulator<T, M>>(mesh, count, next);
 }
@@ -228,7 +219,7 @@ class GradientAccumulation
   }
 
   std::shared_ptr<Gradients<T, M>> gradients_;
-  std::unique_ptr<detail::AnyGradientAccumulator<T, M>> sums_;
+  std::unique_ptr<GradientReducer<T, M>> sums_;
   ReducerScope<T, M> scope_;
 };
 

@@ -50,6 +50,8 @@ class GradientReducer
   virtual void reduce(MatrixView<T> gradient, Communicator* replicas) = 0;
   /// Completes the gradients of the backward pass.
   virtual void finish() {}
+  /// Forgets the backward passes of an incomplete step, if the reducer adds up several.
+  virtual void restart() {}
 
   /// Takes a gradient whose terms are on the ranks along `A...`; without axes, it is complete.
   template <class... A>

@@ -93,7 +93,7 @@ class Sharded
   void set_learning_rate(double rate, double base) { optimizer_.set_learning_rate(rate, base); }
   /// Forgets the micro-batches since the last step. Call it after an error, or at the end of the
   /// data.
-  void restart() { sharded_->restart(); }
+  void restart() { reducer().restart(); }
   /// The number of micro-batches in a step.
   [[nodiscard]] std::size_t micro_batches() const { return micro_batches_; }
 

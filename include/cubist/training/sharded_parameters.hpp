@@ -186,8 +186,6 @@ class AnyShardedGradients
   virtual void copy_parts() = 0;
   /// The reducer that takes the gradients of micro-batches.
   [[nodiscard]] virtual GradientReducer<T, M>& reducer() = 0;
-  /// Forgets the micro-batches since the last step.
-  virtual void restart() = 0;
   /// Completes the values from the values of the parts.
   virtual void gather() = 0;
 };
@@ -243,7 +241,6 @@ class ShardedParameters final : public GradientReducer<T, M>, public AnyShardedG
       for (auto& p : parameters_) p.finish_reduce();
   }
   [[nodiscard]] GradientReducer<T, M>& reducer() override { return micro_batches_; }
-  void restart() override { micro_batches_.restart(); }
   void gather() override
   {
     for (auto& p : parameters_) p.start_gather();
