@@ -161,19 +161,28 @@ class LoraMatrices final : public LoraPairs<T, M>
         ", but another output of this layer has rank ", options_.rank, " and scale ",
         options_.scale(),
         ", and one product computes both; remove the other first, or give both the same");
-    const Site site = layer.lora_site(i);
+    const std::size_t first = options.shared_input ? 0 : i;
+    const Site site = layer.lora_site(first);
     options_ = options;
     seed_ = site.seed;
     layout_ = site.layout;
-    const std::size_t first = options.shared_input ? 0 : i;
-    const std::size_t end = options.shared_input ? site.weights : i + 1;
     if (find(first) != nullptr) return;
-    std::vector<Site> sites;
-    for (std::size_t o = first; o < end; ++o) sites.push_back(layer.lora_site(o));
-    std::string name = sites[0].name;
-    for (std::size_t o = 1; o < sites.size(); ++o) name += "_" + sites[o].name;
-    add_a(sites[0], name);
-    for (std::size_t o = first; o < end; ++o) add_b(sites[o - first], o);
+    const M& mesh = site.w.mesh;
+    const Shape shape{site.shape.rows, options.rank};
+    Matrix a{mesh, shape, {site.w.quanta.rows, mesh.quantum()}, layout_.a, site.has_gradients};
+    initialize_block(mesh.engine(), a.value.padded().block(0, 0, a.block.valid()), a.block,
+                     shape.cols, Uniform{}, stream(seed_, Draw::lora, site.index), shape.rows);
+    std::string name;  // of all weights that share A
+    for (std::size_t o = first; o < (options.shared_input ? site.weights : i + 1); ++o)
+    {
+      const Site weight = layer.lora_site(o);
+      name += (o > first ? "_" : "") + weight.name;
+      const Shape of_b{options.rank, weight.shape.cols};
+      const Quanta quanta{mesh.quantum(), weight.w.quanta.cols};
+      Matrix b{mesh, of_b, quanta, layout_.b, weight.has_gradients};
+      b_.push_back({std::move(b), dotted(weight.name), o, a_.size(), weight.columns});
+    }
+    a_.push_back({std::move(a), dotted(name), site.index});
   }
   void remove(std::size_t i) override
   {
@@ -355,25 +364,6 @@ class LoraMatrices final : public LoraPairs<T, M>
   {
     if (!kept) kept = std::make_unique<Kept>();
     return static_cast<Kept&>(*kept);
-  }
-
-  /// Appends an A with its initial values.
-  void add_a(const Site& site, const std::string& name)
-  {
-    const M& mesh = site.w.mesh;
-    const Shape shape{site.shape.rows, options_.rank};
-    Matrix a{mesh, shape, {site.w.quanta.rows, mesh.quantum()}, layout_.a, site.has_gradients};
-    initialize_block(mesh.engine(), a.value.padded().block(0, 0, a.block.valid()), a.block,
-                     shape.cols, Uniform{}, stream(seed_, Draw::lora, site.index), shape.rows);
-    a_.push_back({std::move(a), dotted(name), site.index});
-  }
-  /// Appends the B of weight i, which belongs to the last A.
-  void add_b(const Site& site, std::size_t i)
-  {
-    const M& mesh = site.w.mesh;
-    const Shape shape{options_.rank, site.shape.cols};
-    Matrix b{mesh, shape, {mesh.quantum(), site.w.quanta.cols}, layout_.b, site.has_gradients};
-    b_.push_back({std::move(b), dotted(site.name), i, a_.size() - 1, site.columns});
   }
 
   /// The B of weight i, or null.

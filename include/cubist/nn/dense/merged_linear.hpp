@@ -183,7 +183,8 @@ class MergedLinear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
                 Input* dx = nullptr, const Pass& pass = {})
   {
     using Pending = typename PendingAxes<typename Bias::Layout, typename S::Output::RowAxes>::type;
-    require_gradients();
+    for (const auto& part : parts_)
+      if (!part.weight_is_frozen) detail::require_gradient(part.dw);
     const Output& dy = output_gradient(kept);
     const Weight& w = *kept.w;
     const auto all_have = [&](bool Part::*frozen) {
@@ -339,12 +340,6 @@ class MergedLinear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
   {
     return fit(kept, mesh_, b_->shape(), b_->quanta());
   }
-  void require_gradients() const
-  {
-    for (const auto& part : parts_)
-      if (!part.weight_is_frozen) detail::require_gradient(part.dw);
-  }
-
   /// Calls f(first column in the block of all outputs, first column in the part's block, number of
   /// columns) for each piece of a part on this rank.
   /// @param all, cols  the columns of both blocks
