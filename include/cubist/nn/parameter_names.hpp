@@ -49,18 +49,37 @@ namespace detail
   return prefix + std::to_string(i) + ".";
 }
 
-/// Gives layers LoRA's matrices while a network is made. Only constructors that take LoraOptions
-/// have one (nn/dense/lora.hpp).
-template <class T, class M>
-class LoraRequest
+/// Whether a pattern selects a weight for LoRA: it matches the weight's name without ".weight", or
+/// the end of that after a dot.
+[[nodiscard]] inline bool matches_layer(std::string_view pattern, std::string_view weight)
 {
- public:
-  virtual ~LoraRequest() = default;
-  /// Gives the matrices to the weights of a layer whose names match.
-  /// @param list  the parameters of the layer, which changes
-  virtual void add_to(const Parameters<T, M>& list) = 0;
-  /// @throws ArgumentError for a name that no layer has
-  virtual void require_all_used() const = 0;
+  const std::string_view layer = weight.substr(0, weight.rfind('.'));
+  return matches_name(pattern, layer) || matches_name("*." + std::string{pattern}, layer);
+}
+
+/// Whether a pattern matches a name.
+using Matches = bool (*)(std::string_view pattern, std::string_view name);
+
+/// Whether any of these patterns matches a name; marks those that do in `is_used`.
+[[nodiscard]] inline bool any_matches(const std::vector<std::string>& patterns,
+                                      std::vector<bool>& is_used, std::string_view name,
+                                      Matches matches)
+{
+  bool any = false;
+  for (std::size_t i = 0; i < patterns.size(); ++i)
+    if (matches(patterns[i], name)) is_used[i] = any = true;
+  return any;
+}
+
+/// Which layers get LoRA's matrices while a network is made. Only constructors that take
+/// LoraOptions have one, so only they compile the function that adds the matrices
+/// (nn/dense/lora.hpp).
+template <class T, class M>
+struct LoraRequest
+{
+  LoraOptions options;
+  void (*add)(const Parameter<T, M>& weight, const LoraOptions& options);
+  std::vector<bool> is_used;  // whether each name of the options matches a layer
 };
 
 /// Freezes parameters by their names while a network is made. With LoRA, freezes everything but
@@ -87,14 +106,18 @@ class Freezing
     layer.append_parameters(list, prefix);
     if (lora != nullptr)
     {
-      lora->add_to(list);
+      for (const auto& p : list)
+        if (p.lora != nullptr &&
+            any_matches(lora->options.layers, lora->is_used, p.name, matches_layer))
+          lora->add(p, lora->options);
       list.clear();
       layer.append_parameters(list, prefix);
     }
     bool all = !list.empty();
     for (const auto& p : list)
     {
-      const bool is_named = has(p.name, lora != nullptr);
+      const bool is_named = any_matches(names_, is_used_, p.name, matches_name) ||
+                            (lora != nullptr && !is_of_lora(p.name));
       all = all && (is_named || p.frozen);
       if (!is_named) continue;
       require<ArgumentError>(
@@ -118,7 +141,11 @@ class Freezing
     for (std::size_t i = 0; i < count; ++i)
       if (freeze(make(i), layer_name(i, prefix), lora) && first == i) first = i + 1;
     require_all_used();
-    if (lora != nullptr) lora->require_all_used();
+    for (std::size_t i = 0; lora != nullptr && i < lora->is_used.size(); ++i)
+      require<ArgumentError>(lora->is_used[i], "got \"", lora->options.layers[i],
+                             "\" among the layers for LoRA, but no linear layer of the network "
+                             "matches it; use names of weights in parameters() without "
+                             "\".weight\", or their ends, with * for any characters");
     return first;
   }
 
@@ -133,15 +160,6 @@ class Freezing
   }
 
  private:
-  /// Whether a parameter is to be frozen.
-  [[nodiscard]] bool has(const std::string& name, bool with_lora)
-  {
-    bool is_named = with_lora && !is_of_lora(name);
-    for (std::size_t i = 0; i < names_.size(); ++i)
-      if (matches_name(names_[i], name)) is_used_[i] = is_named = true;
-    return is_named;
-  }
-
   std::vector<std::string> names_;
   std::vector<bool> is_used_;
 };

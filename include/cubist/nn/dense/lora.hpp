@@ -42,7 +42,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -529,61 +528,18 @@ void add_lora(const Parameter<T, M>& weight, const LoraOptions& options)
 namespace detail
 {
 
-/// Whether a pattern selects a weight for LoRA: it matches the weight's name without ".weight", or
-/// the end of that after a dot.
-[[nodiscard]] inline bool matches_layer(std::string_view pattern, std::string_view weight)
-{
-  const std::string_view layer = weight.substr(0, weight.rfind('.'));
-  return matches_name(pattern, layer) || matches_name("*." + std::string{pattern}, layer);
-}
-
-template <RealScalar T, class M>
-class NamedLora final : public LoraRequest<T, M>
-{
- public:
-  /// @throws ArgumentError for options out of range
-  explicit NamedLora(const LoraOptions& options)
-      : options_{options},
-        is_used_(options.layers.size(), false)
-  {
-    options.check();
-  }
-
-  void add_to(const Parameters<T, M>& list) override
-  {
-    for (const auto& p : list)
-    {
-      if (p.lora == nullptr) continue;
-      bool matches = false;
-      for (std::size_t i = 0; i < is_used_.size(); ++i)
-        if (matches_layer(options_.layers[i], p.name)) is_used_[i] = matches = true;
-      if (matches) add_lora(p, options_);
-    }
-  }
-  void require_all_used() const override
-  {
-    for (std::size_t i = 0; i < is_used_.size(); ++i)
-      require<ArgumentError>(is_used_[i], "got \"", options_.layers[i],
-                             "\" among the layers for LoRA, but no linear layer of the network "
-                             "matches it; use names of weights in parameters() without "
-                             "\".weight\", or their ends, with * for any characters");
-  }
-
- private:
-  LoraOptions options_;
-  std::vector<bool> is_used_;  // whether each pattern of the options matches a layer
-};
-
 /// Returns what the constructor of a network takes, or null for no options.
 /// @param shares_input  whether layers that are one product have one A whatever the options say
+/// @throws ArgumentError for options out of range
 template <RealScalar T, class M>
 [[nodiscard]] std::unique_ptr<LoraRequest<T, M>>
 lora_request(const std::optional<LoraOptions>& options, bool shares_input = false)
 {
   if (!options) return nullptr;
-  LoraOptions all = *options;
-  all.shared_input = all.shared_input || shares_input;
-  return std::make_unique<NamedLora<T, M>>(all);
+  options->check();
+  LoraRequest<T, M> request{*options, add_lora, std::vector<bool>(options->layers.size())};
+  if (shares_input) request.options.shared_input = true;
+  return std::make_unique<LoraRequest<T, M>>(std::move(request));
 }
 
 }  // namespace detail
