@@ -16,6 +16,7 @@
 #include <concepts>
 
 #include "cubist/core/host_device.hpp"
+#include "cubist/core/scalar.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -104,5 +105,25 @@ concept ComplexNumber = requires(const T& z)
   z.real();
   z.imag();
 };
+
+namespace detail
+{
+
+template <class T>
+struct DeviceValueOf
+{
+  using type = Accumulator<T>;
+};
+template <class T>
+struct DeviceValueOf<std::complex<T>>
+{
+  using type = Complex<T>;
+};
+
+/// The type in which elements of type T are computed and summed by code that also runs on a device.
+template <class T>
+using DeviceValue = typename DeviceValueOf<T>::type;
+
+}  // namespace detail
 
 }  // namespace cubist::CUBIST_ABI

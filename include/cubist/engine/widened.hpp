@@ -38,34 +38,28 @@ template <class T>
   return static_cast<std::complex<T>>(value);
 }
 
-/// Passes an element as an argument; `store` rounds what the function wrote.
-template <class T>
+/// Passes an element as an argument of type V; `store` stores what the function wrote, rounded or
+/// converted.
+template <class T, class V = Accumulator<std::remove_const_t<T>>>
 struct Widened
 {
-  T& value;
-  CUBIST_HOST_DEVICE explicit Widened(T& x)
-      : value{x}
-  {
-  }
-  CUBIST_HOST_DEVICE void store() const {}
-};
-template <ShortReal T>
-struct Widened<T>
-{
   T& element;
-  float value;
+  std::conditional_t<std::is_const_v<T>, const V, V> value;
   CUBIST_HOST_DEVICE explicit Widened(T& x)
       : element{x},
         value{x}
   {
   }
-  CUBIST_HOST_DEVICE void store() const { element = value; }
+  CUBIST_HOST_DEVICE void store() const
+  {
+    if constexpr (!std::is_const_v<T>) element = static_cast<T>(value);
+  }
 };
-template <ShortReal T>
-struct Widened<const T>
+template <class T>
+struct Widened<T, std::remove_const_t<T>>
 {
-  const float value;
-  CUBIST_HOST_DEVICE explicit Widened(const T& x)
+  T& value;
+  CUBIST_HOST_DEVICE explicit Widened(T& x)
       : value{x}
   {
   }

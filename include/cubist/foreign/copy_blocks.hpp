@@ -12,7 +12,6 @@
 // A message holds the blocks one after the other, each row by row without gaps.
 
 #include <algorithm>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -43,17 +42,7 @@ struct CopyElement
 template <class T>
 class Combine
 {
-  template <class V>
-  struct NumberOf
-  {
-    using type = Accumulator<V>;
-  };
-  template <class V>
-  struct NumberOf<std::complex<V>>
-  {
-    using type = Complex<V>;
-  };
-  using Number = typename NumberOf<T>::type;
+  using Number = DeviceValue<T>;  // compilers vectorise its products
 
   enum class Factor : std::uint8_t
   {

@@ -5,8 +5,8 @@
 // elements as floats and elements of std::complex as Complex (core/complex.hpp), and must not
 // return std::complex.
 
-#include <complex>
 #include <cstddef>
+#include <type_traits>
 
 #include "cubist/core/complex.hpp"
 #include "cubist/core/host_device.hpp"
@@ -17,21 +17,6 @@
 
 namespace cubist::CUBIST_ABI::detail
 {
-
-template <class T>
-struct DeviceValueOf
-{
-  using type = Accumulator<T>;
-};
-template <class T>
-struct DeviceValueOf<std::complex<T>>
-{
-  using type = Complex<T>;
-};
-
-/// The type in which a device computes and sums elements of type T.
-template <class T>
-using DeviceValue = typename DeviceValueOf<T>::type;
 
 /// Passes an element as an argument.
 template <class T>
@@ -64,35 +49,6 @@ CUBIST_HOST_DEVICE void store(T& element, const V& value)
     element = device_result(value);
 }
 
-/// Passes an element as an argument that may be written to; `store` stores what the function wrote.
-template <class T>
-struct DeviceArgument : Widened<T>
-{
-  using Widened<T>::Widened;
-};
-template <ComplexScalar T>
-struct DeviceArgument<T>
-{
-  T& element;
-  DeviceValue<T> value;
-  CUBIST_HOST_DEVICE explicit DeviceArgument(T& x)
-      : element{x},
-        value{x}
-  {
-  }
-  CUBIST_HOST_DEVICE void store() const { detail::store(element, value); }
-};
-template <ComplexScalar T>
-struct DeviceArgument<const T>
-{
-  const DeviceValue<T> value;
-  CUBIST_HOST_DEVICE explicit DeviceArgument(const T& x)
-      : value{x}
-  {
-  }
-  CUBIST_HOST_DEVICE void store() const {}
-};
-
 /// Calls f(x…) as a function of (i, j, x…).
 template <class F>
 struct IgnoreIndices
@@ -101,7 +57,7 @@ struct IgnoreIndices
   template <class... T>
   CUBIST_HOST_DEVICE void operator()(std::size_t, std::size_t, T&... x) const
   {
-    call(DeviceArgument<T>{x}...);
+    call(Widened<T, DeviceValue<std::remove_const_t<T>>>{x}...);
   }
 
  private:
@@ -145,15 +101,15 @@ struct StoreIndexedResult
   }
 };
 
-/// out = f(i)(in…)
+/// Calls f(i)(x…) as a function of (i, j, x…).
 template <class F>
-struct StoreRowResult
+struct OfRow
 {
   F f;
-  template <class T, class... In>
-  CUBIST_HOST_DEVICE void operator()(std::size_t i, std::size_t, T& out, const In&... in) const
+  template <class... T>
+  CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t, const T&... x) const
   {
-    store(out, f(i)(device_value(in)...));
+    return f(i)(x...);
   }
 };
 
@@ -214,18 +170,6 @@ struct OfValues
   CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t j, const In&... in) const
   {
     return f(i, j, device_value(in)...);
-  }
-};
-
-/// Returns f(i)(in…), for a sum of columns.
-template <class F>
-struct OfRowValues
-{
-  F f;
-  template <class... In>
-  CUBIST_HOST_DEVICE auto operator()(std::size_t i, std::size_t, const In&... in) const
-  {
-    return f(i)(device_value(in)...);
   }
 };
 

@@ -89,7 +89,8 @@ class KernelOperations
   {
     (require_shape(in.shape(), out.shape()), ...);
     if (out.size() > 0)
-      map_elements<Kernels>(out.shape(), StoreRowResult<F>{f}, out, MatrixView<const In>{in}...);
+      map_elements<Kernels>(out.shape(), StoreIndexedResult<OfRow<F>>{{f}}, out,
+                            MatrixView<const In>{in}...);
   }
 
   /// Sets out(0, j) to the sum over i of in(i, j); `out` has one row.
@@ -107,7 +108,7 @@ class KernelOperations
     require_shape(out.shape(), Shape{1, first.cols()});
     (require_shape(in.shape(), first.shape()), ...);
     if (first.cols() > 0)
-      sum_columns<Kernels>(first.shape(), out.data(), OfRowValues<F>{f},
+      sum_columns<Kernels>(first.shape(), out.data(), OfValues<OfRow<F>>{{f}},
                            MatrixView<const First>{first}, MatrixView<const In>{in}...);
   }
   /// Calls f(row) for each row of matrices of this shape (TeamRow).
