@@ -135,7 +135,7 @@ TEST_CASE("Blocks are gathered whole or piece by piece, by rows or columns, stor
       check(gather, "a gathered matrix");
       gather.finish();
       cubist::detail::Requests<World> none;
-      Gather kept{blocks, none, here, MatrixView<const double>{stack}};
+      Gather kept{blocks, none, here, stack, true};
       check(kept, "a kept matrix");
       kept.finish();
       return found;

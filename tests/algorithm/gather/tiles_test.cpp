@@ -30,11 +30,18 @@ TEST_CASE("Two cuts of one extent overlap in every index once")
 
 constexpr Dimension dimensions[] = {Dimension::rows, Dimension::cols};
 
+static std::vector<Tile> all(const Tiles& tiles)
+{
+  std::vector<Tile> list;
+  for (std::size_t i = 0; i < tiles.size(); ++i) list.push_back(tiles[i]);
+  return list;
+}
+
 /// How many times tiles multiply each (row, column, inner index) of the product.
 static std::vector<int> multiplied(const Tiles& tiles, ProductSize s)
 {
   std::vector<int> times(s.m * s.n * s.k);
-  for (const Tile t : tiles)
+  for (const Tile& t : all(tiles))
     for (std::size_t i = t.rows.begin; i < t.rows.end; ++i)
       for (std::size_t j = t.cols.begin; j < t.cols.end; ++j)
         for (std::size_t l = t.inner.begin; l < t.inner.end; ++l) ++times[(i * s.n + j) * s.k + l];
@@ -51,10 +58,10 @@ static void check_order(const Tiles& tiles, Pieces a, Pieces b, Pieces c)
 {
   std::set<std::pair<std::size_t, std::size_t>> written;
   std::vector<std::size_t> left(c.count);
-  for (const Tile t : tiles) ++left[t.c];
+  for (const Tile& t : all(tiles)) ++left[t.c];
   bool waited = false;
   bool kept = false;
-  for (const Tile t : tiles)
+  for (const Tile& t : all(tiles))
   {
     CHECK(t.first == written.insert({t.rows.begin, t.cols.begin}).second);
     CHECK(t.last == (--left[t.c] == 0));
@@ -101,7 +108,8 @@ TEST_CASE("Tiles are in the order in which their operands arrive, those from oth
     const Pieces a{3, 2, Dimension::rows, remote_a};
     const Pieces b{3, 1, Dimension::rows, remote_b};
     std::vector<std::size_t> pieces;
-    for (const Tile t : Tiles{{3, 1, 3}, {3, 1, 3}, a, b, {}}) pieces.push_back(10 * t.a + t.b);
+    for (const Tile& t : all(Tiles{{3, 1, 3}, {3, 1, 3}, a, b, {}}))
+      pieces.push_back(10 * t.a + t.b);
     return pieces;
   };
   CHECK(order(true, false) == std::vector<std::size_t>{21, 20, 22, 1, 0, 2, 11, 10, 12});
@@ -123,7 +131,7 @@ TEST_CASE("A tile lies in the pieces that it names")
         const Pieces a{2, 1, by_a};
         const Pieces b{2, 0, by_b};
         const Pieces c{3, 2, by_c};
-        for (const Tile t : Tiles{s, s, a, b, c})
+        for (const Tile& t : all(Tiles{s, s, a, b, c}))
         {
           CHECK((by_a == Dimension::rows ? inside(t.rows, s.m, 2, t.a)
                                          : inside(t.inner, s.k, 2, t.a)));
@@ -149,7 +157,7 @@ TEST_CASE("A product without inner indices still has a first tile for every bloc
   const Pieces three{3, 0, Dimension::rows};
   const ProductSize s{.m = 6, .n = 5, .k = 0};
   std::vector<int> rows(6);
-  for (const Tile t : Tiles{s, s, two, three, three})
+  for (const Tile& t : all(Tiles{s, s, two, three, three}))
     if (t.first)
       for (std::size_t i = t.rows.begin; i < t.rows.end; ++i) rows[i] = 1;
   CHECK(rows == std::vector<int>(6, 1));
@@ -166,7 +174,7 @@ TEST_CASE("Tiles end where the matrices do, and every piece of C still has its l
   const auto times = multiplied(tiles, valid);
   CHECK(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));
   std::set<std::size_t> complete;
-  for (const Tile t : tiles)
+  for (const Tile& t : all(tiles))
     if (t.last) complete.insert(t.c);
   CHECK(complete.size() == 2);
 }

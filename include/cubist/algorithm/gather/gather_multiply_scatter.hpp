@@ -85,21 +85,12 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
     const Shape x = x_.shape();
     const Shape w = w_.shape();
     const Shape y = y_.shape();
-    // If only one of two matrices is cut, only this one is padded.
-    const auto tiles = [](std::size_t m, std::size_t m2, std::size_t n, std::size_t n2,
-                          std::size_t k, std::size_t k2, Pieces a, Pieces b, Pieces c) {
-      return Tiles{{std::max(m, m2), std::max(n, n2), std::max(k, k2)},
-                   {std::min(m, m2), std::min(n, n2), std::min(k, k2)},
-                   a,
-                   b,
-                   c};
-    };
     const auto px = x_.pieces();
     const auto pw = w_.pieces();
     const auto py = y_.pieces();
-    forward_ = tiles(x.rows, y.rows, w.cols, y.cols, x.cols, w.rows, px, pw, py);
-    grad_input_ = tiles(y.rows, x.rows, w.rows, x.cols, y.cols, w.cols, py, pw.t(), px);
-    grad_weight_ = tiles(x.cols, w.rows, y.cols, w.cols, x.rows, y.rows, px.t(), py, pw);
+    forward_ = tiles(x, w, y, px, pw, py);
+    grad_input_ = tiles(y, op_shape(true, w), x, py, pw.t(), px);
+    grad_weight_ = tiles(op_shape(true, x), y, w, px.t(), py, pw);
   }
 
   void forward(T alpha, In x, In w, T beta, Out y) override
@@ -113,28 +104,20 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
 
   void grad_input(T alpha, In dy, In w, T beta, Out dx) override
   {
-    Gather dys = y_.gather(dy);
-    Gather ws = w_.gather(w);
-    Scatter dxs = dx_.scatter(engine_, beta, dx);
-    multiply(grad_input_, {.b = true}, alpha, dys, ws, dxs);
-    finish(dys, ws, dxs);
+    grad_input(alpha, dy, w, beta, dx, false);
   }
 
   void grad_weight(T alpha, In x, In dy, T beta, Out dw) override
   {
-    Gather xs = x_.gather(x);
-    Gather dys = y_.gather(dy);
-    Scatter dws = dw_.scatter(engine_, beta, dw);
-    multiply(grad_weight_, {.a = true}, alpha, xs, dys, dws);
-    finish(xs, dys, dws);
+    grad_weight(alpha, x, dy, beta, dw, false);
   }
 
   /// The sum of dX is in flight while dW is multiplied.
   void backward(In x, In w, In dy, Out dx, Out dw, T beta) override
   {
     Gather dys = y_.gather(dy);
-    Gather ws = keep_ ? w_.kept(w) : w_.gather(w);
-    Gather xs = keep_ ? x_.kept(x) : x_.gather(x);
+    Gather ws = w_.gather(w, keep_);
+    Gather xs = x_.gather(x, keep_);
     Scatter dxs = dx_.scatter(engine_, T{}, dx);
     Scatter dws = dw_.scatter(engine_, beta, dw);
     multiply(grad_input_, {.b = true}, T{1}, dys, ws, dxs);
@@ -142,22 +125,11 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
     finish(xs, ws, dys, dxs, dws);
   }
 
-  void backward_input(In w, In dy, Out dx) override
-  {
-    Gather dys = y_.gather(dy);
-    Gather ws = keep_ ? w_.kept(w) : w_.gather(w);
-    Scatter dxs = dx_.scatter(engine_, T{}, dx);
-    multiply(grad_input_, {.b = true}, T{1}, dys, ws, dxs);
-    finish(dys, ws, dxs);
-  }
+  void backward_input(In w, In dy, Out dx) override { grad_input(T{1}, dy, w, T{}, dx, keep_); }
 
   void backward_weight(In x, In dy, Out dw, T beta) override
   {
-    Gather dys = y_.gather(dy);
-    Gather xs = keep_ ? x_.kept(x) : x_.gather(x);
-    Scatter dws = dw_.scatter(engine_, beta, dw);
-    multiply(grad_weight_, {.a = true}, T{1}, xs, dys, dws);
-    finish(xs, dys, dws);
+    grad_weight(T{1}, x, dy, beta, dw, keep_);
   }
 
   [[nodiscard]] std::size_t workspace_bytes() const override
@@ -187,12 +159,43 @@ class GatherMultiplyScatterPlan final : public ProductPlan<T>
     return {{m.along, granularity, m.cut, op != Op::none}, op, block};
   }
 
+  /// Returns the tiles of C = A B. If only one of two matrices is cut, only this one is padded.
+  [[nodiscard]] static Tiles tiles(Shape a, Shape b, Shape c, const Pieces& of_a,
+                                   const Pieces& of_b, const Pieces& of_c)
+  {
+    return {{std::max(a.rows, c.rows), std::max(b.cols, c.cols), std::max(a.cols, b.rows)},
+            {std::min(a.rows, c.rows), std::min(b.cols, c.cols), std::min(a.cols, b.rows)},
+            of_a,
+            of_b,
+            of_c};
+  }
+
+  /// @param kept  whether W has been gathered in forward
+  void grad_input(T alpha, In dy, In w, T beta, Out dx, bool kept)
+  {
+    Gather dys = y_.gather(dy);
+    Gather ws = w_.gather(w, kept);
+    Scatter dxs = dx_.scatter(engine_, beta, dx);
+    multiply(grad_input_, {.b = true}, alpha, dys, ws, dxs);
+    finish(dys, ws, dxs);
+  }
+  /// @param kept  whether X has been gathered in forward
+  void grad_weight(T alpha, In x, In dy, T beta, Out dw, bool kept)
+  {
+    Gather xs = x_.gather(x, kept);
+    Gather dys = y_.gather(dy);
+    Scatter dws = dw_.scatter(engine_, beta, dw);
+    multiply(grad_weight_, {.a = true}, alpha, xs, dys, dws);
+    finish(xs, dys, dws);
+  }
+
   /// Computes C += alpha A B tile by tile, and sends each piece of C once it is complete.
   void multiply(const Tiles& tiles, Transposed transposed, T alpha, Gather& as, Gather& bs,
                 Scatter& cs)
   {
-    for (const Tile t : tiles)
+    for (std::size_t i = 0; i < tiles.size(); ++i)
     {
+      const Tile t = tiles[i];
       const auto a =
           transposed.a ? as.part(t.a, t.inner, t.rows).t() : as.part(t.a, t.rows, t.inner);
       const auto b =

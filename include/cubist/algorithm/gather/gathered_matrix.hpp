@@ -43,10 +43,11 @@ class GatheredMatrix
   }
   [[nodiscard]] Pieces pieces() const { return blocks_.pieces(); }
 
-  /// Starts to gather the blocks.
-  [[nodiscard]] Gather gather(In mine) { return {blocks_, gathered_, {mine, op_}, all()}; }
-  /// Returns what the last call of `gather` received.
-  [[nodiscard]] Gather kept(In mine) { return {blocks_, gathered_, {mine, op_}, In{all()}}; }
+  /// Starts to gather the blocks or, if they are `kept`, returns what the last call received.
+  [[nodiscard]] Gather gather(In mine, bool kept = false)
+  {
+    return {blocks_, gathered_, {mine, op_}, all(), kept};
+  }
   [[nodiscard]] Scatter scatter(const E& engine, T beta, Out mine)
   {
     return {blocks_, scattered_, engine, all(), blocks_in(sum_, Scatter::sum_blocks(blocks_)),
@@ -66,8 +67,7 @@ class GatheredMatrix
   [[nodiscard]] Out blocks_in(Buffer& buffer, std::size_t blocks) const
   {
     const Shape shape{blocks * stored_.rows, stored_.cols};
-    if (buffer.size() == 0) buffer = Buffer(shape.size());
-    return {buffer.data(), shape};
+    return {enlarge(buffer, shape.size()), shape};
   }
 
   Blocks<C> blocks_;

@@ -94,28 +94,22 @@ class GatherBlocks
 {
  public:
   /// Starts to send the block `mine` to all ranks and to receive theirs, stacked, in `all`.
+  /// @param kept  whether they are there already
   GatherBlocks(const Blocks<C>& blocks, Requests<C>& requests, Operand<const T> mine,
-               MatrixView<T> all)
-      : GatherBlocks{blocks, requests, mine, MatrixView<const T>{all}}
+               MatrixView<T> all, bool kept = false)
+      : pieces_{blocks.pieces()},
+        mine_{mine},
+        all_{blocks.count() == 1 ? mine.stored() : MatrixView<const T>{all}},
+        requests_{requests}
   {
     C& along = blocks.along;
-    if (blocks.count() == 1) return;
+    if (kept || blocks.count() == 1) return;
     if (blocks.granularity == Granularity::whole)
       requests_->push_back(along.async_all_gather(mine.stored().elements(), all.elements()));
     else
       for (std::size_t i = 0; i < pieces_.count; ++i)
         requests_->push_back(along.async_broadcast(
             mine.stored().elements(), stored_piece(all, i).elements(), static_cast<int>(i)));
-  }
-
-  /// Reads a matrix whose other blocks have already been gathered into `all`.
-  GatherBlocks(const Blocks<C>& blocks, Requests<C>& requests, Operand<const T> mine,
-               MatrixView<const T> all)
-      : pieces_{blocks.pieces()},
-        mine_{mine},
-        all_{blocks.count() == 1 ? mine.stored() : all},
-        requests_{requests}
-  {
   }
 
   /// Returns a block of the whole matrix that lies in piece i, and waits until this has arrived.

@@ -114,27 +114,6 @@ class Tiles
     mark_ends(c.count);
   }
 
-  class Iterator
-  {
-   public:
-    Iterator(const Tiles& tiles, std::size_t i)
-        : tiles_{&tiles},
-          i_{i}
-    {
-    }
-    Tile operator*() const { return (*tiles_)[i_]; }
-    Iterator& operator++()
-    {
-      ++i_;
-      return *this;
-    }
-    friend bool operator!=(const Iterator& a, const Iterator& b) { return a.i_ != b.i_; }
-
-   private:
-    const Tiles* tiles_;
-    std::size_t i_;
-  };
-
   [[nodiscard]] std::size_t size() const { return order_.size(); }
   [[nodiscard]] Tile operator[](std::size_t i) const
   {
@@ -144,8 +123,6 @@ class Tiles
     const Overlap& k = k_[p.k];
     return {m.part, n.part, k.part, m.i + k.i, k.j + n.i, m.j + n.j, p.first, p.last};
   }
-  [[nodiscard]] Iterator begin() const { return {*this, 0}; }
-  [[nodiscard]] Iterator end() const { return {*this, size()}; }
 
  private:
   /// The overlaps of a tile. Plans keep many tiles, so these are small.

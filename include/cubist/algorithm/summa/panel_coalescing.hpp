@@ -61,10 +61,10 @@ class PanelCoalescing
   void add(const E& engine, Operand<const T> p_t, Operand<const T> q_t)
   {
     const std::size_t depth = p_t.cols();
-    if (p_buffer_.size() == 0) p_buffer_ = Buffer(product_.rows * depth_);
-    if (q_buffer_.size() == 0) q_buffer_ = Buffer(depth_ * product_.cols);
-    const auto p = matrix_like(p_t, p_buffer_, {p_t.rows(), depth_});
-    const auto q = matrix_like(q_t, q_buffer_, {depth_, q_t.cols()});
+    const auto p =
+        matrix_like(p_t, enlarge(p_buffer_, product_.rows * depth_), {p_t.rows(), depth_});
+    const auto q =
+        matrix_like(q_t, enlarge(q_buffer_, depth_ * product_.cols), {depth_, q_t.cols()});
     engine.copy(p_t.stored(), p.block(0, used_, p_t.shape()).stored());
     engine.copy(q_t.stored(), q.block(used_, 0, q_t.shape()).stored());
     used_ += depth;
@@ -88,10 +88,10 @@ class PanelCoalescing
   }
 
  private:
-  /// Returns a matrix in a buffer, stored transposed if the panel is.
-  [[nodiscard]] static Operand<T> matrix_like(Operand<const T> panel, Buffer& buffer, Shape shape)
+  /// Returns a matrix in memory, stored transposed if the panel is.
+  [[nodiscard]] static Operand<T> matrix_like(Operand<const T> panel, T* data, Shape shape)
   {
-    return panel.with(MatrixView<T>{buffer.data(), op_shape(panel.transposed(), shape)});
+    return panel.with(MatrixView<T>{data, op_shape(panel.transposed(), shape)});
   }
 
   Shape product_;

@@ -101,9 +101,7 @@ class PanelBuffers
   /// Returns the buffer of panel t. After `release`, the next call allocates it.
   [[nodiscard]] MatrixView<T> buffer(std::size_t t, Shape panel)
   {
-    Buffer& data = data_[t % count()];
-    if (data.size() == 0) data = Buffer(elements_);
-    return {data.data(), panel};
+    return {enlarge(data_[t % count()], elements_), panel};
   }
 
   /// The number of allocated bytes.

@@ -78,15 +78,9 @@ class SummaPlan final : public ProductPlan<T>
   {
     const Read xs{x, ops_.x};
     const Read ws{w, ops_.w};
-    switch (stationary_)
-    {
-    case Stationary::output:
-      return run(r_product(alpha, xs, ws, beta, y));
-    case Stationary::input:
-      return run(p_product(alpha, xs, ws.t(), beta, y));
-    case Stationary::weight:
-      return run(q_product(alpha, xs.t(), ws, beta, y));
-    }
+    if (stationary_ == Stationary::output) return run(r_product(alpha, xs, ws, beta, y));
+    if (stationary_ == Stationary::input) return run(p_product(alpha, xs, ws.t(), beta, y));
+    run(q_product(alpha, xs.t(), ws, beta, y));
   }
 
   void grad_input(T alpha, In dy, In w, T beta, Out dx) override
@@ -159,29 +153,17 @@ class SummaPlan final : public ProductPlan<T>
   template <class F>
   void with_grad_input(T alpha, Read dy, Read w, T beta, Write dx, F f)
   {
-    switch (stationary_)
-    {
-    case Stationary::output:
-      return f(p_product(alpha, dy, w, beta, dx));
-    case Stationary::input:
-      return f(r_product(alpha, dy, w.t(), beta, dx));
-    case Stationary::weight:
-      return f(p_product(alpha, w, dy, beta, dx.t()));
-    }
+    if (stationary_ == Stationary::output) return f(p_product(alpha, dy, w, beta, dx));
+    if (stationary_ == Stationary::input) return f(r_product(alpha, dy, w.t(), beta, dx));
+    f(p_product(alpha, w, dy, beta, dx.t()));
   }
   /// Calls f with the product dW = alpha X^T dY + beta dW.
   template <class F>
   void with_grad_weight(T alpha, Read x, Read dy, T beta, Write dw, F f)
   {
-    switch (stationary_)
-    {
-    case Stationary::output:
-      return f(q_product(alpha, x, dy, beta, dw));
-    case Stationary::input:
-      return f(q_product(alpha, dy, x, beta, dw.t()));
-    case Stationary::weight:
-      return f(r_product(alpha, x.t(), dy, beta, dw));
-    }
+    if (stationary_ == Stationary::output) return f(q_product(alpha, x, dy, beta, dw));
+    if (stationary_ == Stationary::input) return f(q_product(alpha, dy, x, beta, dw.t()));
+    f(r_product(alpha, x.t(), dy, beta, dw));
   }
   template <class... Product>
   static void run(Product&&... products)
