@@ -46,18 +46,8 @@ inline constexpr std::size_t q8_block = 32;
 /// Returns "scalar", "bfloat16", "half" or "q8".
 [[nodiscard]] inline std::string to_string(StoredWeights weights)
 {
-  switch (weights)
-  {
-  case StoredWeights::bfloat16:
-    return "bfloat16";
-  case StoredWeights::half:
-    return "half";
-  case StoredWeights::q8:
-    return "q8";
-  case StoredWeights::scalar:
-    break;
-  }
-  return "scalar";
+  constexpr const char* names[] = {"scalar", "bfloat16", "half", "q8"};
+  return names[static_cast<std::size_t>(weights)];
 }
 
 /// Returns the way to store weights that has this name. Programs that compute in float call the

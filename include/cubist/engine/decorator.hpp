@@ -63,13 +63,6 @@ template <class T>
   return all.substr(begin, end - begin);
 }
 
-/// The size of a matrix in memory, in bytes. A repeated row counts once.
-template <class T>
-[[nodiscard]] std::size_t bytes_of(const MatrixView<T>& m)
-{
-  return (m.ld() == 0 ? m.cols() : m.size()) * sizeof(T);
-}
-
 template <class T>
 [[nodiscard]] EngineCall product_call(const char* function, Op op_a, Op op_b, T,
                                       MatrixView<const T> a, MatrixView<const T> b, T,
@@ -102,32 +95,28 @@ template <class T>
 [[nodiscard]] EngineCall product_call(const char* function, MatrixView<const T> x,
                                       const StoredView& w, MatrixView<T> y)
 {
-  return {{function, y.rows(), y.cols(), x.cols()},
-          true,
-          false,
-          true,
-          bytes_of(x) + w.bytes() + bytes_of(y)};
+  return {.name = {function, y.rows(), y.cols(), x.cols()},
+          .is_product = true,
+          .transposes_b = true,
+          .bytes = bytes_of(x) + w.bytes() + bytes_of(y)};
 }
 template <class T>
 [[nodiscard]] EngineCall product_call(const char* function, const TriangularOperand& how, T,
                                       MatrixView<const T> a, MatrixView<T> b)
 {
-  return {{function, b.rows(), b.cols(), a.rows()},
-          true,
-          how.op != Op::none,
-          false,
-          bytes_of(a) / 2 + 2 * bytes_of(b)};
+  return {.name = {function, b.rows(), b.cols(), a.rows()},
+          .is_product = true,
+          .transposes_a = how.op != Op::none,
+          .bytes = bytes_of(a) / 2 + 2 * bytes_of(b)};
 }
 template <class T>
 [[nodiscard]] EngineCall product_call(const char* function, const SymmetricOperand&, T,
                                       MatrixView<const T> a, MatrixView<const T> b, T,
                                       MatrixView<T> c)
 {
-  return {{function, c.rows(), c.cols(), a.rows()},
-          true,
-          false,
-          false,
-          bytes_of(a) / 2 + bytes_of(b) + bytes_of(c)};
+  return {.name = {function, c.rows(), c.cols(), a.rows()},
+          .is_product = true,
+          .bytes = bytes_of(a) / 2 + bytes_of(b) + bytes_of(c)};
 }
 template <class... Rest>
 [[nodiscard]] EngineCall product_call(const char* function, const AttentionShape& s, const Rest&...)

@@ -400,6 +400,13 @@ inline constexpr std::array optional_parts{
     OptionalPart{"WritesInTime", WritesInTime<E>},
     OptionalPart{"DownloadsBeside", DownloadsBeside<E>}};
 
+/// The size of a matrix in memory, in bytes. A repeated row counts once.
+template <class T>
+[[nodiscard]] std::size_t bytes_of(const MatrixView<T>& m)
+{
+  return (m.ld() == 0 ? m.cols() : m.size()) * sizeof(T);
+}
+
 /// Enlarges an engine's buffer to at least n elements, and returns its elements. If it grows, it
 /// holds zeros.
 template <class Buffer>

@@ -79,11 +79,8 @@ using PipelineCatalogue = detail::WithData<Catalogue>::stages;
 /// Whether two names are equal, ignoring case.
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b)
 {
-  if (a.size() != b.size()) return false;
   const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (lower(a[i]) != lower(b[i])) return false;
-  return true;
+  return std::ranges::equal(a, b, {}, lower, lower);
 }
 
 namespace detail

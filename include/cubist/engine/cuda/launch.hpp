@@ -287,17 +287,14 @@ struct CudaKernels
 template <class F>
 inline constexpr bool compiled_by_nvcc = false;
 
-/// Stands for kernels if the compiler is not nvcc.
+/// Stands for kernels if the compiler is not nvcc. Whatever calls it does not compile.
 struct CudaKernels
 {
   struct Team
   {
     static constexpr unsigned size = 32;
     template <class V, class Add>
-    [[nodiscard]] static V combine(const V& x, Add)
-    {
-      return x;
-    }
+    static V combine(const V&, Add);
   };
   using SmallTeam = Team;
   using LargeTeam = Team;
@@ -322,20 +319,11 @@ struct CudaKernels
     run(kernel, m...);
   }
   template <class T>
-  [[nodiscard]] static T* workspace(std::size_t)
-  {
-    return nullptr;
-  }
+  static T* workspace(std::size_t);
   template <class T>
-  [[nodiscard]] static T* result()
-  {
-    return nullptr;
-  }
+  static T* result();
   template <class T>
-  [[nodiscard]] static T read(const T*)
-  {
-    return {};
-  }
+  static T read(const T*);
 };
 
 #endif

@@ -205,15 +205,9 @@ class SimulatedEngine
     (require_shape(m.shape(), first.shape()), ...);
     detail::SimulatedRank& me = rank();
     const double before = me.clock;
-    const double bytes = (bytes_of(first) + ... + bytes_of(m));
+    const auto bytes = static_cast<double>((detail::bytes_of(first) + ... + detail::bytes_of(m)));
     me.simulation->compute(me, me.simulation->pass_seconds(bytes));
     me.report.passes += me.clock - before;
-  }
-
-  template <class T>
-  [[nodiscard]] static double bytes_of(MatrixView<T> m)
-  {
-    return double(m.ld() == 0 ? m.cols() : m.size()) * sizeof(T);
   }
 };
 
