@@ -69,7 +69,12 @@ class Fiber
   static constexpr std::size_t stack_bytes = std::size_t{1} << 20;  // only used pages take memory
 
   /// Makes the fiber of the calling thread.
-  Fiber() { adopt_thread(); }
+  Fiber()
+  {
+#ifdef CUBIST_FIBER_TSAN
+    tsan_ = __tsan_get_current_fiber();
+#endif
+  }
 
   /// @param run must end by switching to another fiber with `leave`
   /// @throws CommunicationError if the system has no memory for its stack
@@ -117,13 +122,6 @@ class Fiber
   [[nodiscard]] static Exceptions& exceptions()
   {
     return *reinterpret_cast<Exceptions*>(abi::__cxa_get_globals());
-  }
-
-  void adopt_thread()
-  {
-#ifdef CUBIST_FIBER_TSAN
-    tsan_ = __tsan_get_current_fiber();
-#endif
   }
 
 #ifdef CUBIST_FIBER_REGISTERS

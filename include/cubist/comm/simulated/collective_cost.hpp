@@ -69,129 +69,85 @@ struct UnitBytes
 };
 
 /// One unit of a level, and everything that its part in a collective depends on.
-class CollectiveUnit
+struct CollectiveUnit
 {
- public:
-  CollectiveUnit(const SimulatedLinks& links, const SimulatedPlacement& placement,
-                 std::size_t level, std::size_t index, const SimulatedCollective& call)
-      : links_{links},
-        placement_{placement},
-        level_{level},
-        index_{index},
-        call_{call},
-        here_{placement.units(level)[index]}
-  {
-  }
+  const SimulatedLinks& links;
+  const SimulatedPlacement& placement;
+  std::size_t level;
+  std::size_t index;  // among the units of the level
+  const SimulatedCollective& call;
+  const UnitMembers& here;
 
-  [[nodiscard]] bool has(int position) const { return unit_of(position) == here_.unit; }
-  [[nodiscard]] double ranks() const { return double(placement_.size()); }
-  [[nodiscard]] double units() const { return double(neighbours().size()); }
-  [[nodiscard]] double members() const { return double(here_.members); }
-
-  /// Returns the bytes that MPI's algorithms transfer: direct exchange, and chains of ranks in
-  /// segments (comm/mpi/collectives).
-  [[nodiscard]] UnitBytes by_mpi() const
+  /// Returns the bytes by MPI's direct exchange and chains of ranks (comm/mpi/collectives), or by
+  /// NCCL's rings and chains from unit to unit.
+  [[nodiscard]] UnitBytes bytes(bool by_nccl) const
   {
-    const double b = call_.bytes;
-    const double others = ranks() - members();
-    switch (call_.kind)
+    const double b = call.bytes;
+    const auto p = double(placement.size());
+    const auto members = double(here.members);
+    const double others = p - members;
+    const bool has_root = has(call.root);
+    switch (call.kind)
     {
     case CallKind::all_gather:
-      return {others * b, members() * (units() - 1) * b};
+      if (!by_nccl) return {others * b, members * (double(units().size()) - 1) * b};
+      return both((p - 1) * b);
     case CallKind::reduce_scatter:
-      return both(members() * others * b);
+      return both((by_nccl ? p - 1 : members * others) * b);
     case CallKind::all_reduce:
-      return both(2 * b / ranks() * (members() * others));
+      return both(2 * b / p * (by_nccl ? p - 1 : members * others));
+    case CallKind::all_to_all:
+      return both(members * others * b);
+    case CallKind::broadcast:
+      return {has_root ? 0 : b, next(1) == unit_of(call.root) ? 0 : b};
     case CallKind::reduce:
-      return along_ranks();
-    default:
-      return by_either();
-    }
-  }
-  /// Returns the bytes that NCCL's algorithms transfer: rings and chains from unit to unit.
-  [[nodiscard]] UnitBytes by_nccl() const
-  {
-    const double b = call_.bytes;
-    switch (call_.kind)
-    {
-    case CallKind::all_gather:
-    case CallKind::reduce_scatter:
-      return both((ranks() - 1) * b);
-    case CallKind::all_reduce:
-      return both(2 * b / ranks() * (ranks() - 1));
-    case CallKind::reduce:
-      return {neighbour(neighbours().size() - 1).unit == unit_of(call_.root) ? 0 : b,
-              has(call_.root) ? 0 : b};
-    default:
-      return by_either();
+      if (!by_nccl) return along_ranks();
+      return {next(units().size() - 1) == unit_of(call.root) ? 0 : b, has_root ? 0 : b};
+    case CallKind::gather:
+      return has_root ? UnitBytes{others * b, 0} : UnitBytes{0, members * b};
+    case CallKind::scatter:
+      return has_root ? UnitBytes{0, others * b} : UnitBytes{members * b, 0};
+    case CallKind::send:
+    case CallKind::receive:
+      if (has_root == has(call.peer)) return {};
+      return has_root ? UnitBytes{0, b} : UnitBytes{b, 0};
+    default:  // barriers and windows send no data
+      return {};
     }
   }
 
- private:
   [[nodiscard]] static UnitBytes both(double x) { return {x, x}; }
 
-  [[nodiscard]] const std::vector<UnitMembers>& neighbours() const
-  {
-    return placement_.units(level_);
-  }
+  [[nodiscard]] const std::vector<UnitMembers>& units() const { return placement.units(level); }
+  [[nodiscard]] bool has(int position) const { return unit_of(position) == here.unit; }
   /// The unit this many places after this one in the chain from unit to unit, cyclically.
-  [[nodiscard]] const UnitMembers& neighbour(std::size_t places) const
+  [[nodiscard]] int next(std::size_t places) const
   {
-    return neighbours()[(index_ + places) % neighbours().size()];
+    return units()[(index + places) % units().size()].unit;
   }
   [[nodiscard]] int unit_of(int position) const
   {
-    return links_.unit(level_, placement_.rank(position));
+    return links.unit(level, placement.rank(position));
   }
 
   /// Returns the bytes of a chain through all ranks, which is the ring of ranks without the edge
   /// from the root to its successor.
   [[nodiscard]] UnitBytes along_ranks() const
   {
-    const int first = unit_of(call_.root + 1);
-    const bool leaves = first != unit_of(call_.root);
-    const auto exits = double(here_.exits);
-    return {(leaves && first == here_.unit ? exits - 1 : exits) * call_.bytes,
-            (leaves && has(call_.root) ? exits - 1 : exits) * call_.bytes};
+    const int first = unit_of(call.root + 1);
+    const bool leaves = first != unit_of(call.root);
+    const auto exits = double(here.exits);
+    return {(leaves && first == here.unit ? exits - 1 : exits) * call.bytes,
+            (leaves && has(call.root) ? exits - 1 : exits) * call.bytes};
   }
-  /// Returns the bytes of collectives that MPI and NCCL run in the same way.
-  [[nodiscard]] UnitBytes by_either() const
-  {
-    const double b = call_.bytes;
-    const double others = ranks() - members();
-    switch (call_.kind)
-    {
-    case CallKind::all_to_all:
-      return both(members() * others * b);
-    case CallKind::broadcast:
-      return {has(call_.root) ? 0 : b, neighbour(1).unit == unit_of(call_.root) ? 0 : b};
-    case CallKind::gather:
-      return has(call_.root) ? UnitBytes{others * b, 0} : UnitBytes{0, members() * b};
-    case CallKind::scatter:
-      return has(call_.root) ? UnitBytes{0, others * b} : UnitBytes{members() * b, 0};
-    case CallKind::send:
-    case CallKind::receive:
-      if (has(call_.root) == has(call_.peer)) return {};
-      return has(call_.root) ? UnitBytes{0, b} : UnitBytes{b, 0};
-    default:  // barriers and windows send no data
-      return {};
-    }
-  }
-
-  const SimulatedLinks& links_;
-  const SimulatedPlacement& placement_;
-  std::size_t level_;
-  std::size_t index_;
-  const SimulatedCollective& call_;
-  const UnitMembers& here_;
 };
 
 [[nodiscard]] inline UnitBytes unit_bytes(const Machine& machine, const SimulatedLinks& links,
                                           const SimulatedPlacement& placement, std::size_t level,
                                           std::size_t index, const SimulatedCollective& call)
 {
-  const CollectiveUnit unit{links, placement, level, index, call};
-  return machine.algorithms == CollectiveAlgorithms::nccl ? unit.by_nccl() : unit.by_mpi();
+  const CollectiveUnit unit{links, placement, level, index, call, placement.units(level)[index]};
+  return unit.bytes(machine.algorithms == CollectiveAlgorithms::nccl);
 }
 
 /// The time, in seconds, that a message takes to pass all ranks one after the other, including the
@@ -366,17 +322,13 @@ message_cost(const Machine& machine, const SimulatedLinks& links, int from, int 
   case CallKind::scatter:
     return is_root ? 0 : b;
   case CallKind::reduce:
+  case CallKind::receive:
     return b;
   case CallKind::gather:
     return is_root ? (c - 1) * b : 0;
-  case CallKind::receive:
-    return b;
-  case CallKind::send:
-  case CallKind::barrier:
-  case CallKind::expose:
+  default:
     return 0;
   }
-  return 0;
 }
 
 }  // namespace cubist::CUBIST_ABI::detail
