@@ -14,8 +14,8 @@
 // Where ranks share memory, a shared barrier also carries any collective in which every rank
 // receives from every other, if its blocks are small (small_call.hpp).
 
-#include <algorithm>
 #include <cstddef>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,7 +42,6 @@ class MpiCall
   /// Posts the messages that do not depend on others; all messages of the call have `tag`.
   void post(const MpiContext& context, int tag, const ErasedCall& call)
   {
-    signature_ = call;
     blocks_ = {call, context.size};
     reduction_.begin(call);
     to_forward_ = 0;
@@ -88,22 +87,19 @@ class MpiCall
   [[nodiscard]] std::string describe() const { return messages_.describe(); }
 
   /// Returns "all_reduce of 4 double by sum on ranks {0, 1}".
-  [[nodiscard]] std::string text() const { return detail::text(messages_.context(), signature_); }
+  [[nodiscard]] std::string text() const { return detail::text(messages_.context(), blocks_.call); }
 
   [[nodiscard]] const MpiContext& context() const { return messages_.context(); }
-  [[nodiscard]] CallKind kind() const { return signature_.kind; }
+  [[nodiscard]] CallKind kind() const { return blocks_.call.kind; }
 
   /// The ranks of the communicator without which the call cannot complete.
   [[nodiscard]] std::vector<int> needed_ranks()
   {
-    auto ranks = pending_sources();
-    const auto sources = sources_behind(ranks);
-    const auto to = messages_.pending_peers(false);
-    ranks.insert(ranks.end(), sources.begin(), sources.end());
-    ranks.insert(ranks.end(), to.begin(), to.end());
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    return ranks;
+    const auto from = pending_sources();
+    std::set<int> ranks{from.begin(), from.end()};
+    for (const auto& more : {sources_behind(from), messages_.pending_peers(false)})
+      ranks.insert(more.begin(), more.end());
+    return {ranks.begin(), ranks.end()};
   }
 
   /// Names the ranks that the call waits for: "; nothing received from ranks {2}".
@@ -127,20 +123,20 @@ class MpiCall
   {
     const auto& context = messages_.context();
     const auto [peer, tag] = messages_.find_mismatch();
-    if (peer >= 0) throw mismatch_error(context, signature_, peer, tag);
+    if (peer >= 0) throw mismatch_error(context, blocks_.call, peer, tag);
     if (context.shared_barrier == nullptr || messages_.tag() == 0) return;
     int barrier_tag = 0;
     const int rank = context.shared_barrier->find_mismatch([&](const BarrierPayload& payload) {
       barrier_tag = static_cast<int>(payload[0]);
       return context.tags.mismatch(barrier_tag, messages_.tag());
     });
-    if (rank >= 0) throw mismatch_error(context, signature_, rank, barrier_tag);
+    if (rank >= 0) throw mismatch_error(context, blocks_.call, rank, barrier_tag);
   }
 
  private:
   [[nodiscard]] bool can_use_barrier(std::size_t ranks) const
   {
-    const CallKind kind = signature_.kind;
+    const CallKind kind = blocks_.call.kind;
     return kind == CallKind::barrier ||
            (kind == CallKind::expose && blocks_.bytes() == MpiSharedBarrierCall::short_bytes) ||
            (ranks > 1 && is_small(kind, blocks_.bytes(), ranks));
@@ -148,8 +144,8 @@ class MpiCall
 
   void post_messages()
   {
-    const int root = signature_.peer;
-    switch (signature_.kind)
+    const int root = blocks_.call.peer;
+    switch (blocks_.call.kind)
     {
     case CallKind::barrier:
       return messages_.barrier();
@@ -189,9 +185,9 @@ class MpiCall
   {
     if (messages_.context().size == 1 || combined_) return false;
     combined_ = true;
-    if (signature_.kind == CallKind::reduce_scatter)
+    if (blocks_.call.kind == CallKind::reduce_scatter)
       finish_reduce_scatter(messages_.context(), blocks_, reduction_);
-    if (signature_.kind != CallKind::all_reduce) return false;
+    if (blocks_.call.kind != CallKind::all_reduce) return false;
     continue_all_reduce(messages_, blocks_, reduction_);
     return true;
   }
@@ -202,7 +198,7 @@ class MpiCall
     MpiSharedBarrierCall::Mismatch mismatch;
     if (!barrier_.advance(mismatch, [this](const auto& blocks) { receive(blocks); })) return false;
     if (mismatch.rank >= 0)
-      throw mismatch_error(messages_.context(), signature_, mismatch.rank, mismatch.tag);
+      throw mismatch_error(messages_.context(), blocks_.call, mismatch.rank, mismatch.tag);
     return true;
   }
   /// Receives this rank's part of what all ranks have passed at a barrier.
@@ -210,12 +206,12 @@ class MpiCall
   {
     const auto rank = static_cast<std::size_t>(messages_.context().rank);
     const std::size_t bytes = blocks_.bytes();
-    switch (signature_.kind)
+    switch (blocks_.call.kind)
     {
     case CallKind::all_reduce:
       return reduction_.combine(passed, 0, blocks_.receive_block());
     case CallKind::reduce_scatter:
-      return reduction_.combine(passed, rank * signature_.count, blocks_.receive_block());
+      return reduction_.combine(passed, rank * blocks_.call.count, blocks_.receive_block());
     case CallKind::all_gather:
     case CallKind::expose:
       for (std::size_t i = 0; i < passed.size(); ++i)
@@ -233,9 +229,9 @@ class MpiCall
   /// Forwards message i, which has arrived.
   void forward(std::size_t i)
   {
-    if (signature_.kind == CallKind::all_gather)
+    if (blocks_.call.kind == CallKind::all_gather)
       return forward_in_node(i, to_forward_, messages_, blocks_);
-    if (signature_.kind == CallKind::broadcast)
+    if (blocks_.call.kind == CallKind::broadcast)
       return forward_broadcast(i, chain(), messages_, blocks_);
     combine_and_forward(i, chain(), messages_, blocks_, reduction_);
   }
@@ -248,14 +244,14 @@ class MpiCall
 
   [[nodiscard]] MpiChain chain() const
   {
-    return {messages_.context(), signature_.kind, signature_.peer};
+    return {messages_.context(), blocks_.call.kind, blocks_.call.peer};
   }
 
   /// The ranks whose data this rank receives through the ranks `from`.
   [[nodiscard]] std::vector<int> sources_behind(const std::vector<int>& from) const
   {
     const auto& context = messages_.context();
-    const CallKind c = signature_.kind;
+    const CallKind c = blocks_.call.kind;
     if (c == CallKind::broadcast || c == CallKind::reduce)
       return chain().forwarded_sources(context.rank);
     if (c == CallKind::all_gather && context.topology)
@@ -263,7 +259,6 @@ class MpiCall
     return {};
   }
 
-  CallSignature signature_;
   MpiBlocks blocks_;
   MpiReduction reduction_;
   MpiMessages messages_;

@@ -20,33 +20,26 @@ inline void copy_bytes(ConstBytes in, Bytes out)
   if (!out.empty() && out.data() != in.data()) std::memcpy(out.data(), in.data(), out.size());
 }
 
-class MpiBlocks
+struct MpiBlocks
 {
- public:
-  MpiBlocks() = default;
-  /// @param ranks how many ranks take part in the call
-  MpiBlocks(const ErasedCall& call, int ranks)
-      : call_{call},
-        ranks_{ranks}
-  {
-  }
+  ErasedCall call;
+  int ranks = 1;  // those that take part in the call
 
   /// The size of a block, or of one rank's piece, in bytes.
-  [[nodiscard]] std::size_t bytes() const { return call_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const { return call.bytes(); }
 
-  [[nodiscard]] ConstBytes send_block() const { return {call_.send, bytes()}; }
-  [[nodiscard]] Bytes receive_block() const { return {call_.recv, bytes()}; }
+  [[nodiscard]] ConstBytes send_block() const { return {call.send, bytes()}; }
+  [[nodiscard]] Bytes receive_block() const { return {call.recv, bytes()}; }
 
   [[nodiscard]] ConstBytes send_piece(int rank) const
   {
-    return {call_.send + offset(rank), bytes()};
+    return {call.send + offset(rank), bytes()};
   }
-  [[nodiscard]] Bytes receive_piece(int rank) const { return {call_.recv + offset(rank), bytes()}; }
+  [[nodiscard]] Bytes receive_piece(int rank) const { return {call.recv + offset(rank), bytes()}; }
 
-  [[nodiscard]] ConstBytes send_share(int rank) const { return share(call_.send, rank); }
-  [[nodiscard]] Bytes receive_share(int rank) const { return share(call_.recv, rank); }
+  [[nodiscard]] ConstBytes send_share(int rank) const { return share(call.send, rank); }
+  [[nodiscard]] Bytes receive_share(int rank) const { return share(call.recv, rank); }
 
- private:
   [[nodiscard]] std::size_t offset(int rank) const
   {
     return static_cast<std::size_t>(rank) * bytes();
@@ -55,12 +48,9 @@ class MpiBlocks
   template <class Byte>
   [[nodiscard]] std::span<Byte> share(Byte* data, int rank) const
   {
-    const auto s = share_of(rank, ranks_, call_.count);
-    return {data + s.offset * call_.element_size, s.count * call_.element_size};
+    const auto s = share_of(rank, ranks, call.count);
+    return {data + s.offset * call.element_size, s.count * call.element_size};
   }
-
-  ErasedCall call_;
-  int ranks_ = 1;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -17,12 +17,7 @@ class MpiReduction
 {
  public:
   /// Begins a reduction with the elements and the operation of a call.
-  void begin(const ErasedCall& call)
-  {
-    op_ = call.op;
-    combine_ = call.combine;
-    element_size_ = call.element_size;
-  }
+  void begin(const ErasedCall& call) { call_ = call; }
 
   /// Returns at least `size` bytes, which later calls reuse.
   std::byte* workspace(std::size_t size)
@@ -43,27 +38,25 @@ class MpiReduction
     inputs_.clear();
     for (std::size_t i = 0; i < blocks; ++i) inputs_.push_back(workspace_.get() + i * out.size());
     inputs_.insert(inputs_.begin() + static_cast<std::ptrdiff_t>(rank), mine.data());
-    combine_(op_, inputs_, 0, out.size() / element_size_, out.data());
+    combine(inputs_, 0, out);
   }
 
   /// Combines the inputs' elements from index `first` on, in the order of the inputs.
   void combine(std::span<const std::byte* const> inputs, std::size_t first, Bytes out)
   {
-    combine_(op_, inputs, first, out.size() / element_size_, out.data());
+    call_.combine(call_.op, inputs, first, out.size() / call_.element_size, out.data());
   }
   void combine(const std::byte* first, const std::byte* second, Bytes out)
   {
     inputs_.assign({first, second});
-    combine_(op_, inputs_, 0, out.size() / element_size_, out.data());
+    combine(inputs_, 0, out);
   }
 
  private:
   // Call objects are reused in turn; this keeps small calls from allocating in each of them.
   static constexpr std::size_t initial_size = 4096;
 
-  ReduceOp op_{};
-  CombineBytes combine_ = nullptr;
-  std::size_t element_size_ = 1;
+  ErasedCall call_;
   std::vector<const std::byte*> inputs_ = std::vector<const std::byte*>(64);
   std::unique_ptr<std::byte[]> workspace_{new std::byte[initial_size]};
   std::size_t size_ = initial_size;
