@@ -3,6 +3,7 @@
 
 // A decorator of any communicator that records its calls, and its waits for them and for windows.
 
+#include <memory>
 #include <utility>
 
 #include "cubist/comm/call.hpp"
@@ -27,19 +28,6 @@ class TracedRequest
         event_{event}
   {
   }
-  TracedRequest(TracedRequest&& other) noexcept
-      : request_{std::move(other.request_)},
-        trace_{std::exchange(other.trace_, nullptr)},
-        event_{other.event_}
-  {
-  }
-  TracedRequest& operator=(TracedRequest&& other) noexcept
-  {
-    request_ = std::move(other.request_);
-    std::swap(trace_, other.trace_);
-    std::swap(event_, other.event_);
-    return *this;
-  }
 
   void wait()
   {
@@ -61,11 +49,16 @@ class TracedRequest
   void record(double end)
   {
     event_.end = end;
-    std::exchange(trace_, nullptr)->add(event_);
+    trace_.release()->add(event_);
   }
 
+  struct NoDelete
+  {
+    void operator()(detail::RankTrace*) const {}
+  };
+
   R request_;
-  detail::RankTrace* trace_;  // null once the call is recorded
+  std::unique_ptr<detail::RankTrace, NoDelete> trace_;  // null once the call is recorded
   TraceEvent event_;
 };
 
