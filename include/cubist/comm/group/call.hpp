@@ -89,7 +89,8 @@ struct GroupCall
   }
   [[nodiscard]] std::span<const Stage> stages_of(const Member& m) const
   {
-    return stages(called_by(m), is_source(m));
+    const CallStages& all = stages(called_by(m));
+    return is_source(m) ? all.source : all.others;
   }
 
   /// Adds a rank's part, which its peers may read from now on.

@@ -22,6 +22,7 @@
 //   all_reduce      all posted -> reduce everything
 //   expose          all posted; peers only read
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -59,27 +60,18 @@ struct Stage
   Gate signals = Gate::none;
 };
 
-/// Returns the stages of one rank in a call into which the ranks have copied their blocks.
-/// @pre the call is small (small_call.hpp)
-inline std::span<const Stage> stages_of_copies(CallKind c)
+/// The stages of each rank in a call.
+struct CallStages
 {
-  static constexpr Stage gather[] = {{Gate::posted, CopyWork::gather_pieces}};
-  static constexpr Stage exchange[] = {{Gate::posted, CopyWork::exchange_pieces}};
-  static constexpr Stage reduce_piece[] = {{Gate::posted, CopyWork::reduce_piece}};
-  static constexpr Stage reduce_all[] = {{Gate::posted, CopyWork::reduce_all}};
-  static constexpr Stage expose[] = {{Gate::posted}};
-  if (c == CallKind::expose) return expose;
-  if (c == CallKind::all_gather) return gather;
-  if (c == CallKind::all_to_all) return exchange;
-  return c == CallKind::reduce_scatter ? reduce_piece : reduce_all;
-}
+  std::span<const Stage> others;
+  std::span<const Stage> source;  // of the root, or of the sender of a message
+  std::span<const Stage> copies;  // of all ranks if they have copied their blocks (small_call.hpp)
+};
 
-/// Returns the stages of one rank; `source` says whether it is the root, or the sender of a
-/// message.
-inline std::span<const Stage> stages(CallKind c, bool source)
+[[nodiscard]] inline const CallStages& stages(CallKind c)
 {
   static constexpr Stage wait_done[] = {{Gate::done}};
-  static constexpr Stage barrier[] = {{Gate::posted}};
+  static constexpr Stage wait_posted[] = {{Gate::posted}};
   static constexpr Stage copy[] = {{Gate::source, CopyWork::copy_source, Gate::done}};
   static constexpr Stage scatter_root[] = {{Gate::source, CopyWork::copy_piece}, {Gate::done}};
   static constexpr Stage scatter[] = {{Gate::source, CopyWork::copy_piece, Gate::done}};
@@ -94,31 +86,24 @@ inline std::span<const Stage> stages(CallKind c, bool source)
                                          {Gate::reduced, CopyWork::copy_reduced, Gate::done},
                                          {Gate::done}};
   static constexpr Stage expose[] = {{Gate::posted, CopyWork::read_peers}, {Gate::done}};
-  switch (c)
-  {
-  case CallKind::barrier:
-    return barrier;
-  case CallKind::broadcast:
-  case CallKind::send:
-  case CallKind::receive:
-    return source ? std::span{wait_done} : std::span<const Stage>{copy};
-  case CallKind::scatter:
-    return source ? std::span<const Stage>{scatter_root} : scatter;
-  case CallKind::gather:
-    return source ? std::span<const Stage>{gather_root} : wait_done;
-  case CallKind::all_gather:
-    return all_gather;
-  case CallKind::all_to_all:
-    return all_to_all;
-  case CallKind::reduce:
-  case CallKind::reduce_scatter:
-    return reduce;
-  case CallKind::all_reduce:
-    return all_reduce;
-  case CallKind::expose:
-    return expose;
-  }
-  return {};
+  static constexpr Stage gather_copies[] = {{Gate::posted, CopyWork::gather_pieces}};
+  static constexpr Stage exchange_copies[] = {{Gate::posted, CopyWork::exchange_pieces}};
+  static constexpr Stage reduce_piece[] = {{Gate::posted, CopyWork::reduce_piece}};
+  static constexpr Stage reduce_all[] = {{Gate::posted, CopyWork::reduce_all}};
+  static constexpr CallStages all[call_kind_count] = {
+      {wait_posted, wait_posted, {}},             // barrier
+      {copy, wait_done, {}},                      // broadcast
+      {reduce, reduce, {}},                       // reduce
+      {all_reduce, all_reduce, reduce_all},       // all_reduce
+      {all_gather, all_gather, gather_copies},    // all_gather
+      {reduce, reduce, reduce_piece},             // reduce_scatter
+      {all_to_all, all_to_all, exchange_copies},  // all_to_all
+      {wait_done, gather_root, {}},               // gather
+      {scatter, scatter_root, {}},                // scatter
+      {copy, wait_done, {}},                      // send
+      {copy, wait_done, {}},                      // receive
+      {expose, expose, wait_posted}};             // expose
+  return all[static_cast<std::size_t>(c)];
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

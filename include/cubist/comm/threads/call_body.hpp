@@ -12,7 +12,7 @@ namespace cubist::CUBIST_ABI::detail
 
 CUBIST_INLINE void ThreadCall::begin(ThreadMember& me, Notify& notify)
 {
-  me.remaining = copy_block(me) ? stages_of_copies(signature.kind) : stages_of(me);
+  me.remaining = copy_block(me) ? stages(signature.kind).copies : stages_of(me);
   if (is_source(me)) notify_waiting(Gate::source, notify);
   notify_waiting(Gate::posted, notify);
 }
