@@ -36,20 +36,15 @@ namespace cubist::CUBIST_ABI::detail
 
 /// Begins the edges of a call that can begin, and ends the parts of ranks that have received all.
 /// @pre the call is a broadcast or a reduce of simulated data
-class SimulatedChain
+struct SimulatedChain
 {
- public:
-  /// @param owner keeps the call while the chain uses it
-  SimulatedChain(Simulation& simulation, SimulatedCall& call, std::shared_ptr<void> owner)
-      : simulation_{simulation},
-        call_{call},
-        owner_{std::move(owner)}
-  {
-  }
+  Simulation& simulation;
+  SimulatedCall& call;
+  std::shared_ptr<void> owner;  // keeps the call while the chain uses it
 
   void proceed()
   {
-    while (call_.left_by < 0 && edges().size() + 1 < call_.members.size())
+    while (call.left_by < 0 && edges().size() + 1 < call.members.size())
     {
       const std::size_t e = edges().size();
       const SimulatedMember& sender = member(e);
@@ -61,23 +56,22 @@ class SimulatedChain
     }
   }
 
- private:
-  [[nodiscard]] std::vector<SimulatedEdge>& edges() const { return call_.edges; }
+  [[nodiscard]] std::vector<SimulatedEdge>& edges() const { return call.edges; }
   [[nodiscard]] SimulatedMember& member(std::size_t index) const
   {
-    return call_.members[chain_position(call_, index)];
+    return call.members[chain_position(call, index)];
   }
-  [[nodiscard]] double bytes() const { return call_.bytes(); }
+  [[nodiscard]] double bytes() const { return call.bytes(); }
   [[nodiscard]] double segment() const
   {
-    return std::min(bytes(), simulation_.machine().segment_bytes);
+    return std::min(bytes(), simulation.machine().segment_bytes);
   }
   [[nodiscard]] bool is_one_message() const { return segment() == bytes(); }
 
   void begin_edge(std::size_t e, const SimulatedMember& sender)
   {
-    const auto& machine = simulation_.machine();
-    auto cost = message_cost(machine, simulation_.links(), sender.rank->number,
+    const auto& machine = simulation.machine();
+    auto cost = message_cost(machine, simulation.links(), sender.rank->number,
                              member(e + 1).rank->number, bytes());
     const double of_segment = bytes() == 0 ? 0 : cost.seconds * segment() / bytes();
     double begins = sender.posts;
@@ -90,10 +84,10 @@ class SimulatedChain
     edges().push_back({begins, cost.latency + of_segment});
     if (cost.seconds == 0) return end_edge(e, begins);
     const auto [first, last] = std::minmax(sender.rank->number, member(e + 1).rank->number);
-    simulation_.start(
+    simulation.start(
         begins, cost.seconds, std::move(cost.uses),
         [chain = *this, e](double time) mutable { chain.end_edge(e, time); },
-        Simulation::turn_of(call_.posts, last - first, first));
+        Simulation::turn_of(call.posts, last - first, first));
   }
 
   /// Ends an edge whose bytes are transferred, and begins the edges that can begin now.
@@ -109,14 +103,10 @@ class SimulatedChain
       edge.arrives = std::max(edge.ends, before);
       SimulatedMember& receiver = member(i + 1);
       receiver.ends = edge.arrives;
-      if (receiver.waits) simulation_.make_ready(*receiver.rank, edge.arrives);
+      if (receiver.waits) simulation.make_ready(*receiver.rank, edge.arrives);
     }
     proceed();
   }
-
-  Simulation& simulation_;
-  SimulatedCall& call_;
-  std::shared_ptr<void> owner_;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail
