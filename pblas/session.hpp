@@ -145,12 +145,7 @@ class PblasSession
 
   void fail(const std::string& what)
   {
-    progress_->with_failures([&](MpiFailures& failures) {
-      failures.broadcast("rank " + std::to_string(progress_->rank()) + " failed (" + what +
-                             "), so the calls of other ranks cannot complete; fix that rank's "
-                             "error",
-                         MpiFailures::Kind::error);
-    });
+    progress_->with_failures([&](MpiFailures& failures) { failures.broadcast_error(what); });
   }
 
   [[nodiscard]] bool is_broken() const

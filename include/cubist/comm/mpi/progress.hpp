@@ -74,26 +74,20 @@ class MpiProgress
     return returned_.counts(communicator);
   }
 
-  /// Runs `f`, which calls MPI, while no other thread calls MPI.
-  template <class F>
-  auto call_mpi(F f)
-  {
-    const std::lock_guard lock{mutex_};
-    return f();
-  }
-
   /// Calls `f`, which blocks in MPI. It cannot be interrupted, so the job is aborted if it takes
   /// longer than the limit.
   /// @throws PeerFailed if a rank has failed before
   template <class F>
   auto call_blocking_mpi(const std::string& what, F f)
   {
-    if (call_mpi([&] { return failures_.poll(); })) throw PeerFailed{failures_.message()};
+    if (with_failures([](MpiFailures& f) { return f.poll(); }))
+      throw PeerFailed{failures_.message()};
     std::optional<AbortTimer> timer;
     if (limit_)
       timer.emplace(*limit_,
                     "rank " + std::to_string(rank()) + ": " + timeout_message(*limit_, what));
-    return call_mpi(f);
+    const std::lock_guard lock{mutex_};
+    return f();
   }
 
   /// Advances all calls, because other ranks may wait for messages that this one forwards.
