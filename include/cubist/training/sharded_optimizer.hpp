@@ -9,7 +9,7 @@
 //   mlp.backward(dy);                   // starts the sums of this rank's parts of the gradients
 //   optimizer.step(mlp.parameters());   // updates this rank's parts and gathers the values
 //
-// The values have the same bits as without sharding, because sums are formed in the same order
+// The values are bit-identical to those without sharding, because sums are formed in the same order
 // (comm/reduction.hpp), except on NCCL, which chooses its own order. Checkpoints have the same
 // names and matrices, so a run may continue with a different sharding, or without any.
 //

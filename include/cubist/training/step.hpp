@@ -17,7 +17,7 @@
 //   }
 //
 // The first call runs the function, which allocates. The second call captures the work that the
-// function enqueues, and replays it, as later calls do. Results have the same bits as those of the
+// function enqueues, and replays it, as later calls do. Results are bit-identical to those of the
 // function. Engines that do not capture (engine/replay.hpp) run the function in every call.
 //
 // Values that change from step to step must be in the engine's memory: matrices, an optimizer's

@@ -132,7 +132,7 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
   /// b (1, out), cut as Y's columns.
   using Bias = DistMatrix<T, RowVector<typename S::Output>, Mesh>;
 
-  /// Draws weights and bias, which have the same bits on every scheme and mesh. By default they are
+  /// Draws weights and bias, which are bit-identical on every scheme and mesh. By default they are
   /// uniform in ±1/sqrt(in).
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
