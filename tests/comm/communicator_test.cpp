@@ -103,7 +103,7 @@ TEST_CASE("any contiguous range is a buffer")
       on_ranks<TestBackend>(size, [](World& world) { return conformance::any_range(world); }));
 }
 
-TEST_CASE("sums have the same bits on every run")
+TEST_CASE("sums are bit-identical on every run")
 {
   const int size = GENERATE(from_range(those_that_fit<TestBackend>(std::array{1, 2, 3, 6, 7, 8})));
   require_clear(on_ranks<TestBackend>(size, [](World& world) {

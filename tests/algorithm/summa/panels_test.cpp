@@ -180,8 +180,7 @@ TEST_CASE("Panels are summed to their owners, plus beta times what was there")
       }));
 }
 
-TEST_CASE(
-    "sums of panels have the same bits for any number of buffers: from the owner's successor on")
+TEST_CASE("sums of panels are bit-identical for any number of buffers, beginning after the owner")
 {
   if (!fits(ranks)) return;
   // Magnitudes differ so much that every order of summation rounds differently.

@@ -117,7 +117,7 @@ std::vector<double> rounded_sums(C& world)
   return out;
 }
 
-TEST_CASE("sums have the same bits as on threads")
+TEST_CASE("sums are bit-identical to those on threads")
 {
   for (const int ranks : {2, 3, 4, 6, 8})
     if (fits<Mpi>(ranks))
