@@ -32,7 +32,7 @@ inline constexpr std::size_t json_bytes_limit = std::size_t{1} << 28;
 /// What messages about a JSON file say.
 struct JsonUse
 {
-  const char* consequence;  ///< why the fault is a problem: "so the machine stays unknown"
+  const char* consequence;  ///< why the fault is a problem: "so the machine's figures are unknown"
   const char* if_missing;   ///< what to do about a file that cannot be read
   const char* if_damaged;   ///< what to do about a file that is not JSON
 };

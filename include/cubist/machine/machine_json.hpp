@@ -236,7 +236,7 @@ template <class V>
   require<DataError>(
       json_holds<V>(value) && value.template get<V>() > 0, "got results of cubist_bench with ",
       excerpt(value), " for ", name,
-      ", which is not a whole number above 0, so the machine stays unknown; use results of "
+      ", which is not a whole number above 0, so the machine's figures are unknown; use results of "
       "cubist_bench machine or collectives --json");
   return value.template get<V>();
 }
@@ -284,7 +284,7 @@ catch (const nlohmann::json::exception& error)
 {
   throw DataError{
       std::string{"got incomplete results of cubist_bench ("} + error.what() +
-      "), so the machine stays unknown; use results of cubist_bench machine or collectives --json"};
+      "), so the machine's figures are unknown; use results of cubist_bench machine or collectives --json"};
 }
 
 }  // namespace detail
@@ -335,7 +335,7 @@ catch (const nlohmann::json::exception& error)
 /// @throws DataError for a file that cannot be read, and what `machine_from_json` throws
 [[nodiscard]] inline Machine read_machine(const std::string& path, const Machine& machine = {})
 {
-  constexpr JsonUse use{"so the machine stays unknown",
+  constexpr JsonUse use{"so the machine's figures are unknown",
                         "give a file with its figures in JSON, like those in machines/",
                         "look for a comma or a bracket too many, or let cubist_bench machine "
                         "--json write it"};

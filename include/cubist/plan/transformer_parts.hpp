@@ -210,7 +210,8 @@ class TransformerParts
     return ranks_ == 1 ? 0 : embedding_rows() * table.block.rows * copies * embedding_blocks();
   }
   /// The number of elements that a rank reserves for messages with rows of the table and with sums
-  /// of gradients: those that it sends, in backward also to itself, and those that it receives.
+  /// of gradients: those that it sends, including those that it sends to itself in backward, and
+  /// those that it receives.
   [[nodiscard]] std::size_t embedding_workspace() const
   {
     const auto h = stream();

@@ -62,8 +62,9 @@ class Step
   Step(Step&&) = delete;
 
   /// Runs one step with these matrices. The step is captured again for matrices at another address
-  /// or of another shape, and after memory was freed that existed at the capture. So pass memory
-  /// that the program allocates for each call as an argument. Every rank of the mesh calls it.
+  /// or of another shape, and after memory that existed at the capture has been freed. So pass
+  /// memory that the program allocates for each call as an argument. Every rank of the mesh calls
+  /// it.
   /// @throws CaptureError if the function cannot be captured; nothing is enqueued then, and the
   /// function can still be run without capturing. Otherwise what the function throws
   template <class... Matrix>
