@@ -257,8 +257,8 @@ bench_machine_test("a link of nccl-tests"
 bench_machine_test("a link of the OSU micro-benchmarks"
   "\"bandwidth\": 11800000000\\.0,[^}]*\"latency\": 1\\.25e-06,[^}]*\"name\": \"memory\".*\"bandwidth\": 12500000000\\.0"
   --osu osu.txt --inside)
-bench_machine_test("a table without rows" "got osu.txt without a row of nccl-tests, so the link stays unknown" --nccl-tests osu.txt)
-bench_machine_test("a table that is not there" "cannot read no.txt, so the link stays unknown" --osu no.txt)
+bench_machine_test("a table without rows" "got osu.txt without a row of nccl-tests, so the link's figures are unknown" --nccl-tests osu.txt)
+bench_machine_test("a table that is not there" "cannot read no.txt, so the link's figures are unknown" --osu no.txt)
 bench_machine_test("a machine without a table" "got --machine or --inside without a table" --inside)
 add_test(NAME "bench: layers, simulated"
   COMMAND ${layers} --simulated "${measured_machine}" --json "${CMAKE_CURRENT_BINARY_DIR}/predicted.json")

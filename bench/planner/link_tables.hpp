@@ -105,7 +105,7 @@ inline void take(LinkTable& link, double latency, double bandwidth)
   }
   cubist::require<cubist::DataError>(
       smallest > 0, "got ", name,
-      " without a row of nccl-tests, so the link stays unknown; give what all_reduce_perf or "
+      " without a row of nccl-tests, so the link's figures are unknown; give what all_reduce_perf or "
       "sendrecv_perf prints, including the line that names its columns");
   // A collective sends small messages up and down a tree.
   const int others = std::max(1, link.ranks - 1);
@@ -147,7 +147,7 @@ inline void take(LinkTable& link, double latency, double bandwidth)
   }
   cubist::require<cubist::DataError>(
       link.latency > 0 || link.bandwidth > 0, "got ", name,
-      " without a row of the OSU micro-benchmarks, so the link stays unknown; give what "
+      " without a row of the OSU micro-benchmarks, so the link's figures are unknown; give what "
       "osu_latency, osu_bw or osu_bibw prints, including the line that names it");
   return link;
 }
@@ -165,9 +165,10 @@ template <class Read>
 [[nodiscard]] LinkTable read_link_table(const std::string& file, Read read)
 {
   std::ifstream in{file};
-  cubist::require<cubist::DataError>(in.good(), "cannot read ", file,
-                                     ", so the link stays unknown; give the file that has the "
-                                     "benchmark's output");
+  cubist::require<cubist::DataError>(
+      in.good(), "cannot read ", file,
+      ", so the link's figures are unknown; give the file that has the "
+      "benchmark's output");
   return read(in, file);
 }
 

@@ -41,7 +41,7 @@ struct SchemeOnMesh
   int ranks;
 };
 
-/// Whether one size is so much longer than another that the mesh decides the speed.
+/// Whether one size is so much longer than another that the mesh determines the speed.
 bool is_skinny(cubist::ProductSize s)
 {
   const auto [least, most] = std::minmax({s.m, s.n, s.k});

@@ -137,7 +137,7 @@ TEST_CASE("what cannot be captured is an error, and then the step still runs")
       ContainsSubstring("cudaErrorStreamCaptureUnjoined"));
 }
 
-TEST_CASE("a step is captured again when memory is freed that it may use")
+TEST_CASE("a step is captured again when memory that it may use is freed")
 {
   const auto captures = on_ranks<FakeNccl>(1, [](auto& world) {
     const Mesh<Summa2D, FakeNccl> mesh{world, {}};

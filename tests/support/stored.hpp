@@ -32,7 +32,8 @@ template <class G>
       float largest = 0;
       for (std::size_t l = i; l < end; ++l)
         largest = std::max(largest, std::abs(static_cast<float>(w(l, j))));
-      // Divides in float, because the rounding of a quotient decides near halves of integers.
+      // Divides in float, because near halves of integers the result depends on how the quotient is
+      // rounded.
       const float scale = half{largest / 127};
       for (std::size_t l = i; l < end; ++l)
       {

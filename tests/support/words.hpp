@@ -3,8 +3,9 @@
 
 // The elements that the schemes' products send, by the published formulas and as counted.
 //
-// The formulas are averages over the ranks, for ring collectives and pipelined broadcasts. Times
-// the number of ranks, they are whole numbers. Sizes are padded to the mesh's quantum.
+// The formulas are averages over the ranks, for ring collectives and pipelined broadcasts.
+// Multiplied by the number of ranks, they are whole numbers. Sizes are padded to the mesh's
+// quantum.
 
 #include <cstddef>
 #include <cstdint>

@@ -20,7 +20,7 @@ namespace count
 using SentByAll = std::uint64_t (*)(World&);
 using Formula = std::uint64_t (*)(cubist::ProductSize, int, int);
 
-/// What the ranks have sent in a product, by themselves and by an answer.
+/// What the ranks have sent in a product, as counted and according to an answer.
 struct Counts
 {
   std::vector<std::uint64_t> sent;     // by each rank

@@ -99,7 +99,7 @@ TEST_CASE("memory that captured work allocates or frees exists while it is repla
   CHECK(fake::live() == before);
 }
 
-TEST_CASE("a graph is valid until memory is freed that is older")
+TEST_CASE("a graph is valid until memory that is older is freed")
 {
   std::optional<CudaBuffer<int>> a{1}, b{1}, c{1};
   auto graph = CudaGraph::capture([&] { copy(*a, *b); });
