@@ -11,8 +11,8 @@
 //   0: 20240520 (GPT-2's tokens) or 20240801 (Llama 3's)    1: the version, 1 or 7
 //   2: the number of tokens    3 to 255: 0
 //
-// and continues with 16- or 32-bit tokens. Any other file has tokens from its first byte on,
-// unless it begins like a file of a different format.
+// and continues with 16- or 32-bit tokens. In any other file tokens begin at its first byte, unless
+// it begins like a file of a different format.
 //
 // Source: Karpathy, llm.c, dev/data/data_common.py.
 
@@ -273,7 +273,7 @@ class TokenFile
   void require_tokens(std::uint64_t first, std::uint64_t count) const
   {
     require<ShapeError>(first <= size_ && count <= size_ - first, "got ", count,
-                        " tokens from token ", first, " on, but ", path(), " has only ", size_,
+                        " tokens starting at token ", first, ", but ", path(), " has only ", size_,
                         ", so some would be missing; read fewer");
   }
 

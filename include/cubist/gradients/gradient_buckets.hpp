@@ -69,7 +69,7 @@ class GradientBuckets final : public GradientReducer<T, M>
   {
   }
 
-  /// Changes the size of buckets from the next backward pass on.
+  /// Changes the size of buckets, beginning with the next backward pass.
   void set(const BucketOptions& options) { options_ = options; }
 
   void begin() override

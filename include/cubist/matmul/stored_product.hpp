@@ -80,8 +80,8 @@ class StoredProduct
   /// W as the value of a parameter. It is valid as long as this object.
   [[nodiscard]] virtual const StoredValue<T>& value() const = 0;
 
-  /// Sets `count` columns of this rank's block, from column `at` on, to columns [first, …) of the
-  /// matrix that `source` reads, in pieces that are small beside the block.
+  /// Sets `count` columns of this rank's block, starting at column `at`, to columns [first, …) of
+  /// the matrix that `source` reads, in pieces that are small beside the block.
   /// @throws NumericError for elements that are not finite, and what `source` throws
   virtual void set(std::size_t at, std::size_t first, std::size_t count,
                    const BlockSource<T>& source) = 0;

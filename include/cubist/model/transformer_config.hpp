@@ -83,7 +83,7 @@ struct TransformerConfig
   bool learned_positions = true;
   double rotary_base = 10000;         ///< the base of rotary angles
   RotaryScaling rotary_scaling = {};  ///< how their frequencies are scaled
-  /// The share of a head's elements, from the first on, that is rotated.
+  /// The share of a head's elements that is rotated, counted from the first element.
   double rotary_fraction = 1;
   TransformerKind kind = TransformerKind::gpt;  ///< GPT-2's or Llama's blocks
   double epsilon = 1e-5;                        ///< epsilon of the norms

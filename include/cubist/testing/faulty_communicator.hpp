@@ -43,7 +43,7 @@ struct Fault
   Kind kind = Kind::delay;                  ///< what happens
   int rank = 0;                             // the rank within the launch
   std::optional<CallKind> collective = {};  // the kind of call; any kind by default
-  std::uint64_t call = 0;  // the index of the call among such calls of the rank, from 0 on
+  std::uint64_t call = 0;  // the index of the call among such calls of the rank, starting at 0
   std::chrono::milliseconds delay{0};  ///< how long a call is delayed
 };
 

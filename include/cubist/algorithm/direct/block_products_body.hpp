@@ -137,13 +137,13 @@ struct PanelFactor
   if (!copies_a && !copies_b) return both <= deep_panel;
   if (copies_a && copies_b)
   {
-    constexpr std::size_t thin = 32;     // from this depth on, two copies cost what they gain
+    constexpr std::size_t thin = 32;     // at this depth or more, two copies cost what they gain
     constexpr std::size_t enough = 128;  // a deeper panel is hardly faster
     return next < thin && both <= enough;
   }
   // One copy saves a pass over C, which has `others` times as many elements for each one copied.
   constexpr std::size_t least = 256;   // with fewer, the copy costs what it gains
-  constexpr std::size_t thin = 128;    // from this depth on, one copy costs what it gains
+  constexpr std::size_t thin = 128;    // at this depth or more, one copy costs what it gains
   constexpr std::size_t enough = 512;  // a deeper panel is hardly faster
   constexpr std::size_t ratio = 4;     // a panel this much thinner than C always pays
   const std::size_t others = copies_b ? c.rows : c.cols;

@@ -7,7 +7,7 @@
 //
 // Each panel is copied when it arrives. Each index of K costs a copy of M + N elements, beside the
 // product's 2 M N operations. Measured: panels of depth 16, 2 x 3 ranks, M = N = 1536 in float,
-// take 0.81 of the processor time; from depth 32 on, nothing is gained
+// take 0.81 of the processor time; at depth 32 or more, nothing is gained
 // (docs/decisions/0016-panel-depth.md).
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace cubist::CUBIST_ABI::detail
 /// deep enough or there is only one.
 [[nodiscard]] constexpr std::size_t coalesced_depth(std::size_t depth, std::size_t panels)
 {
-  constexpr std::size_t thin = 32;  // from this depth on, copies cost what they gain
+  constexpr std::size_t thin = 32;  // at this depth or more, copies cost what they gain
   constexpr std::size_t enough = 128;
   if (depth == 0 || depth >= thin || panels < 2) return 0;
   return depth * std::min(panels, enough / depth);

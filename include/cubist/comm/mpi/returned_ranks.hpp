@@ -42,7 +42,7 @@ namespace cubist::CUBIST_ABI::detail
 
 /// Returns the number of a communicator that a split makes: a hash, for which all its ranks compute
 /// the same value.
-/// @param split the number of this split of the parent, from 1 on
+/// @param split the number of this split of the parent, starting at 1
 [[nodiscard]] constexpr std::uint64_t communicator_id(std::uint64_t parent, std::uint64_t split,
                                                       int colour)
 {

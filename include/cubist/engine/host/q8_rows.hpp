@@ -34,7 +34,7 @@ namespace cubist::CUBIST_ABI::detail
 /// The number of blocks whose scales are converted at once.
 inline constexpr std::size_t q8_scales = 64;
 
-/// Computes the scalar products of row x and `count` rows of W from row j on.
+/// Computes the scalar products of row x and `count` rows of W, starting at row j.
 template <std::size_t count, class T>
 [[gnu::always_inline]] inline void q8_products(const T* x, const StoredView& w, std::size_t j, T* y)
 {

@@ -233,7 +233,7 @@ CUBIST_STORED_ROWS(WideRegisters, CUBIST_AVX512)
 CUBIST_STORED_ROWS(NarrowRegisters, CUBIST_AVX2)
 #undef CUBIST_STORED_ROWS
 
-/// Computes the products of `rows` rows of X from row i on, and rows j + c step of B for the
+/// Computes the products of `rows` rows of X, starting at row i, and rows j + c step of B for the
 /// numbers c below `count`.
 /// @param used  how many of these products are stored
 template <class Set, std::size_t rows, std::size_t count, class T, class W>
@@ -278,7 +278,7 @@ void multiply_rows_by(T alpha, MatrixView<const T> x, const StoredRows<W>& b, T 
       multiply_group<Set, 1, for_one>(alpha, x, i, b, j, 0, beta, y, 1);
 }
 
-/// Computes C += alpha A B for `rows` rows of A and C from row i on, and rows k + l step of B.
+/// Computes C += alpha A B for `rows` rows of A and C, starting at row i, and rows k + l step of B.
 template <class Set, std::size_t rows, std::size_t streams, class W>
 void add_group(float alpha, MatrixView<const float> a, MatrixView<const W> b, std::size_t step,
                std::size_t k, std::size_t i, MatrixView<float> c)

@@ -177,7 +177,7 @@ class Attention
     return dx;
   }
 
-  /// Keeps, from the next `forward` on, the keys and values of up to `tokens` tokens of each
+  /// Keeps, beginning with the next `forward`, the keys and values of up to `tokens` tokens of each
   /// sequence; 0 keeps none.
   void use_cache(std::size_t tokens)
   {

@@ -30,7 +30,7 @@ struct AttentionOptions
   double scale = 0;
   /// The base of the rotary angles; 0 stands for no rotation.
   double rotary_base = 0;
-  /// How many elements of a head are rotated, from the first on; 0 stands for all.
+  /// How many elements at the beginning of a head are rotated; 0 stands for all.
   std::size_t rotary_size = 0;
   RotaryScaling rotary_scaling = {};  ///< the scaling of the rotation's frequencies
   /// Whether queries and keys each pass through a norm, head by head (head_norm.hpp).

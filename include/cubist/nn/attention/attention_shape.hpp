@@ -99,7 +99,7 @@ struct QueryBlock
                      columns(at.head(i), s.head_size), {at.rows, s.head_size});
     };
   }
-  /// Returns a function of u that returns n rows of unit u in K or V, from row `key` on.
+  /// Returns a function of u that returns n rows of unit u in K or V, starting at row `key`.
   template <class V>
   [[nodiscard]] auto keys_of(const AttentionShape& s, const HeadColumns& columns, MatrixView<V> m,
                              std::size_t key, std::size_t n) const

@@ -308,7 +308,7 @@ class RingAttention
     return s;
   }
 
-  /// The rows of `m` from the first row of chunk i on.
+  /// The rows of `m`, starting at the first row of chunk i.
   template <class V>
   [[nodiscard]] MatrixView<V> rows_of(MatrixView<V> m, std::size_t i) const
   {
@@ -342,7 +342,7 @@ class RingAttention
     const std::size_t together = ring_heads(cut_, most, whole_.head_size);
     return together < most ? together : heads;
   }
-  /// The columns of `heads` heads that are in one piece, from head `first` on.
+  /// The columns of `heads` heads that are in one piece, starting at head `first`.
   [[nodiscard]] HeadColumns columns_of(const HeadColumns& all, std::size_t first,
                                        std::size_t heads) const
   {

@@ -182,7 +182,7 @@ class SharedKeyValueCache
       ranks.all_reduce(sums_.view().elements());
     }
 
-    /// Writes the rows of O, sequence by sequence, from sequence `first` on.
+    /// Writes the rows of O, sequence by sequence, starting at sequence `first`.
     void write(const E& engine, LocalAttention<A, E>& local, const AttentionShape& s,
                std::size_t first, Out o)
     {

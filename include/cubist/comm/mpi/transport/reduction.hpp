@@ -41,7 +41,7 @@ class MpiReduction
     combine(inputs_, 0, out);
   }
 
-  /// Combines the inputs' elements from index `first` on, in the order of the inputs.
+  /// Combines the inputs' elements, starting at index `first`, in the order of the inputs.
   void combine(std::span<const std::byte* const> inputs, std::size_t first, Bytes out)
   {
     call_.combine(call_.op, inputs, first, out.size() / call_.element_size, out.data());
