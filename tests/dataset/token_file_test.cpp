@@ -93,8 +93,8 @@ TEST_CASE("tokens beyond the end of a file are refused")
   std::vector<int> out(2);
   CHECK_NOTHROW(file.copy(0, out));
   CHECK_NOTHROW(file.copy(2, {}));
-  CHECK(mentions(message_of<ShapeError>([&] { file.copy(1, out); }), "got 2 tokens from token 1 on",
-                 "x.bin has only 2", "read fewer"));
+  CHECK(mentions(message_of<ShapeError>([&] { file.copy(1, out); }),
+                 "got 2 tokens starting at token 1", "x.bin has only 2", "read fewer"));
   CHECK_THROWS_AS(file[2], ShapeError);
   CHECK_THROWS_AS(file[std::numeric_limits<std::uint64_t>::max()], ShapeError);
   CHECK_THROWS_AS(file.copy(3, {}), ShapeError);
@@ -171,7 +171,7 @@ TEST_CASE("a header of llm.c says where tokens begin, what they are, and how man
   CHECK(read_header(llmc(20240520, 1, 0, 0)).tokens == 0);
 }
 
-TEST_CASE("a file without a header is tokens from its first byte on")
+TEST_CASE("in a file without a header, tokens begin at its first byte")
 {
   const TokenHeader plain = read_header("abcd");
   CHECK((plain.type == TokenType::uint16 && plain.bytes == 0 && plain.tokens == 2));

@@ -752,7 +752,7 @@ template <class C>
 }
 
 /// Checks that sums have the same bits on every run, and on every communicator that adds in order:
-/// from rank 0 on or, in a reduce, from the root's successor around the ring to the root. Calls
+/// starting at rank 0 or, in a reduce, at the root's successor around the ring to the root. Calls
 /// `disturb` between the calls, to change their timing.
 template <class C>
 [[nodiscard]] Findings reproducible_sums(C& world, cubist::detail::FunctionRef<void()> disturb)

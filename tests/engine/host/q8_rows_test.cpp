@@ -78,7 +78,7 @@ TEST_CASE("a NaN among the rows stays one, and only in its row")
   }
 }
 
-TEST_CASE("columns are widened from any of them, and from any block on")
+TEST_CASE("columns are widened starting at any of them, and at any block")
 {
   StoredWeight stored{StoredWeights::q8, {0, 96, 96}, 96, 5};
   const StoredView& w = integers(stored, 96, 5).view();
