@@ -60,7 +60,7 @@ namespace detail
   return shares && options.method != Method::collectives;
 }
 
-/// Returns the most bytes of workspace that `of_ranks` ranks keep.
+/// Returns the maximum number of bytes of workspace that `of_ranks` ranks keep.
 /// @param fraction the part of the matrices' size, unless the options give another
 [[nodiscard]] inline std::size_t most_kept(PblasSession& session, const PgemmOptions& options,
                                            double fraction, int of_ranks)

@@ -44,7 +44,7 @@ class SharedBlock
     return data();
   }
   /// Ends the product on this rank, which no longer uses the block.
-  /// @param most the most bytes to keep for the next product; the same on all ranks
+  /// @param most the maximum number of bytes to keep for the next product; the same on all ranks
   void end(std::size_t most)
   {
     const bool is_last = header_->leaving.fetch_add(1) + 1 == uses_ * ranks_;

@@ -15,7 +15,7 @@
 //   rows        (n - 1) d min(M, R min(V, m))    a block has a sum for each distinct id
 //   all_reduce  (n - 1) d 2 V                    2 (n - 1) / n of a block on each rank
 //
-// The formula takes the most elements, because ranks also reserve memory for them.
+// These are maxima, because ranks also reserve memory for them.
 
 #include <algorithm>
 #include <cstddef>

@@ -40,8 +40,8 @@ struct Link
   int ranks = 0;         ///< consecutive ranks that it connects; 0 for all
   double latency = 0;    ///< seconds of a message
   double bandwidth = 0;  ///< bytes per second, into and out of each unit
-  /// The most bytes per second that one rank of a unit sends, or receives; 0 stands for
-  /// `bandwidth`.
+  /// The maximum number of bytes per second that one rank of a unit sends, or receives; 0 stands
+  /// for `bandwidth`.
   double rank_bandwidth = 0;
   /// Seconds that a core spends on each byte that is sent, and on each that is received.
   double core_seconds_per_byte = 0;

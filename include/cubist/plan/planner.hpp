@@ -251,7 +251,7 @@ template <class Network>
   return step;
 }
 
-/// Returns the most rows, or sequences, for which a network is valid.
+/// Returns the maximum number of rows, or of sequences, for which a network is valid.
 [[nodiscard]] inline std::size_t most_batch(const std::vector<ProductSize>& layers)
 {
   std::size_t widest = 1;

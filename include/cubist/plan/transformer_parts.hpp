@@ -285,7 +285,7 @@ class TransformerParts
   {
     return stream().rows.parts() / (all_reduces_table() ? table_replicas().parts() : 1);
   }
-  /// The most distinct ids of a block of H.
+  /// The maximum number of distinct ids in a block of H.
   [[nodiscard]] std::size_t embedding_rows() const
   {
     return std::min(stream().block.rows, model_.vocabulary);

@@ -14,11 +14,11 @@
 // continues as if it were alone. A sequence ends after a token that ends a text.
 //
 // The token with the largest logit is picked (the first if several are equal), or one is drawn from
-// softmax(logits / temperature) over the `top_k` largest logits. Of these, only the most likely are
-// kept whose probabilities add up to `top_p`. The seed, the sequence and the position determine the
-// random number, so the result is the same on every mesh. Logits that have no softmax, for example
-// because one is a NaN, are an error on every rank, and so are prompts or options that differ
-// between ranks.
+// softmax(logits / temperature) over the `top_k` largest logits. Of these, it keeps only the most
+// likely ones, whose probabilities add up to `top_p`. The seed, the sequence and the position
+// determine the random number, so the result is the same on every mesh. Logits that have no
+// softmax, for example because one is a NaN, are an error on every rank, and so are prompts or
+// options that differ between ranks.
 //
 // Elements that one rank sends: 2 (P-1)/P times two 64-bit integers before the first token; for
 // each token, what the transformer sends for B rows, B V logits, and B integers.
@@ -65,8 +65,8 @@ struct GenerateOptions
   /// Draws each token from this many of the most likely tokens; 0 stands for all. Needs a
   /// temperature.
   std::size_t top_k = 0;
-  /// Draws each token from the fewest of the most likely whose probabilities add up to this; 1
-  /// stands for all. Needs a temperature.
+  /// Draws each token from the fewest of the most likely tokens whose probabilities add up to this;
+  /// 1 stands for all. Needs a temperature.
   double top_p = 1;
   std::uint64_t seed = 0;
   /// Whether to keep keys and values. If not, each step computes all earlier tokens again.
@@ -163,7 +163,7 @@ template <class T>
 }
 
 /// Draws a token with `u`, uniform in [0, 1), from softmax(logits / temperature) over the `top_k`
-/// largest logits, and of these over the most likely whose probabilities add up to `top_p`.
+/// largest logits, and of these over the most likely ones, whose probabilities add up to `top_p`.
 /// @param order workspace
 template <class T>
 [[nodiscard]] int draw_token(std::span<const T> logits, double temperature, std::size_t top_k,
