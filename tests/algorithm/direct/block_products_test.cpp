@@ -9,8 +9,8 @@ namespace cubist::test::algorithm_direct_block_products_test
 
 using namespace cubist::detail;
 
-// work_assignment_test.cpp tests that all ranks together multiply every pair of elements once, also
-// by strips.
+// work_assignment_test.cpp tests that all ranks together multiply every pair of elements once, by
+// strips as well.
 
 static Range all(std::size_t n) { return {0, n, n}; }
 
