@@ -164,7 +164,7 @@ CUBIST_INLINE void BackgroundSave::write_mark() const
 CUBIST_INLINE bool BackgroundSave::read_mark(int rank, std::vector<std::uint64_t>& sums) const
 {
   std::vector<std::uint64_t> mark(sums.size() + 1);
-  // Only a file that is opened anew shows what other hosts have synced.
+  // Only a file that is opened again shows what other hosts have synced.
   const File file{marks(), File::Mode::read};
   file.read(mark_begin(rank), std::as_writable_bytes(std::span{mark}));
   const auto terms = std::span<const std::uint64_t>{mark}.first(sums.size());

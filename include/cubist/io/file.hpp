@@ -153,8 +153,8 @@ class File
 namespace detail
 {
 
-/// Waits until the names of a folder's entries are on the disk. Call it after a rename, a removal,
-/// or making a folder.
+/// Waits until the names of a folder's entries are on the disk. Call it after renaming or removing
+/// a file, or creating a folder.
 /// @throws DataError if the system refuses, but not for a folder without read permission, or a file
 /// system that cannot sync folders
 inline void sync_folder(const std::filesystem::path& folder)

@@ -7,7 +7,7 @@
 // A save stores the fingerprint of each tensor (core/fingerprint.hpp) as metadata
 // "fingerprint.<name>", and a load compares it. Tensors of other programs have none, and nothing in
 // their files says whether a weight is (in, out), as here, or (out, in), as in PyTorch. So for
-// these the caller must say it.
+// these the caller must state the order.
 //
 // Replicas of a block each read a part of it, so that every element is read once.
 //

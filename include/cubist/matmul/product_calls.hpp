@@ -27,7 +27,7 @@ namespace cubist::CUBIST_ABI::detail
                       ", n = ", size.n, ", k = ", size.k, " needs ", expected,
                       "; make the plan for these matrices, or the matrices for this plan");
   require<MeshError>(same_mesh, "got ", what, " of ", got,
-                     " on a different mesh from the product's, so its blocks lie on other ranks; "
+                     " on a different mesh from the product's, so its blocks are on other ranks; "
                      "make it on the product's mesh");
   require<ShapeError>(
       padded == expected_quanta, "got ", what, " of ", got, " padded to multiples of ", padded.rows,

@@ -166,7 +166,7 @@ struct MuonCost
 }
 
 /// @param steps  the steps of Newton-Schulz
-/// @param count  the number of matrices of this shape, which lie alike
+/// @param count  the number of matrices of this shape, all of them cut in the same way
 [[nodiscard]] inline MuonCost muon_cost(const MuonMatrix& w, const MuonGrid& grid, int steps,
                                         std::size_t count, const Machine& machine,
                                         std::size_t scalar_bytes)

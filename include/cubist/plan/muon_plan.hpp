@@ -6,7 +6,7 @@
 //
 //   W (in, out) S::Weight, or that of S::Next
 //
-// Matrices of one shape that lie alike are one kind.
+// Matrices of one shape that are cut in the same way form one kind.
 
 #include <cstddef>
 #include <sstream>

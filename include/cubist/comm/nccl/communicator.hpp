@@ -178,7 +178,7 @@ class NcclCommunicator : public Collectives<NcclCommunicator>
   {
   }
 
-  /// Sets `remote` to whether the ranks lie on more than one node.
+  /// Sets `remote` to whether the ranks are on more than one node.
   void find_remote()
   {
     const auto nodes = largest({group_->node, -group_->node});

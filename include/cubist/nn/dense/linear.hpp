@@ -324,7 +324,7 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
                         " for a Y of ", Shape{rows, out_},
                         ", so their elements do not correspond; make it like Y");
     require<MeshError>(m.mesh() == mesh_, "got ", what, " of ", m.shape(),
-                       " on a mesh that is not the layer's, so its blocks lie on other ranks; make "
+                       " on a mesh that is not the layer's, so its blocks are on other ranks; make "
                        "it on the layer's mesh");
   }
 

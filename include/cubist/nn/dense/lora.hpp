@@ -388,8 +388,8 @@ class LoraMatrices final : public LoraPairs<T, M>
   {
     require<ArgumentError>(std::ranges::none_of(b_, &Thin::merged), "got ", call,
                            " for LoRA's A and B while they are part of the weight, so the "
-                           "weight would not follow them; call unmerge_lora first, or make the "
-                           "network anew");
+                           "weight would not follow them; call unmerge_lora first, or make a "
+                           "new network");
   }
 
   [[nodiscard]] static std::string dotted(const std::string& name)

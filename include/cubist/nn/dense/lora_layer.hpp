@@ -45,7 +45,7 @@ class LayerWithLora;
 namespace detail
 {
 
-/// Where LoRA's matrices lie, and along which axes their products are moved. A set of axes is a
+/// Where LoRA's matrices are, and along which axes their products are moved. A set of axes is a
 /// number whose bits are axes (Axes::bits).
 template <class M>
 struct LoraLayout

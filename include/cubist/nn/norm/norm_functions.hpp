@@ -78,7 +78,7 @@ struct ReciprocalRootOf
   }
 };
 
-/// The numbers of a row that the functions of its elements read.
+/// The numbers of a row that functions of single elements read.
 template <RealScalar T>
 struct NormRow
 {

@@ -226,7 +226,7 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
         this->widths().sizes.front(),
         " inputs, so columns would be missing or left over; give it a column for each input");
     require<MeshError>(x.mesh() == this->mesh_, "got X of ", x.shape(),
-                       " on a mesh that is not the network's, so its blocks lie on other ranks; "
+                       " on a mesh that is not the network's, so its blocks are on other ranks; "
                        "make it on the network's mesh");
     return x;
   }

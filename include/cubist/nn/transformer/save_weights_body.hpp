@@ -65,7 +65,7 @@ try
 {
   std::set<std::string> names;
   if (!std::filesystem::exists(index)) return names;
-  const JsonUse use{"so nothing is known of it", "check its permissions", "save it anew"};
+  const JsonUse use{"so nothing is known of it", "check its permissions", "save it again"};
   for (const auto& [_, name] :
        parse_safetensors_index(read_json_text(index.string(), use), index.string()))
     if (name.ends_with(".safetensors")) names.insert(name);
