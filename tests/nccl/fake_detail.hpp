@@ -84,7 +84,7 @@ struct CUstream_st
   ~CUstream_st();
   /// Adds a task; while capturing, every launch of the graph runs it.
   void enqueue(std::function<void()> task);
-  /// While capturing, adds a task that is made anew for each launch.
+  /// While capturing, adds a task that is created again for each launch.
   void record(std::function<std::function<void()>()> make);
   void run();
 
