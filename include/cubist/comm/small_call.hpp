@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Decides which collectives are small enough for one round, and which windows that peers only read.
-// Between ranks that share memory, each rank copies what it sends to memory that all can read,
-// waits until all have done so, and reads. A rank that reads peers' buffers in place would have to
-// wait twice more, until the sums are complete and until all have read its buffer. Between nodes,
-// the ranks of a short all_reduce send their blocks to each other, and each adds all of them, which
-// takes one latency instead of two.
+// Decides which collectives, and which windows that peers only read, are small enough for one
+// round. Between ranks that share memory, each rank copies what it sends to memory that all can
+// read, waits until all have done so, and reads. A rank that reads peers' buffers in place would
+// have to wait twice more, until the sums are complete and until all have read its buffer. Between
+// nodes, the ranks of a short all_reduce send their blocks to each other, and each adds all of
+// them, which takes one latency instead of two.
 
 #include <algorithm>
 #include <cstddef>
