@@ -15,7 +15,7 @@ using Backend = cubist::Threads;
 namespace
 {
 
-/// Like Grid2D, which this test's library does not contain, either.
+/// Like Grid2D, which this test's library does not contain either.
 template <class X, class Y>
 struct MyGrid
 {
