@@ -158,7 +158,7 @@ class PanelMatrix
   {
     return by_lines(i, others, {IndexSet::interval(0, others)});
   }
-  /// Makes the distribution of a block of which only the ranks of one term have the others.
+  /// Makes the distribution of a block whose others only the ranks of one term hold.
   [[nodiscard]] Distribution by_lines(Lines i, std::size_t others, std::size_t term) const
   {
     Sets sets(terms());

@@ -24,7 +24,7 @@ TEST_CASE("a folder that another run has locked is refused until that run has en
 {
   const Folder folder;
   {
-    // Acts as another process would: flock refuses whoever opens the file again.
+    // Acts as another process would: flock refuses a second descriptor of the file.
     const File other{folder / ".lock", File::Mode::create};
     REQUIRE(::flock(other.descriptor(), LOCK_EX | LOCK_NB) == 0);
     const auto message =

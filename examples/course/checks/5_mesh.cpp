@@ -112,8 +112,8 @@ int check_mesh(int argc, char** argv, mesh::Fastest answer)
   constexpr auto hint =
       "let r run over all divisors of the ranks, with c = ranks / r, and q over all numbers with "
       "q q d = ranks. forward and backward send three times what the formulas of exercises 3 and 4 "
-      "give for forward; with d layers add the sum of the gradient. Return the mesh of the fewest "
-      "elements.";
+      "give for forward; with d layers add the sum of the gradient. Return the mesh that sends "
+      "the fewest elements.";
   return mark("Exercise 5: find the fastest mesh for a shape", hint, [&] {
     cubist::Simulated::machine = mesh::computers();
     mesh::run(8, {.m = 16384, .n = 256, .k = 1024}, answer);

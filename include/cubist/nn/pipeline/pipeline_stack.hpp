@@ -95,7 +95,7 @@ class PipelineEnds
   virtual ~PipelineEnds() = default;
 
   [[nodiscard]] virtual Pass pass(std::size_t micro_batch) = 0;
-  /// Makes `x` fit the X of this layer, the first of any piece but the first piece.
+  /// Makes `x` fit the X of this layer, which is the first one of any piece but the first.
   virtual A& fit_input(std::optional<A>& x, std::size_t layer, std::size_t micro_batch) = 0;
   /// Returns X of the first layer, made in the memory of a slot.
   [[nodiscard]] virtual const A& input(std::size_t micro_batch, std::size_t slot) = 0;
