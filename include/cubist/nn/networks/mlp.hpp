@@ -79,6 +79,7 @@ std::unique_ptr<AnyLayer<NetworkMatrix<S, B, T>, T>>
 make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std::size_t>& sizes,
                const MlpOptions& options, std::size_t i)
 {
+  using A = NetworkMatrix<S, B, T>;
   const bool is_last = i + 2 == sizes.size();
   const LinearOptions linear{.bias = options.bias,
                              .seed = options.seed,
@@ -89,16 +90,13 @@ make_mlp_layer(const AxisMesh<typename S::Axes, B>& mesh, const std::vector<std:
                              .initial_bias = options.initial_bias};
   const Dropout between{options.dropout};  // checks the probability for a single layer, too
   const Dropout dropout{is_last ? options.output_dropout : between.probability(), options.seed, i};
-  const auto make =
-      [&]<class LayerScheme>(
-          std::type_identity<LayerScheme>) -> std::unique_ptr<AnyLayer<NetworkMatrix<S, B, T>, T>> {
-    using MlpLayer = Dense<LayerScheme, B, T>;
-    return std::make_unique<LayerOf<NetworkMatrix<S, B, T>, MlpLayer>>(
-        MlpLayer{mesh, sizes[i], sizes[i + 1], linear,
-                 is_last ? options.output : options.activation, dropout});
+  const auto make = [&]<class L>(std::type_identity<L>) -> std::unique_ptr<AnyLayer<A, T>> {
+    return std::make_unique<LayerOf<A, L>>(L{mesh, sizes[i], sizes[i + 1], linear,
+                                             is_last ? options.output : options.activation,
+                                             dropout});
   };
-  if (i % 2 == 0) return make(std::type_identity<S>{});
-  return make(std::type_identity<typename S::Next>{});
+  if (i % 2 == 0) return make(std::type_identity<Dense<S, B, T>>{});
+  return make(std::type_identity<Dense<typename S::Next, B, T>>{});
 }
 
 /// @throws ShapeError for fewer than two sizes
