@@ -226,9 +226,8 @@ class WeightSave
   /// Gives the files their final names. They are renamed one after the other, so whatever would
   /// describe a mixture of the earlier model and this one goes first: an index whose files are
   /// replaced, and another configuration. The new configuration comes last.
-  /// @param remove_other_descriptions  removes the files that describe another model
-  template <class F>
-  void publish(F remove_other_descriptions)
+  void publish(const std::string& config, const std::string& generation,
+               const std::vector<int>& end_ids)
   {
     for (auto& file : weights_) file.file().sync();
     mesh_.world().barrier();
@@ -238,7 +237,7 @@ class WeightSave
       for (std::size_t f = 0; f < files_; ++f)
         replaced += earlier_.erase(path_of(f).filename().string());
       if (replaced > 0) remove_replaced(index_path());
-      remove_other_descriptions();
+      remove_other_descriptions(folder_, config, generation, end_ids);
     }
     for (auto& file : weights_) file.publish();
     if (is_root())
@@ -292,7 +291,7 @@ void write_weights(const std::string& folder, const Parameters<T, M>& parameters
   WeightSave<T, M> save{parameters.front().value.mesh, folder, files.size()};
   for (std::size_t f = 0; f < files.size(); ++f) save.write_file(f, parameters, files[f]);
   save.write_descriptions(config_file, generation);
-  save.publish([&] { remove_other_descriptions(folder, config_file, generation, config.end_ids); });
+  save.publish(config_file, generation, config.end_ids);
 }
 
 }  // namespace detail
