@@ -21,6 +21,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cubist/core/compiled.hpp"
@@ -110,21 +111,14 @@ template <class T>
   return {place.name, m, place.part * wanted.cols};
 }
 
-/// The LoRA matrices of a network, and the options that all of them share.
-template <class Net>
-struct SavedLora
-{
-  Parameters<typename Net::Value, typename Net::Mesh> matrices;
-  LoraOptions options;  ///< `options.layers` holds the layers' full names
-};
-
-/// Collects the LoRA matrices of a transformer.
+/// Returns the LoRA matrices of a transformer, and the options that all of them share, whose
+/// `layers` hold the layers' full names.
 /// @throws ArgumentError if there are none, or if files have no place for them
 template <class Net>
-[[nodiscard]] SavedLora<Net> saved_lora(Net& net)
+[[nodiscard]] auto saved_lora(Net& net)
 {
-  SavedLora<Net> saved;
-  auto& [matrices, options] = saved;
+  Parameters<typename Net::Value, typename Net::Mesh> matrices;
+  LoraOptions options;
   std::vector<std::string> layers;
   for (const auto& p : net.parameters())
   {
@@ -154,7 +148,7 @@ template <class Net>
       ", so the files have no place for it; make the transformer with LoraOptions that leave "
       "`shared_input` as it is");
   options.layers = std::move(layers);
-  return saved;
+  return std::pair{std::move(matrices), std::move(options)};
 }
 
 }  // namespace detail

@@ -138,18 +138,13 @@ inline void check_adapter_keys(const nlohmann::json& json, const std::string& fi
                                                             const std::string& file)
 {
   const auto all = linear_layers(config);
-  std::vector<std::string> layers;
-  if (targets.is_string() && targets.get<std::string>() == "all-linear")
-  {
-    for (const auto& layer : all) layers.push_back(layer.ours);
-    return layers;
-  }
-  require<DataError>(targets.is_array() && !targets.empty(), file,
+  const bool is_all = targets.is_string() && targets.get<std::string>() == "all-linear";
+  require<DataError>(is_all || (targets.is_array() && !targets.empty()), file,
                      " has \"target_modules\": ", excerpt(targets),
                      ", so the adapter's layers are unknown; write them as a list "
                      "of names");
-  std::vector<bool> is_target(all.size(), false);
-  for (const auto& target : targets)
+  std::vector<bool> is_target(all.size(), is_all);
+  for (const auto& target : is_all ? nlohmann::json::array() : targets)
   {
     bool found = false;
     if (target.is_string())
@@ -161,6 +156,7 @@ inline void check_adapter_keys(const nlohmann::json& json, const std::string& fi
         "has that name, so the adapter is for another model or another kind of "
         "layer; use an adapter of this model");
   }
+  std::vector<std::string> layers;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (is_target[i]) layers.push_back(all[i].ours);
   return layers;
