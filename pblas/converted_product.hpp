@@ -42,6 +42,7 @@
 #include <cubist/scheme/mesh.hpp>
 #include <cubist/scheme/summa2d.hpp>
 
+#include "message_product.hpp"
 #include "ordered_product.hpp"
 #include "product_cache.hpp"
 
@@ -52,20 +53,9 @@ namespace cubist::CUBIST_ABI::detail
 /// are cut along three axes, one or two of which may have a single rank.
 using ProductSchemes = Schemes<Summa2D, Grid3D>;
 
-/// A product on a mesh of any scheme, behind virtual functions.
-template <Scalar T>
-class ConvertedProduct : public PlannedProduct
-{
- public:
-  static constexpr std::size_t scalar_bytes = sizeof(T);
-
-  /// Computes the product. All ranks of the world call it; those outside the grid have no array.
-  virtual void run(MpiCommunicator& world, T alpha, LocalArray<const T> a, LocalArray<const T> b,
-                   T beta, LocalArray<T> c, PgemmReport& report) = 0;
-};
-
+/// A product on a mesh of a scheme.
 template <SchemeType S, Scalar T>
-class SchemeProduct final : public ConvertedProduct<T>
+class SchemeProduct final : public MessageProduct<T>
 {
   using Matmul = DistMatMul<S, Mpi, T>;
   using Mesh = typename Matmul::Mesh;
@@ -177,16 +167,23 @@ struct ConvertedPlan
   [[nodiscard]] double seconds() const { return product.seconds() + conversion; }
 };
 
+/// The options of the planner for a product of `T` that ranks compute in messages.
+template <Scalar T>
+[[nodiscard]] PlanOptions options_of_plan()
+{
+  return {.scalar_bytes = sizeof(T),
+          .training = false,
+          .gathered = Gathered::again,
+          .method = Method::collectives};
+}
+
 /// Returns the scheme and mesh that are predicted to be the fastest, conversions included.
 template <Scalar T>
 [[nodiscard]] ConvertedPlan plan_product(const ProductArguments& call, int ranks,
                                          const Machine& machine)
 {
   constexpr std::size_t counted = 12;  // the fastest products, for which conversions are predicted
-  const PlanOptions options{.scalar_bytes = sizeof(T),
-                            .training = false,
-                            .gathered = Gathered::again,
-                            .method = Method::collectives};
+  const PlanOptions options = options_of_plan<T>();
   std::vector<ConvertedPlan> plans;
   for_each_scheme<ProductSchemes>([&]<class S>() {
     cubist::for_each_mesh<S>(ranks, [&](const typename S::Axes::Array& extents) {
@@ -204,6 +201,32 @@ template <Scalar T>
       return conversion_seconds<S>(extents_of<S>(plan.product), call, sizeof(T), machine, ranks);
     });
   return *std::min_element(plans.begin(), plans.end(), faster);
+}
+
+/// Returns the time of a plan, conversions included, on a machine on which only the links between
+/// nodes take time.
+template <Scalar T>
+[[nodiscard]] double link_seconds(const Plan& plan, const ProductArguments& call, int ranks,
+                                  Machine machine)
+{
+  constexpr double fast = 1e30;
+  machine.rates = {{"float", RateTable::peak(fast)}, {"double", RateTable::peak(fast)}};
+  machine.memory_bandwidth = fast;
+  machine.node_memory_bandwidth = 0;
+  machine.call_seconds = 0;
+  for (Link& link : machine.links)
+  {
+    if (&link != &machine.links.back()) link.bandwidth = fast;
+    link.latency = 0;
+    link.rank_bandwidth = 0;
+    link.core_seconds_per_byte = 0;
+    link.core_seconds_per_message = 0;
+  }
+  return with_scheme<ProductSchemes>(plan.scheme, [&]<class S>() {
+    const auto extents = extents_of<S>(plan);
+    return plan_on<S>(extents, {call.size}, ranks, machine, options_of_plan<T>()).seconds() +
+           conversion_seconds<S>(extents, call, sizeof(T), machine, ranks);
+  });
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -4,8 +4,10 @@
 // Products of block-cyclic matrices (foreign/pgemm.hpp).
 //
 // If all ranks of the communicator share memory, they copy A and B there and multiply
-// (shared_product.hpp). Otherwise A and B are converted to the scheme and mesh that the planner
-// predicts to be the fastest, and the result is converted back (converted_product.hpp).
+// (shared_product.hpp). Between nodes they multiply panel by panel on the grid of C
+// (gemm_panels.hpp). If that would send much more between the nodes, and always if ranks of one
+// node share no memory, A and B are converted to the scheme and mesh that the planner predicts to
+// be the fastest, and the result is converted back (converted_product.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +31,9 @@
 #include <cubist/machine/machine.hpp>
 
 #include "converted_product.hpp"
+#include "gemm_panels.hpp"
 #include "local_part.hpp"
+#include "message_product.hpp"
 #include "product_arguments.hpp"
 #include "session.hpp"
 #include "shared_product.hpp"
@@ -76,6 +80,44 @@ inline void report_kept(PgemmReport& report, std::size_t bytes)
   report.chosen += join({", ", (bytes + (1U << 20U) - 1) >> 20U, " MiB kept for later calls"});
 }
 
+/// Whether a product is computed in panels on the grid of C, instead of by a plan. Depends on no
+/// figure of the machine but the number of ranks on a node.
+///
+/// Panels take as long as the product or the links between nodes, whichever is longer, and a plan
+/// up to the sum of both, because it multiplies after it has received. How fast the links are is
+/// not known. If panels need the links for r times as long as the plan does, they take up to r
+/// times as long as the plan, where links are slow; and the plan takes up to 1 + 1/r times as long
+/// as panels, where the product takes as long as the links. The two are equal for r = 1.6.
+template <PblasScalar T>
+[[nodiscard]] bool favours_panels(const Plan& plan, const ProductArguments& call, int ranks,
+                                  const Machine& machine)
+{
+  constexpr double most = 1.6;
+  const auto elements = static_cast<double>(panel_cost(call, machine.on_a_node(ranks)).most());
+  const double of_panels = elements * sizeof(T) / machine.across().bandwidth;
+  return of_panels <= most * link_seconds<T>(plan, call, ranks, machine);
+}
+
+template <PblasScalar T>
+[[nodiscard]] std::unique_ptr<MessageProduct<T>>
+plan_in_messages(PblasSession& session, const ProductArguments& call, const PgemmOptions& options)
+{
+  auto& world = session.world();
+  const Machine machine = machine_here(options, session);
+  const Plan plan = plan_product<T>(call, world.size(), machine).product;
+  if (options.method == Method::automatic && session.ranks_of_node() < world.size() &&
+      favours_panels<T>(plan, call, world.size(), machine))
+    return std::make_unique<PanelProduct<T>>(call);
+  return with_scheme<ProductSchemes>(
+      plan.scheme, [&]<class S>() -> std::unique_ptr<MessageProduct<T>> {
+        const auto& mesh =
+            session.products().template mesh<Mesh<S, Mpi>>(plan.scheme, plan.extents, [&] {
+              return Mesh<S, Mpi>{world, plan};
+            });
+        return std::make_unique<SchemeProduct<S, T>>(mesh, call, options.method);
+      });
+}
+
 template <PblasScalar T>
 void run_product(PblasSession& session, const ProductArguments& call, T alpha,
                  LocalArray<const T> a, LocalArray<const T> b, T beta, LocalArray<T> c,
@@ -96,19 +138,8 @@ void run_product(PblasSession& session, const ProductArguments& call, T alpha,
     report.chosen = product.text();
     return report_kept(report, session.shared().kept());
   }
-  auto& product = session.products().template find<ConvertedProduct<T>>(
-      call, [&]() -> std::unique_ptr<ConvertedProduct<T>> {
-        const Plan plan =
-            plan_product<T>(call, world.size(), machine_here(options, session)).product;
-        return with_scheme<ProductSchemes>(
-            plan.scheme, [&]<class S>() -> std::unique_ptr<ConvertedProduct<T>> {
-              const auto& mesh =
-                  session.products().template mesh<Mesh<S, Mpi>>(plan.scheme, plan.extents, [&] {
-                    return Mesh<S, Mpi>{world, plan};
-                  });
-              return std::make_unique<SchemeProduct<S, T>>(mesh, call, options.method);
-            });
-      });
+  auto& product = session.products().template find<MessageProduct<T>>(
+      call, [&] { return plan_in_messages<T>(session, call, options); });
   const BlasThreads of_each{session.threads()};
   product.run(world, alpha, a, b, beta, c, report);
   report.chosen = product.text();
