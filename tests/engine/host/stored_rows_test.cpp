@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -41,7 +42,7 @@ void checks_products()
   for (const Target target : targets)
     for (const std::size_t m : {1U, 3U, 6U})
       for (const std::size_t n : {1U, 4U, 7U})
-        for (const std::size_t k : {32U, 75U, 2080U})
+        for (const std::size_t k : {32U, 75U, 736U, 2080U})
         {
           if (!detail::supports(target)) continue;
           constexpr bool scaled = detail::StoredRows<W>::has_scales;
@@ -116,6 +117,34 @@ TEMPLATE_TEST_CASE("products of rows are equal to the bit with AVX2 and AVX-512"
     CAPTURE(m);
     CHECK(rounded_products<TestType>(Target::avx2, m, 7, 2080) ==
           rounded_products<TestType>(Target::avx512, m, 7, 2080));
+  }
+}
+
+TEMPLATE_TEST_CASE("the parts of a product are added in halves, on every instruction set", "",
+                   float, double, bfloat16, half, std::int8_t)
+{
+  using T = Sum<TestType>;
+  constexpr std::size_t k = 736;
+  std::array<T, 64 / sizeof(T)> part{};
+  const auto value = [](std::size_t i) { return std::sin(static_cast<double>(i * i)); };
+  for (std::size_t l = 0; l < k; ++l)
+  {
+    T w;
+    if constexpr (std::is_same_v<TestType, std::int8_t>)
+      w = static_cast<float>(static_cast<TestType>(127 * value(l + 5))) *
+          static_cast<float>(half{static_cast<float>(value(l / 32 + 9))});
+    else
+      w = static_cast<T>(TestType{static_cast<T>(value(l + 5))});
+    T& sum = part[l % part.size()];
+    sum = std::fma(w, static_cast<T>(value(l)), sum);
+  }
+  for (std::size_t n = part.size() / 2; n > 0; n /= 2)
+    for (std::size_t p = 0; p < n; ++p) part[p] += part[p + n];
+  for (const Target target : {Target::avx2, Target::avx512})
+  {
+    if (!detail::supports(target)) continue;
+    CAPTURE(static_cast<int>(target));
+    CHECK(rounded_products<TestType>(target, 1, 1, k) == std::vector<T>{part[0]});
   }
 }
 

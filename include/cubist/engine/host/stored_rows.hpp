@@ -75,6 +75,7 @@ struct RegisterOf
     using Register = typename RegisterOf<T, bytes>::type;                                          \
     using Vector = Register<float>;                                                                \
     using Bits = Register<std::uint32_t>;                                                          \
+    using Register4 = typename RegisterOf<float, 16>::type;                                        \
     static constexpr std::size_t lanes = bytes / sizeof(float);                                    \
                                                                                                    \
     template <std::floating_point T>                                                               \
@@ -96,6 +97,21 @@ struct RegisterOf
       asm("vcvtph2ps {%1, %0|%0, %1}" : "=v"(v) : "m"(lanes_at<lanes>(p)));                        \
       return v;                                                                                    \
     }                                                                                              \
+    [[gnu::always_inline, target]] static Register4 load_four(const half* p)                       \
+    {                                                                                              \
+      Register4 v;                                                                                 \
+      asm("vcvtph2ps {%1, %0|%0, %1}" : "=v"(v) : "m"(lanes_at<4>(p)));                            \
+      return v;                                                                                    \
+    }                                                                                              \
+    [[gnu::always_inline, target]] static float load_one(const half* p)                            \
+    {                                                                                              \
+      std::uint16_t bits;                                                                          \
+      __builtin_memcpy(&bits, p, sizeof bits);                                                     \
+      const typename RegisterOf<std::uint32_t, 16>::type all = {bits};                             \
+      Register4 v;                                                                                 \
+      asm("vcvtph2ps {%1, %0|%0, %1}" : "=v"(v) : "v"(all));                                       \
+      return v[0];                                                                                 \
+    }                                                                                              \
     [[gnu::always_inline, target]] static Vector load(const std::int8_t* p)                        \
     {                                                                                              \
       Bits integers;                                                                               \
@@ -110,6 +126,31 @@ struct RegisterOf
       __builtin_memcpy(p, &v, sizeof v);                                                           \
     }                                                                                              \
     [[gnu::always_inline, target]] static Vector all(float x) { return x - Vector{}; }             \
+    /* Keeps a sum in a register, even if it is taken apart later. */                              \
+    template <class V>                                                                             \
+    [[gnu::always_inline, target]] static V in_register(V v)                                       \
+    {                                                                                              \
+      asm("" : "+v"(v));                                                                           \
+      return v;                                                                                    \
+    }                                                                                              \
+    /* Adds the second half of n elements to the first half until one is left. */                  \
+    template <std::size_t n, class T>                                                              \
+    [[gnu::always_inline, target]] static T sum_of(const T* p)                                     \
+    {                                                                                              \
+      if constexpr (n == 1)                                                                        \
+        return *p;                                                                                 \
+      else                                                                                         \
+      {                                                                                            \
+        using Half = typename RegisterOf<T, n / 2 * sizeof(T)>::type;                              \
+        Half first, second;                                                                        \
+        __builtin_memcpy(&first, p, sizeof first);                                                 \
+        __builtin_memcpy(&second, p + n / 2, sizeof second);                                       \
+        first += second;                                                                           \
+        T half[n / 2];                                                                             \
+        __builtin_memcpy(half, &first, sizeof half);                                               \
+        return sum_of<n / 2>(half);                                                                \
+      }                                                                                            \
+    }                                                                                              \
     template <class V>                                                                             \
     [[gnu::always_inline, target]] static V product(V a, V b)                                      \
     {                                                                                              \
@@ -157,7 +198,8 @@ CUBIST_REGISTERS(NarrowRegisters, CUBIST_AVX2, 32, 4, 1)
           std::size_t l = 0;                                                                       \
           for (; l + Set::lanes <= end - first; l += Set::lanes)                                   \
             Set::store(scale[c] + l, Set::load(from + l));                                         \
-          for (; l < end - first; ++l) scale[c][l] = from[l];                                      \
+          for (; l + 4 <= end - first; l += 4) Set::store(scale[c] + l, Set::load_four(from + l)); \
+          for (; l < end - first; ++l) scale[c][l] = Set::load_one(from + l);                      \
         }                                                                                          \
       for (std::size_t block = first; block < end; ++block)                                        \
       {                                                                                            \
@@ -190,13 +232,11 @@ CUBIST_REGISTERS(NarrowRegisters, CUBIST_AVX2, 32, 4, 1)
       CUBIST_UNROLLED                                                                              \
       for (std::size_t c = 0; c < count; ++c)                                                      \
       {                                                                                            \
-        alignas(64) std::array<T, parts> part;                                                     \
+        std::array<T, parts> part;                                                                 \
         CUBIST_UNROLLED                                                                            \
         for (std::size_t l = 0; l < registers; ++l)                                                \
-          Set::store(part.data() + l * lanes, sum[r][c][l]);                                       \
-        for (std::size_t half = parts / 2; half > 0; half /= 2)                                    \
-          for (std::size_t p = 0; p < half; ++p) part[p] += part[p + half];                        \
-        sums[r][c] = part[0];                                                                      \
+          Set::store(part.data() + l * lanes, Set::in_register(sum[r][c][l]));                     \
+        sums[r][c] = Set::template sum_of<parts>(part.data());                                     \
       }                                                                                            \
     }                                                                                              \
   }                                                                                                \
