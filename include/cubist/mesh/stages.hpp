@@ -62,9 +62,9 @@ template <class A>
 
 /// The number of stages of a mesh.
 template <HasStages M>
-[[nodiscard]] int stages_of(const M& mesh)
+[[nodiscard]] std::size_t stages_of(const M& mesh)
 {
-  return mesh.template extent<PipelineStage>();
+  return static_cast<std::size_t>(mesh.template extent<PipelineStage>());
 }
 
 /// The stage of a rank of the mesh.

@@ -126,7 +126,7 @@ class PipelineStack
         stage_mesh_{make_stage_mesh(mesh)},
         other_mesh_{make_other_stage_mesh(mesh)},
         begins_{std::move(begins)},
-        stages_{static_cast<std::size_t>(stages_of(mesh))}
+        stages_{stages_of(mesh)}
   {
     for (std::size_t k = 0; k < begins_.size() - 1; ++k)
       if (is_mine(k))

@@ -72,7 +72,7 @@ class StageLinks
   /// backward pass
   StageLinks(const M& mesh, std::size_t pieces, std::size_t first_trained)
       : stage_{static_cast<std::size_t>(mesh.template coordinate<PipelineStage>())},
-        stages_{static_cast<std::size_t>(stages_of(mesh))},
+        stages_{stages_of(mesh)},
         last_{stages_ * pieces - 1},
         first_trained_{first_trained},
         activations_{mesh.template along<PipelineStage>()},

@@ -67,7 +67,7 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
                LoraRequest<T, StageMesh<Mesh>>* lora, Make make)
       : Base{mesh, seed, std::move(widths)},
         pipeline_{options},
-        layers_{mesh, cut_in_pieces(costs, stages(), options), "forward of layer",
+        layers_{mesh, cut_in_pieces(costs, stages_of(mesh), options), "forward of layer",
                 "backward of layer", recompute}
   {
     Freezing freezing{frozen};
@@ -84,7 +84,8 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
   template <class Loss>
   LossValue train_step(const Input& x, std::size_t all, double scale, Loss loss)
   {
-    Ends ends{*this, x, all, cut_step(checked(x).rows(), "rows", stages(), pipeline_), loss};
+    Ends ends{*this, x, all, cut_step(checked(x).rows(), "rows", stages_of(this->mesh_), pipeline_),
+              loss};
     ends.scale = scale;
     for (std::size_t i = 0; i < ends.batches.count; ++i) ends.passes.push_back(this->next_pass());
     auto& reducer = this->begin_gradients();
@@ -105,7 +106,8 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
       if (count > 0) hits += accuracy(y, mine) * static_cast<double>(count);
       return CountedMean{softmax_cross_entropy(y, mine, scratch), count};
     };
-    Ends ends{*this, x, all, cut_evaluation(checked(x).rows(), stages(), pipeline_), loss};
+    Ends ends{*this, x, all, cut_evaluation(checked(x).rows(), stages_of(this->mesh_), pipeline_),
+              loss};
     layers_.evaluate(ends, ends.batches.count);
     std::array<double, 2> numbers{ends.mean(),
                                   mean_of<typename Mesh::Engine>(hits, static_cast<double>(all))};
@@ -215,10 +217,6 @@ class StagedLayers final : public LayeredNetwork<P, B, T>
     std::vector<CountedMean> means_;
   };
 
-  [[nodiscard]] std::size_t stages() const
-  {
-    return static_cast<std::size_t>(stages_of(this->mesh_));
-  }
   const Input& checked(const Input& x) const
   {
     require<ShapeError>(

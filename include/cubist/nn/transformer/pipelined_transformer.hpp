@@ -67,8 +67,8 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
                     const TransformerOptions& options, LoraRequest<T, StageMesh<Mesh>>* lora)
       : Calls{mesh, config, options.seed, options.inference},
         pipeline_{options.pipeline},
-        blocks_{mesh, cut(mesh, config, options.pipeline), "forward of block", "backward of block",
-                options.recompute},
+        blocks_{mesh, cut_in_pieces(block_costs(config), stages_of(mesh), options.pipeline),
+                "forward of block", "backward of block", options.recompute},
         ends_{blocks_.mesh_of_piece(0), blocks_.mesh_of_piece(blocks_.all_pieces() - 1),
               blocks_.all_pieces() == 1, config, options}
   {
@@ -248,16 +248,10 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     std::vector<CountedMean> means_ = {};
   };
 
-  /// Returns the first layer of each piece.
-  [[nodiscard]] static std::vector<std::size_t>
-  cut(const Mesh& mesh, const TransformerConfig& config, const PipelineOptions& options)
-  {
-    return cut_in_pieces(block_costs(config), static_cast<std::size_t>(stages_of(mesh)), options);
-  }
   [[nodiscard]] MicroBatches micro_batches(const TokenBatch& batch, bool trains) const
   {
     const std::size_t sequences = count_sequences(batch.ids.size(), batch.sequence);
-    const auto stages = static_cast<std::size_t>(stages_of(this->mesh_));
+    const std::size_t stages = stages_of(this->mesh_);
     return trains ? cut_step(sequences, "sequences", stages, pipeline_)
                   : cut_evaluation(sequences, stages, pipeline_);
   }
