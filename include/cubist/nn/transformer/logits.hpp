@@ -45,6 +45,8 @@ class Logits
     std::optional<Product> product;
     std::optional<Output> y;
     std::optional<Input> dx;
+    /// The ranks that have the other terms of dE, if `backward` left their sum to the caller.
+    const typename Mesh::Communicator* left = nullptr;
   };
 
   /// Returns Y, which is in `kept`.
@@ -62,15 +64,23 @@ class Logits
 
   /// Returns dX, which is in `kept`, and passes dE to `gradients`. If dE has no elements, the table
   /// is frozen and gets no gradient.
+  /// @param summed_later  the ranks over which the caller sums dE after it has added a second term;
+  /// if these have the terms of dE, it is not passed to `gradients`, and they are in kept.left
   /// @pre X and E are the same as in the `forward` that filled `kept`
   const Input& backward(const Input& x, const Table& e, const Output& dy, Table& de,
-                        GradientReducer<T, Mesh>& gradients, Kept& kept) const
+                        GradientReducer<T, Mesh>& gradients, Kept& kept,
+                        const typename Mesh::Communicator* summed_later = nullptr) const
   {
     Input& dx = fit_like(kept.dx, x);
+    kept.left = nullptr;
     if (de.shape().size() == 0)
+    {
       kept.product->backward_input(e, dy, dx);
-    else
-      gradients.reduce(de.padded(), kept.product->backward_parts(x, e, dy, dx, de));
+      return dx;
+    }
+    auto* const replicas = kept.product->backward_parts(x, e, dy, dx, de);
+    if (replicas == summed_later) kept.left = replicas;
+    if (!kept.left) gradients.reduce(de.padded(), replicas);
     return dx;
   }
 

@@ -105,16 +105,17 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     // The sum of that over replicas is complete by then, or the embedding sums both parts.
     const bool tied = this->config_.tied;
     table_sums_.begin();
-    LogitsTerms terms{table_sums_, ends_.embedding().replicas(kept.input.embedding)};
-    auto& of_table = tied ? static_cast<GradientReducer<T, Mesh>&>(terms) : reducer;
+    auto& of_table = tied ? static_cast<GradientReducer<T, Mesh>&>(table_sums_) : reducer;
+    const auto* summed_later = tied ? ends_.embedding().replicas(kept.input.embedding) : nullptr;
     const bool passes_blocks = first_trained_ < blocks_.layers().size();
-    const Hidden* d = ends_.backward_logits(d_logits, pass, of_table, kept.output, passes_blocks);
+    const Hidden* d =
+        ends_.backward_logits(d_logits, pass, of_table, kept.output, passes_blocks, summed_later);
     const bool wants_dx = ends_.trains_input();
     d = blocks_.backward(d ? *d : *kept.output.h, reducer, kept.blocks, wants_dx, first_trained_);
     if (wants_dx)
     {
       if (tied) table_sums_.finish();
-      ends_.backward_input(*d, pass, reducer, kept.input, terms.left());
+      ends_.backward_input(*d, pass, reducer, kept.input, kept.output.logits.left);
     }
     reducer.finish();
   }
@@ -179,34 +180,6 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
     typename Ends::InputKept input;
     typename Stack::Kept blocks;
     typename Ends::OutputKept output;
-  };
-  /// Sums the logits' part of a tied table's gradient, unless the embedding sums it later over the
-  /// same replicas.
-  class LogitsTerms final : public GradientReducer<T, Mesh>
-  {
-   public:
-    using typename GradientReducer<T, Mesh>::Communicator;
-
-    LogitsTerms(GradientReducer<T, Mesh>& sums, const Communicator* of_embedding)
-        : sums_{sums},
-          of_embedding_{of_embedding}
-    {
-    }
-
-    void reduce(MatrixView<T> gradient, Communicator* replicas) override
-    {
-      if (replicas && replicas == of_embedding_)
-        left_ = replicas;
-      else
-        sums_.reduce(gradient, replicas);
-    }
-    /// The replicas over which the embedding sums both parts, or null.
-    [[nodiscard]] const Communicator* left() const { return left_; }
-
-   private:
-    GradientReducer<T, Mesh>& sums_;
-    const Communicator* of_embedding_;
-    const Communicator* left_ = nullptr;
   };
   Kept& of(NetworkKept* kept) { return kept ? static_cast<Kept&>(*kept) : kept_.of_forward(); }
 

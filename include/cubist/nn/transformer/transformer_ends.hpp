@@ -212,12 +212,14 @@ class TransformerEnds
 
   /// Computes the gradients of norm and table from that of the logits. Returns the gradient of H,
   /// or null if it is not wanted.
+  /// @param summed_later  as for Logits::backward
   /// @pre the logits are those of all rows or all tokens
   const Hidden* backward_logits(const Output& d_logits, const BackwardPass<T, Mesh>& pass,
-                                GradientReducer<T, Mesh>& of_table, OutputKept& kept, bool wants_dh)
+                                GradientReducer<T, Mesh>& of_table, OutputKept& kept, bool wants_dh,
+                                const Communicator* summed_later = nullptr)
   {
     const Hidden& dx = logits_.backward(*kept.normalized, table(), d_logits, table_gradient(),
-                                        of_table, kept.logits);
+                                        of_table, kept.logits, summed_later);
     const Hidden* d = norm_->backward(*kept.h, dx, pass, *kept.norm, wants_dh);
     if (!d || !kept.tokens || kept.h != &*kept.tokens) return d;
     Hidden& dh = fit_rows(kept.dh, *d, pass.cut.rows());
