@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -152,7 +151,7 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Files = decltype(Checkpoints{std::declval<const M&>(), std::filesystem::path{}});
+  using Files = Checkpoints<typename M::Axes, typename M::Backend>;
 
   struct Step
   {
