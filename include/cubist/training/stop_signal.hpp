@@ -51,12 +51,6 @@ namespace detail
 class StopHandlers
 {
  public:
-  static StopHandlers& of_process()
-  {
-    static StopHandlers handlers;
-    return handlers;
-  }
-
   void add_user()
   {
     const std::lock_guard lock{mutex_};
@@ -102,6 +96,7 @@ class StopHandlers
   bool installed_ = false;
   std::array<struct sigaction, signals.size()> former_{};
 };
+inline constinit StopHandlers stop_handlers;
 
 }  // namespace detail
 
@@ -110,9 +105,9 @@ class StopHandlers
 class StopSignal
 {
  public:
-  StopSignal() { detail::StopHandlers::of_process().add_user(); }
+  StopSignal() { detail::stop_handlers.add_user(); }
   StopSignal(StopSignal&&) = delete;
-  ~StopSignal() { detail::StopHandlers::of_process().remove_user(); }
+  ~StopSignal() { detail::stop_handlers.remove_user(); }
 
   /// Whether the process of any rank of the mesh has received a signal. All ranks of the mesh call
   /// it and get the same answer; idle ranks get false. On a GPU it waits for the device.
@@ -126,7 +121,7 @@ class StopSignal
   /// Whether this process has received a signal.
   [[nodiscard]] static bool received() { return detail::StopHandlers::received(); }
   /// Forgets the signals that this process has received.
-  static void reset() { detail::StopHandlers::of_process().reset(); }
+  static void reset() { detail::stop_handlers.reset(); }
 };
 
 }  // namespace cubist::CUBIST_ABI
