@@ -69,10 +69,9 @@ struct LlmcFormat
   std::int32_t magic;
   std::int32_t version;
   TokenType type;
-  const char* bits;
 };
 inline constexpr std::array<LlmcFormat, 2> llmc_formats{
-    {{20240520, 1, TokenType::uint16, "16"}, {20240801, 7, TokenType::uint32, "32"}}};
+    {{20240520, 1, TokenType::uint16}, {20240801, 7, TokenType::uint32}}};
 inline constexpr std::size_t llmc_header_bytes = 1024;
 
 /// Reads the header of a file of this format.
@@ -95,7 +94,7 @@ inline constexpr std::size_t llmc_header_bytes = 1024;
       "version, or write the tokens alone");
   require<DataError>(
       !requested || *requested == format.type, "got ", path,
-      ", whose header says that its tokens have ", format.bits,
+      ", whose header says that its tokens have ", 8 * bytes_of(format.type),
       " bits, but another TokenType was named, so they would be misread; leave the type to the "
       "header");
   const std::size_t size = bytes_of(format.type);
