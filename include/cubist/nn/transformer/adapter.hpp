@@ -36,6 +36,7 @@
 #include "cubist/nn/parameter_names.hpp"
 #include "cubist/nn/transformer/save_weights.hpp"
 #include "cubist/nn/transformer/tensor_names.hpp"
+#include "cubist/nn/transformer/weights.hpp"
 
 namespace cubist::CUBIST_ABI
 {
@@ -80,21 +81,13 @@ inline constexpr const char* adapter_config_file = "adapter_config.json";
   return std::ranges::find(options.layers, layer) != options.layers.end();
 }
 
-/// Where a file stores one of LoRA's matrices.
-struct StoredLora
-{
-  std::string tensor;
-  StoredMatrix matrix;
-  std::size_t first_column;
-};
-
 /// Finds A or B in a file.
 /// @param name  the parameter's name
 /// @param wanted  the parameter's shape
 /// @throws DataError if there is no such tensor, ShapeError if it has another shape
 template <class T>
-[[nodiscard]] StoredLora find_lora(const SafetensorsFile& file, const std::string& name,
-                                   Shape wanted, const TransformerConfig& config)
+[[nodiscard]] StoredParameter find_lora(const SafetensorsFile& file, const std::string& name,
+                                        Shape wanted, const TransformerConfig& config)
 {
   const TensorPlace place = tensor_place(config, name);
   require<DataError>(file.header().find(place.name) != nullptr, file.path(), " has no tensor ",
@@ -108,7 +101,7 @@ template <class T>
       ", but this model needs ", op_shape(true, whole),
       ", so the adapter is for a model of another size or has another rank; use an adapter for "
       "this model");
-  return {place.name, m, place.part * wanted.cols};
+  return {place.name, &file, m, place.part * wanted.cols};
 }
 
 /// Returns the LoRA matrices of a transformer, and the options that all of them share, whose
@@ -178,10 +171,8 @@ void load_adapter(const std::filesystem::path& folder, Net& net)
     const auto layer = detail::layer_of_weight(p.name);
     if (p.lora == nullptr || !detail::is_for(options, layer)) continue;
     const auto [in, out] = p.shape();
-    tensors.insert(
-        detail::find_lora<T>(file, layer + ".lora_a", {in, options.rank}, config).tensor);
-    tensors.insert(
-        detail::find_lora<T>(file, layer + ".lora_b", {options.rank, out}, config).tensor);
+    tensors.insert(detail::find_lora<T>(file, layer + ".lora_a", {in, options.rank}, config).name);
+    tensors.insert(detail::find_lora<T>(file, layer + ".lora_b", {options.rank, out}, config).name);
   }
   for (const auto& tensor : file.header().tensors)
     require<DataError>(
