@@ -111,12 +111,8 @@ class Embedding
       const auto& h = fit(kept.h, mesh_, shape, quanta);
       if (!kept.exchange) kept.exchange.emplace(mesh_);
       kept.has_terms = all_reduces(h);
-      [&]<class... A>(Axes<A...>) {
-        if (kept.has_terms)
-          kept.exchange->plan(e_.view(), h.view(), {Mesh::Axes::template index<A>()...});
-        else
-          kept.exchange->plan(e_.view(), h.view());
-      }(Pending{});
+      constexpr unsigned axes = detail::bits_of<typename Mesh::Axes>(Pending{});
+      kept.exchange->plan(e_.view(), h.view(), kept.has_terms ? axes : 0);
     }
     kept.exchange->look_up(ids, e_.valid(), kept.h->valid());
     return *kept.h;

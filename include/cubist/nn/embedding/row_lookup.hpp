@@ -32,7 +32,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -297,18 +296,18 @@ class RowLookup
   {
   }
 
-  /// @param apart  numbers of axes along which `add_sums` adds only the rows of ranks with the same
+  /// @param apart  axes, as bits, along which `add_sums` adds only the rows of ranks with the same
   /// coordinate
-  void plan(const DistView<const T, M>& e, const DistView<const T, M>& h,
-            std::initializer_list<std::size_t> apart = {})
+  void plan(const DistView<const T, M>& e, const DistView<const T, M>& h, unsigned apart = 0)
   {
     const int rank = mesh_.rank();
     const auto table = [&](int r) { return e.block(r); };
     const auto matrix = [&](int r) { return h.block(r); };
     const auto is_near = [&](int r) {
-      return std::ranges::all_of(apart, [&](std::size_t axis) {
-        return mesh_.coordinates(r)[axis] == mesh_.coordinates()[axis];
-      });
+      for (std::size_t i = 0; i < M::Axes::count; ++i)
+        if ((apart >> i & 1U) != 0 && mesh_.coordinates(r)[i] != mesh_.coordinates()[i])
+          return false;
+      return true;
     };
     const auto near_table = [&](int r) { return is_near(r) ? e.block(r) : Block{}; };
     const auto near_matrix = [&](int r) { return is_near(r) ? h.block(r) : Block{}; };
