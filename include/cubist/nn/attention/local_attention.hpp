@@ -416,13 +416,10 @@ void attend_back(LocalAttention<T, E>& attention, const AttentionShape& s, const
 
 /// Lists the instances in the compiled library (cubist/core/instances.hpp).
 #define CUBIST_ATTENTION_INSTANCES(prefix, B, T)                                                   \
-  CUBIST_ATTENTION_ON_ENGINE(prefix, detail::Named<B>::Engine, T)
-/// Lists the instances for one engine.
-#define CUBIST_ATTENTION_ON_ENGINE(prefix, E, T)                                                   \
-  CUBIST_INSTANCE(prefix, detail::attend<T, E>)                                                    \
-  CUBIST_INSTANCE(prefix, detail::attend_run<T, E>)                                                \
-  CUBIST_INSTANCE(prefix, detail::finish_runs<T, E>)                                               \
-  CUBIST_INSTANCE(prefix, detail::attend_back<T, E>)
+  CUBIST_INSTANCE(prefix, detail::attend<T, detail::Named<B>::Engine>)                             \
+  CUBIST_INSTANCE(prefix, detail::attend_run<T, detail::Named<B>::Engine>)                         \
+  CUBIST_INSTANCE(prefix, detail::finish_runs<T, detail::Named<B>::Engine>)                        \
+  CUBIST_INSTANCE(prefix, detail::attend_back<T, detail::Named<B>::Engine>)
 CUBIST_FOR_BACKENDS(CUBIST_ATTENTION_INSTANCES)
 
 }  // namespace cubist::CUBIST_ABI
