@@ -102,13 +102,28 @@ class PblasSteps
     report_.kept = part.kept;
   }
 
-  void trsm(const TriangularOperand& how, T alpha, const In& a, const Out& b)
+  void triangular(bool solves, const TriangularOperand& how, T alpha, const In& a, const Out& b)
   {
-    triangular(true, how, alpha, a, b);
-  }
-  void trmm(const TriangularOperand& how, T alpha, const In& a, const Out& b)
-  {
-    triangular(false, how, alpha, a, b);
+    ++blocks_;
+    auto& world = session_.world();
+    // BLAS gets the transposes, which are stored by rows.
+    const auto compute = [&](const SharedMatrix<T>& all_a, MatrixView<T> mine) {
+      TriangularOperand of_transposes{how};
+      of_transposes.side = opposite(how.side);
+      of_transposes.triangle = opposite(how.triangle);
+      const MatrixView<const T> triangle{all_a.transposed()};
+      if (solves)
+        HostEngine{}.trsm(of_transposes, alpha, triangle, mine);
+      else
+        HostEngine{}.trmm(of_transposes, alpha, triangle, mine);
+    };
+    if (is_in_place(how.side, b))
+      return with_shared_triangle_alone<T>(session_, kept_, how.triangle, a, b, report_, compute);
+    with_shared_triangle<T>(
+        session_, kept_, how.triangle, a, b, T{}, b, false, report_,
+        [&](const auto& all_a, const auto& all_b, const auto&) {
+          compute(all_a, all_b.share(how.side == Side::left, world.rank(), world.size()));
+        });
   }
 
   void symm(const SymmetricOperand& how, T alpha, const In& a, const In& b, T beta, const Out& c)
@@ -176,30 +191,6 @@ class PblasSteps
   [[nodiscard]] ForeignMatrix<U> foreign(const PlacedMatrix<U>& x) const
   {
     return {session_.world(), x.whole, x.size};
-  }
-
-  void triangular(bool solves, const TriangularOperand& how, T alpha, const In& a, const Out& b)
-  {
-    ++blocks_;
-    auto& world = session_.world();
-    // BLAS gets the transposes, which are stored by rows.
-    const auto compute = [&](const SharedMatrix<T>& all_a, MatrixView<T> mine) {
-      TriangularOperand of_transposes{how};
-      of_transposes.side = opposite(how.side);
-      of_transposes.triangle = opposite(how.triangle);
-      const MatrixView<const T> triangle{all_a.transposed()};
-      if (solves)
-        HostEngine{}.trsm(of_transposes, alpha, triangle, mine);
-      else
-        HostEngine{}.trmm(of_transposes, alpha, triangle, mine);
-    };
-    if (is_in_place(how.side, b))
-      return with_shared_triangle_alone<T>(session_, kept_, how.triangle, a, b, report_, compute);
-    with_shared_triangle<T>(
-        session_, kept_, how.triangle, a, b, T{}, b, false, report_,
-        [&](const auto& all_a, const auto& all_b, const auto&) {
-          compute(all_a, all_b.share(how.side == Side::left, world.rank(), world.size()));
-        });
   }
 
   /// Whether B stays in place. Then only the processes that hold it compute, which takes longer,
@@ -288,10 +279,7 @@ void run_ptriangular(bool solves, const boost::mpi::communicator& comm,
                                             matrix_b.place, matrix_b.place),
                             n,
                             shape.size() / n};
-        if (solves)
-          trsm_by_halves(steps, how, alpha, a, b);
-        else
-          trmm_by_halves(steps, how, alpha, a, b);
+        triangular_by_halves(steps, solves, how, alpha, a, b);
         steps.report();
       });
 }

@@ -35,6 +35,11 @@ struct CopyElement
   {
     y = x;
   }
+  template <class F>
+  void with_assignment(F f) const
+  {
+    f(*this);
+  }
 };
 
 /// Computes y = alpha x + beta y, or with the conjugate of x. It does not multiply by a complex
@@ -182,11 +187,8 @@ template <class T, class A>
 void copy_transposed(const T* x, std::size_t x_ld, T* y, std::size_t y_ld, std::size_t rows,
                      std::size_t cols, const A& assign)
 {
-  if constexpr (std::is_same_v<A, CopyElement>)
-    transpose_block(x, x_ld, y, y_ld, rows, cols, assign);
-  else
-    assign.with_assignment(
-        [=](const auto element) { transpose_block(x, x_ld, y, y_ld, rows, cols, element); });
+  assign.with_assignment(
+      [=](const auto element) { transpose_block(x, x_ld, y, y_ld, rows, cols, element); });
 }
 
 /// A local array of the source, indexed by the rows and columns of the target.
@@ -386,7 +388,7 @@ class CommonBlocks
   static void copy_elements(const T* x, const Offsets& x_rows, const Offsets& x_cols, T* y,
                             const Offsets& y_rows, const Offsets& y_cols, const A& assign)
   {
-    const auto copy = [&](const auto element) {
+    assign.with_assignment([&](const auto element) {
       constexpr std::size_t tile = 32;
       for (std::size_t i0 = 0; i0 < x_rows.size(); i0 += tile)
         for (std::size_t j0 = 0; j0 < x_cols.size(); j0 += tile)
@@ -399,11 +401,7 @@ class CommonBlocks
             for (std::size_t j = j0; j < j1; ++j) element(to[y_cols[j]], from[x_cols[j]]);
           }
         }
-    };
-    if constexpr (std::is_same_v<A, CopyElement>)
-      copy(assign);
-    else
-      assign.with_assignment(copy);
+    });
   }
 
   template <class F>

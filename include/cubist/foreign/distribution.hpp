@@ -263,31 +263,15 @@ class Distribution
   /// @pre index < local_arrays(rank)
   [[nodiscard]] Shape local_shape(int rank, std::size_t index = 0) const
   {
-    if (!cyclic_) return rectangle(rank, index).shape;
-    const ProcessGrid& grid = cyclic_->grid;
-    const int process = cyclic_->process(rank);
-    if (process < 0) return {};
-    return {detail::set_of(cyclic_->rows, grid.row(process)).stored(),
-            detail::set_of(cyclic_->cols, grid.col(process)).stored()};
+    const auto [rows, cols] = sets(rank, index);
+    return {rows.stored(), cols.stored()};
   }
   /// Returns the shape of the part of the sub-matrix that a local array holds.
   /// @pre index < local_arrays(rank)
   [[nodiscard]] Shape held_shape(int rank, std::size_t index = 0) const
   {
-    using detail::IndexSet;
-    const auto held = [&](const IndexSet& rows, const IndexSet& cols) -> Shape {
-      return {rows.window(i_, window_.rows).size(), cols.window(j_, window_.cols).size()};
-    };
-    if (!cyclic_)
-    {
-      const RankRectangle& r = rectangle(rank, index);
-      return held(IndexSet::interval(r.i, r.shape.rows), IndexSet::interval(r.j, r.shape.cols));
-    }
-    const ProcessGrid& grid = cyclic_->grid;
-    const int process = cyclic_->process(rank);
-    if (process < 0) return {};
-    return held(detail::set_of(cyclic_->rows, grid.row(process)),
-                detail::set_of(cyclic_->cols, grid.col(process)));
+    const auto [rows, cols] = sets(rank, index);
+    return {rows.window(i_, window_.rows).size(), cols.window(j_, window_.cols).size()};
   }
   /// Returns the order of elements in a local array.
   /// @pre index < local_arrays(rank)
@@ -390,6 +374,22 @@ class Distribution
   [[nodiscard]] const RankRectangle& rectangle(int rank, std::size_t index) const
   {
     return range(rank).first[static_cast<std::ptrdiff_t>(index)];
+  }
+
+  /// Returns the rows and the columns of the whole matrix that are in a local array.
+  [[nodiscard]] std::pair<detail::IndexSet, detail::IndexSet> sets(int rank,
+                                                                   std::size_t index) const
+  {
+    if (!cyclic_)
+    {
+      const RankRectangle& r = rectangle(rank, index);
+      return {detail::IndexSet::interval(r.i, r.shape.rows),
+              detail::IndexSet::interval(r.j, r.shape.cols)};
+    }
+    const int process = cyclic_->process(rank);
+    if (process < 0) return {};
+    return {detail::set_of(cyclic_->rows, cyclic_->grid.row(process)),
+            detail::set_of(cyclic_->cols, cyclic_->grid.col(process))};
   }
 
   void add_cyclic(detail::Patches& patches) const

@@ -136,7 +136,7 @@ struct TriangleBlocks
 //   cut(n)                                   the rows of the first half of a triangle of n rows, or
 //                                            0 if it is one block
 //   multiply(op_a, op_b, alpha, a, b, beta, c)
-//   trsm, trmm                               for one block, with the arguments below
+//   triangular(solves, how, alpha, a, b)     for one block
 
 /// Computes C = alpha op(A) B + beta C, or with A on the right.
 template <class Steps, class T, class A, class B, class C>
@@ -149,34 +149,27 @@ void multiply_from(Steps& steps, Side side, Op op, T alpha, const A& a, const B&
     steps.multiply(Op::none, op, alpha, b, a, beta, c);
 }
 
+/// Computes B = alpha op(A)^-1 B if `solves`, otherwise B = alpha op(A) B, or with A on the right.
 template <class Steps, class T, class A, class B>
-void trsm_by_halves(Steps& steps, const TriangularOperand& how, T alpha, const A& a, const B& b)
+void triangular_by_halves(Steps& steps, bool solves, const TriangularOperand& how, T alpha,
+                          const A& a, const B& b)
 {
   const std::size_t h = steps.cut(a.shape().rows);
-  if (h == 0) return steps.trsm(how, alpha, a, b);
+  if (h == 0) return steps.triangular(solves, how, alpha, a, b);
   const TriangleBlocks<A> blocks{a, how.triangle, h};
   const Halves<B> halves{b, how.side, h};
-  const bool in_order = solves_first_half_first(how);
+  const bool in_order = solves == solves_first_half_first(how);
   const B& known = in_order ? halves.first : halves.second;
   const B& rest = in_order ? halves.second : halves.first;
-  trsm_by_halves(steps, how, alpha, in_order ? blocks.first : blocks.second, known);
-  multiply_from(steps, how.side, how.op, T{-1}, blocks.between, known, alpha, rest);
-  trsm_by_halves(steps, how, T{1}, in_order ? blocks.second : blocks.first, rest);
-}
-
-template <class Steps, class T, class A, class B>
-void trmm_by_halves(Steps& steps, const TriangularOperand& how, T alpha, const A& a, const B& b)
-{
-  const std::size_t h = steps.cut(a.shape().rows);
-  if (h == 0) return steps.trmm(how, alpha, a, b);
-  const TriangleBlocks<A> blocks{a, how.triangle, h};
-  const Halves<B> halves{b, how.side, h};
-  const bool in_order = !solves_first_half_first(how);
-  const B& sum = in_order ? halves.first : halves.second;
-  const B& rest = in_order ? halves.second : halves.first;
-  trmm_by_halves(steps, how, alpha, in_order ? blocks.first : blocks.second, sum);
-  multiply_from(steps, how.side, how.op, alpha, blocks.between, rest, T{1}, sum);
-  trmm_by_halves(steps, how, alpha, in_order ? blocks.second : blocks.first, rest);
+  const auto half = [&](bool is_first, T factor, const B& of_b) {
+    triangular_by_halves(steps, solves, how, factor, is_first ? blocks.first : blocks.second, of_b);
+  };
+  half(in_order, alpha, known);
+  if (solves)
+    multiply_from(steps, how.side, how.op, T{-1}, blocks.between, known, alpha, rest);
+  else
+    multiply_from(steps, how.side, how.op, alpha, blocks.between, rest, T{1}, known);
+  half(!in_order, solves ? T{1} : alpha, rest);
 }
 
 /// Computes the part of a rank's C that is inside a triangle. Halving the rank's rows and columns
@@ -350,7 +343,7 @@ struct SharedOutBlock
   }
 };
 
-/// Computes B = alpha op(A)^-1 B if `solves`, otherwise B = alpha op(A) B, or with A on the right.
+/// Computes that, with one block of the diagonal.
 template <class E, Communicator C, Scalar T>
 void multiply_block(const E& engine, C& world, bool solves, const TriangularOperand& how, T alpha,
                     const ForeignMatrix<const T>& a, const ForeignMatrix<T>& b)
@@ -504,13 +497,9 @@ class MeshSteps
       cubist::redistribute(mesh_.parent(), b, w, {op_b});
     });
   }
-  void trsm(const TriangularOperand& how, T alpha, const In& a, const Out& b)
+  void triangular(bool solves, const TriangularOperand& how, T alpha, const In& a, const Out& b)
   {
-    multiply_block(mesh_.engine(), mesh_.parent(), true, how, alpha, a, b);
-  }
-  void trmm(const TriangularOperand& how, T alpha, const In& a, const Out& b)
-  {
-    multiply_block(mesh_.engine(), mesh_.parent(), false, how, alpha, a, b);
+    multiply_block(mesh_.engine(), mesh_.parent(), solves, how, alpha, a, b);
   }
   void symm(const SymmetricOperand& how, T alpha, const In& a, const In& b, T beta, const Out& c)
   {
@@ -549,6 +538,18 @@ void scale(T alpha, const ForeignMatrix<T>& b, MatrixPart part = MatrixPart::all
   scale_own(b, part, Combine<T>{T{}, false, alpha});
 }
 
+/// Computes B = alpha op(A)^-1 B if `solves`, otherwise B = alpha op(A) B, or with A on the right.
+template <SchemeType S, class B, Scalar T>
+void triangular(const Mesh<S, B>& mesh, bool solves, const TriangularOperand& how, T alpha,
+                const ForeignMatrix<const T>& a, const ForeignMatrix<T>& b)
+{
+  require_square_factor(how.side, a.shape(), b.shape());
+  if (b.shape().size() == 0) return;
+  if (alpha == T{}) return scale(T{}, b);
+  MeshSteps<S, B, T> steps{mesh, a.shape().rows};
+  triangular_by_halves(steps, solves, how, alpha, a, b);
+}
+
 }  // namespace detail
 
 /// Computes C = alpha A B + beta C, or C = alpha B A + beta C, where A is symmetric or Hermitian,
@@ -581,11 +582,7 @@ template <SchemeType S, class B, Scalar T>
 void trmm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identity_t<T> alpha,
           const ForeignMatrix<const std::type_identity_t<T>>& a, const ForeignMatrix<T>& b)
 {
-  require_square_factor(how.side, a.shape(), b.shape());
-  if (b.shape().size() == 0) return;
-  if (alpha == T{}) return detail::scale(T{}, b);
-  detail::MeshSteps<S, B, T> steps{mesh, a.shape().rows};
-  detail::trmm_by_halves(steps, how, alpha, a, b);
+  detail::triangular(mesh, false, how, alpha, a, b);
 }
 
 /// Solves op(A) X = alpha B, or X op(A) = alpha B, where A is triangular, with the products of a
@@ -598,11 +595,7 @@ template <SchemeType S, class B, Scalar T>
 void trsm(const Mesh<S, B>& mesh, const TriangularOperand& how, std::type_identity_t<T> alpha,
           const ForeignMatrix<const std::type_identity_t<T>>& a, const ForeignMatrix<T>& b)
 {
-  require_square_factor(how.side, a.shape(), b.shape());
-  if (b.shape().size() == 0) return;
-  if (alpha == T{}) return detail::scale(T{}, b);
-  detail::MeshSteps<S, B, T> steps{mesh, a.shape().rows};
-  detail::trsm_by_halves(steps, how, alpha, a, b);
+  detail::triangular(mesh, true, how, alpha, a, b);
 }
 
 /// Computes a triangle of C (N, N) = alpha A A^T + beta C for A (N, K), or alpha A^T A + beta C for
