@@ -10,7 +10,6 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -20,7 +19,6 @@
 
 #include "cubist/comm/group/call.hpp"
 #include "cubist/comm/group/stages.hpp"
-#include "cubist/comm/small_call.hpp"
 #include "cubist/comm/threads/rank_state.hpp"
 #include "cubist/comm/threads/scheduler.hpp"
 #include "cubist/core/compiled.hpp"
@@ -51,29 +49,6 @@ struct ThreadContext
   std::condition_variable drained;
 };
 
-/// Copies of the small blocks of a call, one for each rank. Their pages are touched only when they
-/// are first used.
-class BlockCopies
-{
- public:
-  void resize(std::size_t ranks)
-  {
-    bytes_ = longest_copy(ranks);
-    data_ = std::make_unique_for_overwrite<std::byte[]>(ranks * bytes_);
-  }
-  /// Copies a rank's block, and returns the copy.
-  /// @pre bytes <= longest_copy(ranks)
-  const std::byte* copy(std::size_t rank, const std::byte* block, std::size_t bytes)
-  {
-    if (bytes == 0) return block;
-    return static_cast<const std::byte*>(std::memcpy(data_.get() + rank * bytes_, block, bytes));
-  }
-
- private:
-  std::size_t bytes_ = 0;
-  std::unique_ptr<std::byte[]> data_;
-};
-
 struct ThreadCall;
 
 /// One rank's part in a call.
@@ -97,7 +72,8 @@ struct ThreadCall : GroupCall<ThreadMember>
 
   ThreadContext* context = nullptr;
   int readers = 0;
-  BlockCopies copies;
+  // The small blocks of all ranks. Its pages are touched only when they are first used.
+  std::unique_ptr<std::byte[]> copies;
 
   /// Begins the stages of a rank that has posted its part.
   /// @pre context->mutex is locked

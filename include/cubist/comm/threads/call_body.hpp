@@ -4,7 +4,9 @@
 // The bodies of call.hpp's functions, which the compiled library contains.
 
 #include <algorithm>
+#include <cstring>
 
+#include "cubist/comm/small_call.hpp"
 #include "cubist/comm/threads/call.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -24,7 +26,11 @@ CUBIST_INLINE bool ThreadCall::copy_block(ThreadMember& me)
   if (signature.writable || !is_small(kind, signature.bytes(), members.size())) return false;
   const bool has_block = me.send != nullptr || bytes == 0;
   // The block that a rank exposes may be shorter than the longest one.
-  if (has_block) set_block(me, copies.copy(me.index, me.send, std::min(bytes, me.send_bytes)));
+  if (const std::size_t mine = std::min(bytes, me.send_bytes); has_block && mine > 0)
+  {
+    std::byte* const copy = copies.get() + me.index * longest_copy(members.size());
+    set_block(me, static_cast<const std::byte*>(std::memcpy(copy, me.send, mine)));
+  }
   return has_block || kind == CallKind::expose;  // in a split no rank has one
 }
 

@@ -3,12 +3,14 @@
 
 // A group of ranks that are threads. The scheduler parks a rank that waits.
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "cubist/comm/erased_call.hpp"
 #include "cubist/comm/group/group.hpp"
+#include "cubist/comm/small_call.hpp"
 #include "cubist/comm/threads/call.hpp"
 #include "cubist/comm/threads/scheduler.hpp"
 #include "cubist/core/compiled.hpp"
@@ -48,7 +50,9 @@ class ThreadGroup : public RankGroup<ThreadGroup, ThreadCall>
   void adopt(ThreadCall& call)
   {
     call.context = &context_;
-    if (!call.is_message()) call.copies.resize(call.members.size());
+    const std::size_t ranks = call.members.size();
+    if (!call.is_message())
+      call.copies = std::make_unique_for_overwrite<std::byte[]>(ranks * longest_copy(ranks));
   }
   [[nodiscard]] std::shared_ptr<ThreadGroup> make(std::vector<int> ranks) const;
 
