@@ -215,51 +215,102 @@ namespace detail
   return t.collective == CallKind::all_gather || t.collective == CallKind::broadcast;
 }
 
-/// Whether a matrix is the result of a product. If there are two products, dX is the result of the
-/// first and dW of the second.
-[[nodiscard]] constexpr bool is_result(LayerMatrix which, std::size_t product, std::size_t products)
-{
-  return products == 1 || which == (product == 0 ? LayerMatrix::x : LayerMatrix::w);
-}
-
 /// Whether a transfer sums a gradient of W over replicas, which overlaps with other layers.
 [[nodiscard]] constexpr bool sums_gradient(const Transfer& t)
 {
   return t.collective == CallKind::all_reduce && t.matrix == LayerMatrix::w;
 }
 
-/// The links of a rank during a product: inside a node, and between nodes.
-class LinkTimes
+/// The products of a rank and its links, inside a node and between nodes, while it does some work.
+class WorkTimer
 {
  public:
-  /// @param work  the work of the layer  @param ranks  the ranks of the mesh
-  LinkTimes(const Work& work, int ranks, const Machine& machine, std::size_t scalar_bytes)
-      : ranks_{ranks},
+  WorkTimer(const Work& work, Ranks ranks, const Machine& machine, std::size_t scalar_bytes)
+      : work_{work},
+        ranks_{ranks},
         machine_{machine},
         scalar_bytes_{scalar_bytes}
   {
     // SUMMA cuts panels into slices if its grid spans several nodes; products of gathered pieces
     // are cut if the mesh does.
-    is_far_ = work.in_pieces && is_remote();
+    const bool is_remote = ranks.active > machine.ranks_per_node();
+    is_far_ = work.in_pieces && is_remote;
     for (const auto& t : work.transfers)
       if (!sums_gradient(t))
-        is_far_ = is_far_ || !within(t) || (t.collective == CallKind::all_gather && is_remote());
+        is_far_ = is_far_ || !within(t) || (t.collective == CallKind::all_gather && is_remote);
   }
 
+  /// Does the work. Returns its time.
+  [[nodiscard]] Time run()
+  {
+    Time time;
+    double end = 0;  // the end of the last product
+    for (std::size_t i = 0; i < products().size(); ++i)
+    {
+      const double product = cubist::seconds(products()[i], ranks_, machine_, scalar_bytes_);
+      time.products += product;
+      end = end_of_product(i, end, product);
+      send_result(i, end, product);
+    }
+    double copied = 0;      // seconds in which the rank itself copies, and multiplies nothing
+    double overlapped = 0;  // seconds of messages that overlap with the products
+    double summed = 0;      // elements that it reads and writes to add up pieces of results
+    const Transfer* sum = nullptr;
+    for (const auto& t : work_.transfers)
+    {
+      const double busy = seconds(t);
+      (within(t) ? time.inside : time.across) += busy;
+      if (t.collective == CallKind::reduce_scatter) summed += 3 * t.words();
+      if (!overlaps(t))
+        copied += busy;
+      else if (sums_gradient(t))
+        time.sums += busy, sum = &t;
+      else
+        overlapped += busy;
+    }
+    double beside_sums = 0;  // seconds of other messages on the link of these sums
+    for (const auto& t : work_.transfers)
+      if (sum && !sums_gradient(t) && within(t) == within(*sum)) beside_sums += seconds(t);
+    if (is_far_) time.passes = pass_seconds(summed, ranks_, machine_, scalar_bytes_);
+    const double hidden = machine_.hidden(ranks_.active);
+    time.total = hidden * std::max({end, inside_, across_}) +
+                 (1 - hidden) * (time.products + overlapped) + copied + time.passes;
+    time.room = std::max(0.0, time.total - beside_sums);
+    return time;
+  }
+
+ private:
+  [[nodiscard]] const Few<LocalGemm, 2>& products() const
+  {
+    return is_far_ ? work_.far_products : work_.products;
+  }
   [[nodiscard]] bool within(const Transfer& t) const
   {
-    return t.within(machine_.ranks_per_node(), ranks_);
+    return t.within(machine_.ranks_per_node(), ranks_.active);
   }
   [[nodiscard]] double seconds(const Transfer& t) const
   {
-    return cubist::seconds(t, ranks_, machine_, scalar_bytes_);
+    return cubist::seconds(t, ranks_.active, machine_, scalar_bytes_);
   }
-  /// Whether pieces are multiplied as they arrive.
-  [[nodiscard]] bool is_far() const { return is_far_; }
   /// Whether a transfer proceeds while its rank computes.
   [[nodiscard]] bool overlaps(const Transfer& t) const
   {
     return !within(t) || machine_.inside().overlaps;
+  }
+  /// Whether a transfer proceeds beside product i, and brings an operand of it. If there are two
+  /// products, X is an operand only of dW; W, and the part of dY that comes first, are operands of
+  /// dX.
+  [[nodiscard]] bool brings_operand(const Transfer& t, std::size_t i) const
+  {
+    return overlaps(t) && is_operand(t) &&
+           (products().size() == 1 || (t.matrix == LayerMatrix::x) == (i == 1));
+  }
+  /// Whether a transfer proceeds beside product i, and sends its result. If there are two products,
+  /// dX is the result of the first and dW of the second.
+  [[nodiscard]] bool sends_result(const Transfer& t, std::size_t i) const
+  {
+    return overlaps(t) && !is_operand(t) && !sums_gradient(t) &&
+           (products().size() == 1 || t.matrix == (i == 0 ? LayerMatrix::x : LayerMatrix::w));
   }
   /// The number of pieces that travel one after the other.
   [[nodiscard]] double pieces(const Transfer& t) const
@@ -273,110 +324,47 @@ class LinkTimes
   {
     const double even = seconds(t) / pieces(t);
     if (machine_.algorithms != CollectiveAlgorithms::nccl || !is_panel(t)) return even;
-    return std::max(even, chain_seconds(t, ranks_, machine_, scalar_bytes_));
+    return std::max(even, chain_seconds(t, ranks_.active, machine_, scalar_bytes_));
   }
   /// The time at which the link of a transfer is free.
   [[nodiscard]] double& free(const Transfer& t) { return within(t) ? inside_ : across_; }
-  [[nodiscard]] double last() const { return std::max(inside_, across_); }
 
- private:
-  [[nodiscard]] bool is_remote() const { return ranks_ > machine_.ranks_per_node(); }
+  /// Returns the time at which product i ends. It takes `product` seconds, and begins at `begin`
+  /// with the pieces that have arrived. Its operands use the links as soon as these are free.
+  [[nodiscard]] double end_of_product(std::size_t i, double begin, double product)
+  {
+    double end = begin + product;
+    for (const auto& t : work_.transfers)
+    {
+      if (!brings_operand(t, i)) continue;
+      double& free = this->free(t);
+      const double first = std::max(free + piece(t), begin);
+      free += seconds(t);
+      end = std::max({end, first + product, free + product / pieces(t)});
+    }
+    return end;
+  }
+  /// Sends pieces of the result of product i, which takes `product` seconds and ends at `end`, as
+  /// they complete.
+  void send_result(std::size_t i, double end, double product)
+  {
+    for (const auto& t : work_.transfers)
+    {
+      if (!sends_result(t, i)) continue;
+      double& free = this->free(t);
+      const double first = end - product * (1 - 1 / pieces(t));
+      free = std::max({free + seconds(t), first + seconds(t), end + piece(t)});
+    }
+  }
 
-  int ranks_;
+  const Work& work_;
+  Ranks ranks_;
   const Machine& machine_;
   std::size_t scalar_bytes_;
-  bool is_far_ = false;
+  bool is_far_ = false;  // pieces are multiplied as they arrive
   double inside_ = 0;
   double across_ = 0;
 };
-
-/// Whether a transfer proceeds beside the products of its layer.
-[[nodiscard]] inline bool overlaps_products(const LinkTimes& links, const Transfer& t)
-{
-  return links.overlaps(t) && !sums_gradient(t);
-}
-
-/// Whether a transfer brings an operand of a product. If there are two products, X is an operand
-/// only of dW; W, and the part of dY that comes first, are operands of dX.
-[[nodiscard]] constexpr bool is_operand_of(const Transfer& t, std::size_t product,
-                                           std::size_t products)
-{
-  return is_operand(t) && (products == 1 || (t.matrix == LayerMatrix::x) == (product == 1));
-}
-
-/// Returns the time at which product i ends. It takes `seconds`, and begins at `begin` with the
-/// pieces that have arrived. Its operands use the links as soon as these are free.
-[[nodiscard]] inline double end_of_product(LinkTimes& links, const Work& work, std::size_t i,
-                                           std::size_t products, double begin, double seconds)
-{
-  double end = begin + seconds;
-  for (const auto& t : work.transfers)
-  {
-    if (!overlaps_products(links, t) || !is_operand_of(t, i, products)) continue;
-    double& free = links.free(t);
-    const double first = std::max(free + links.piece(t), begin);
-    free += links.seconds(t);
-    end = std::max({end, first + seconds, free + seconds / links.pieces(t)});
-  }
-  return end;
-}
-
-/// Sends pieces of the result of product i, which takes `seconds` and ends at `end`, as they
-/// complete.
-inline void send_result(LinkTimes& links, const Work& work, std::size_t i, std::size_t products,
-                        double end, double seconds)
-{
-  for (const auto& t : work.transfers)
-  {
-    if (!overlaps_products(links, t) || is_operand(t) || !is_result(t.matrix, i, products))
-      continue;
-    double& free = links.free(t);
-    const double first = end - seconds * (1 - 1 / links.pieces(t));
-    free = std::max({free + links.seconds(t), first + links.seconds(t), end + links.piece(t)});
-  }
-}
-
-/// The seconds of a layer's messages.
-struct MessageTimes
-{
-  double inside = 0;
-  double across = 0;
-  double copied = 0;       // copies by the rank itself, which multiplies nothing meanwhile
-  double overlapped = 0;   // messages that overlap with the layer's products
-  double sums = 0;         // sums of gradients, which overlap with other layers
-  double beside_sums = 0;  // other messages on the link of these sums
-};
-
-[[nodiscard]] inline MessageTimes message_times(const LinkTimes& links, const Work& work)
-{
-  MessageTimes times;
-  const Transfer* sum = nullptr;
-  for (const auto& t : work.transfers)
-  {
-    const double seconds = links.seconds(t);
-    (links.within(t) ? times.inside : times.across) += seconds;
-    if (!links.overlaps(t))
-      times.copied += seconds;
-    else if (sums_gradient(t))
-      times.sums += seconds, sum = &t;
-    else
-      times.overlapped += seconds;
-  }
-  for (const auto& t : work.transfers)
-    if (sum && !sums_gradient(t) && links.within(t) == links.within(*sum))
-      times.beside_sums += links.seconds(t);
-  return times;
-}
-
-/// The number of elements that a rank reads and writes while it adds up the pieces of results that
-/// arrive from other ranks, one by one.
-[[nodiscard]] inline double summed_elements(const Work& work)
-{
-  double elements = 0;
-  for (const auto& t : work.transfers)
-    if (t.collective == CallKind::reduce_scatter) elements += 3 * t.words();
-  return elements;
-}
 
 }  // namespace detail
 
@@ -384,31 +372,7 @@ struct MessageTimes
 [[nodiscard]] inline Time time_of(const Work& work, Ranks ranks, const Machine& machine,
                                   std::size_t scalar_bytes)
 {
-  detail::LinkTimes links{work, ranks.active, machine, scalar_bytes};
-  const auto& products = links.is_far() ? work.far_products : work.products;
-  double multiplied = 0;  // seconds of products
-  double end = 0;         // the end of the last product
-  for (std::size_t i = 0; i < products.size(); ++i)
-  {
-    const double product = seconds(products[i], ranks, machine, scalar_bytes);
-    multiplied += product;
-    end = detail::end_of_product(links, work, i, products.size(), end, product);
-    detail::send_result(links, work, i, products.size(), end, product);
-  }
-  const auto messages = detail::message_times(links, work);
-  const double hidden = machine.hidden(ranks.active);
-  const double passes =
-      links.is_far() ? pass_seconds(detail::summed_elements(work), ranks, machine, scalar_bytes)
-                     : 0;
-  const double total = hidden * std::max(end, links.last()) +
-                       (1 - hidden) * (multiplied + messages.overlapped) + messages.copied + passes;
-  return {.total = total,
-          .products = multiplied,
-          .inside = messages.inside,
-          .across = messages.across,
-          .passes = passes,
-          .sums = messages.sums,
-          .room = std::max(0.0, total - messages.beside_sums)};
+  return detail::WorkTimer{work, ranks, machine, scalar_bytes}.run();
 }
 
 /// Returns the seconds of the sums of gradients that remain when the backward pass has ended.
