@@ -38,7 +38,7 @@ static UnitBytes bytes(const Machine& m, const std::vector<int>& ranks, std::siz
   UnitBytes sum;
   for (std::size_t i = 0; i < placement.units(level).size(); ++i)
   {
-    const auto [in, out] = unit_bytes(m, links, placement, level, i, call);
+    const auto [in, out] = CollectiveModel{m, links, placement, call}.unit_bytes(level, i);
     sum = {sum.in + in, sum.out + out};
   }
   return sum;

@@ -34,6 +34,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "cubist/comm/call.hpp"
@@ -68,30 +69,39 @@ struct UnitBytes
   double out = 0;
 };
 
-/// One unit of a level, and everything that its part in a collective depends on.
-struct CollectiveUnit
+/// A collective on the ranks of a communicator, and what its cost depends on.
+struct CollectiveModel
 {
+  const Machine& machine;
   const SimulatedLinks& links;
   const SimulatedPlacement& placement;
-  std::size_t level;
-  std::size_t index;  // among the units of the level
   const SimulatedCollective& call;
-  const UnitMembers& here;
+  /// Whether it runs by NCCL's rings and chains from unit to unit, or by MPI's direct exchange and
+  /// chains of ranks (comm/mpi/collectives).
+  bool by_nccl = machine.algorithms == CollectiveAlgorithms::nccl;
 
-  /// Returns the bytes by MPI's direct exchange and chains of ranks (comm/mpi/collectives), or by
-  /// NCCL's rings and chains from unit to unit.
-  [[nodiscard]] UnitBytes bytes(bool by_nccl) const
+  /// Returns the bytes of a unit of a level.
+  [[nodiscard]] UnitBytes unit_bytes(std::size_t level, std::size_t index) const
   {
+    const auto& units = placement.units(level);
+    const UnitMembers& here = units[index];
+    const auto unit_of = [&](int position) { return links.unit(level, placement.rank(position)); };
+    // The unit so many places after this one in the chain from unit to unit, cyclically.
+    const auto next = [&](std::size_t places) {
+      return units[(index + places) % units.size()].unit;
+    };
+    const auto both = [](double x) { return UnitBytes{x, x}; };
     const double b = call.bytes;
     const auto p = double(placement.size());
     const auto members = double(here.members);
     const double others = p - members;
-    const bool has_root = has(call.root);
+    const int root = unit_of(call.root);
+    const bool has_root = root == here.unit;
     switch (call.kind)
     {
     case CallKind::all_gather:
-      if (!by_nccl) return {others * b, members * (double(units().size()) - 1) * b};
-      return both((p - 1) * b);
+      if (by_nccl) return both((p - 1) * b);
+      return {others * b, members * (double(units.size()) - 1) * b};
     case CallKind::reduce_scatter:
       return both((by_nccl ? p - 1 : members * others) * b);
     case CallKind::all_reduce:
@@ -99,162 +109,137 @@ struct CollectiveUnit
     case CallKind::all_to_all:
       return both(members * others * b);
     case CallKind::broadcast:
-      return {has_root ? 0 : b, next(1) == unit_of(call.root) ? 0 : b};
+      return {has_root ? 0 : b, next(1) == root ? 0 : b};
     case CallKind::reduce:
-      if (!by_nccl) return along_ranks();
-      return {next(units().size() - 1) == unit_of(call.root) ? 0 : b, has_root ? 0 : b};
+    {
+      if (by_nccl) return {next(units.size() - 1) == root ? 0 : b, has_root ? 0 : b};
+      // A chain through all ranks is their ring without the edge from the root to its successor.
+      const int first = unit_of(call.root + 1);
+      const auto exits = double(here.exits);
+      return {(first != root && first == here.unit ? exits - 1 : exits) * b,
+              (first != root && has_root ? exits - 1 : exits) * b};
+    }
     case CallKind::gather:
       return has_root ? UnitBytes{others * b, 0} : UnitBytes{0, members * b};
     case CallKind::scatter:
       return has_root ? UnitBytes{0, others * b} : UnitBytes{members * b, 0};
     case CallKind::send:
     case CallKind::receive:
-      if (has_root == has(call.peer)) return {};
+      if (has_root == (unit_of(call.peer) == here.unit)) return {};
       return has_root ? UnitBytes{0, b} : UnitBytes{b, 0};
     default:  // barriers and windows send no data
       return {};
     }
   }
 
-  [[nodiscard]] static UnitBytes both(double x) { return {x, x}; }
-
-  [[nodiscard]] const std::vector<UnitMembers>& units() const { return placement.units(level); }
-  [[nodiscard]] bool has(int position) const { return unit_of(position) == here.unit; }
-  /// The unit this many places after this one in the chain from unit to unit, cyclically.
-  [[nodiscard]] int next(std::size_t places) const
+  /// The time, in seconds, that a message takes to pass all ranks one after the other, including
+  /// the time of a segment on each edge. Edges between the largest units come first; the rest are
+  /// inside them.
+  [[nodiscard]] double chain_latency(double segment) const
   {
-    return units()[(index + places) % units().size()].unit;
+    double sum = 0;
+    std::size_t edges = placement.size() - 1;
+    for (std::size_t level = placement.top() + 1; level-- > 0;)
+    {
+      const Link& link = machine.links[level];
+      const std::size_t here =
+          level == 0 ? edges : std::min(edges, placement.units(level).size() - 1);
+      sum += double(here) * (link.latency + segment / link.bandwidth);
+      edges -= here;
+    }
+    return sum;
   }
-  [[nodiscard]] int unit_of(int position) const
+
+  /// How long messages wait for others before a collective's bytes flow, in seconds.
+  [[nodiscard]] double latency() const
   {
-    return links.unit(level, placement.rank(position));
+    const double one = machine.links[placement.top()].latency;
+    const double tree = double(std::bit_width(placement.size() - 1)) * one;
+    switch (call.kind)
+    {
+    case CallKind::barrier:
+    case CallKind::expose:
+      return tree;
+    case CallKind::broadcast:
+    case CallKind::reduce:
+      return chain_latency(call.bytes > machine.segment_bytes ? machine.segment_bytes : 0);
+    case CallKind::all_gather:
+    case CallKind::reduce_scatter:
+      return by_nccl ? chain_latency(0) : one;
+    case CallKind::all_reduce:
+      return 2 * (by_nccl ? std::min(chain_latency(0), tree) : one);
+    default:
+      return one;
+    }
   }
 
-  /// Returns the bytes of a chain through all ranks, which is the ring of ranks without the edge
-  /// from the root to its successor.
-  [[nodiscard]] UnitBytes along_ranks() const
+  /// How many ranks of a unit send its bytes, and how many receive them.
+  [[nodiscard]] double ranks_that_transfer(const UnitMembers& unit) const
   {
-    const int first = unit_of(call.root + 1);
-    const bool leaves = first != unit_of(call.root);
-    const auto exits = double(here.exits);
-    return {(leaves && first == here.unit ? exits - 1 : exits) * call.bytes,
-            (leaves && has(call.root) ? exits - 1 : exits) * call.bytes};
+    switch (call.kind)
+    {
+    case CallKind::broadcast:
+    case CallKind::reduce:
+    case CallKind::send:
+    case CallKind::receive:
+      // NCCL cuts a chain into channels, which use the network cards of all members.
+      return by_nccl ? double(unit.members) : 1;
+    case CallKind::gather:
+    case CallKind::scatter:
+      return 1;
+    default:
+      return double(unit.members);
+    }
   }
-};
 
-[[nodiscard]] inline UnitBytes unit_bytes(const Machine& machine, const SimulatedLinks& links,
-                                          const SimulatedPlacement& placement, std::size_t level,
-                                          std::size_t index, const SimulatedCollective& call)
-{
-  const CollectiveUnit unit{links, placement, level, index, call, placement.units(level)[index]};
-  return unit.bytes(machine.algorithms == CollectiveAlgorithms::nccl);
-}
-
-/// The time, in seconds, that a message takes to pass all ranks one after the other, including the
-/// time of a segment on each edge. Edges between the largest units come first; the rest are inside
-/// them.
-[[nodiscard]] inline double chain_latency(const Machine& machine,
-                                          const SimulatedPlacement& placement, double segment)
-{
-  double sum = 0;
-  std::size_t edges = placement.size() - 1;
-  for (std::size_t level = placement.top() + 1; level-- > 0;)
+  [[nodiscard]] CollectiveCost cost() const
   {
-    const Link& link = machine.links[level];
-    const std::size_t here =
-        level == 0 ? edges : std::min(edges, placement.units(level).size() - 1);
-    sum += double(here) * (link.latency + segment / link.bandwidth);
-    edges -= here;
-  }
-  return sum;
-}
-
-/// How long messages wait for others before a collective's bytes flow, in seconds.
-[[nodiscard]] inline double latency_of(const Machine& machine, const SimulatedPlacement& placement,
-                                       const SimulatedCollective& call)
-{
-  const double one = machine.links[placement.top()].latency;
-  const double tree = double(std::bit_width(placement.size() - 1)) * one;
-  const bool rings = machine.algorithms == CollectiveAlgorithms::nccl;
-  const auto along = [&](double segment) { return chain_latency(machine, placement, segment); };
-  switch (call.kind)
-  {
-  case CallKind::barrier:
-  case CallKind::expose:
-    return tree;
-  case CallKind::broadcast:
-  case CallKind::reduce:
-    return along(call.bytes > machine.segment_bytes ? machine.segment_bytes : 0);
-  case CallKind::all_gather:
-  case CallKind::reduce_scatter:
-    return rings ? along(0) : one;
-  case CallKind::all_reduce:
-    return 2 * (rings ? std::min(along(0), tree) : one);
-  default:
-    return one;
-  }
-}
-
-/// How many ranks of a unit send, and receive, its bytes.
-[[nodiscard]] inline double ranks_that_transfer(const Machine& machine, const UnitMembers& unit,
-                                                const SimulatedCollective& call)
-{
-  switch (call.kind)
-  {
-  case CallKind::broadcast:
-  case CallKind::reduce:
-  case CallKind::send:
-  case CallKind::receive:
-    // NCCL cuts a chain into channels, which use the network cards of all members.
-    return machine.algorithms == CollectiveAlgorithms::nccl ? double(unit.members) : 1;
-  case CallKind::gather:
-  case CallKind::scatter:
-    return 1;
-  default:
-    return double(unit.members);
-  }
-}
-
-/// How long a collective would occupy each link and core if it were alone, in seconds.
-struct CollectiveLoads
-{
-  struct Load
-  {
-    int resource;
-    double seconds;
-  };
-
-  std::vector<Load> all;
-  double rank_seconds = 0;  // how long the slowest rank sends or receives its bytes
-  double core_seconds = 0;
-
-  /// Adds the bytes of a unit.
-  /// @param ranks how many of the unit's ranks send its bytes, and how many receive them
-  void add(const Machine& machine, const SimulatedLinks& links, std::size_t level, int unit,
-           UnitBytes bytes, double ranks)
-  {
-    const Link& link = machine.links[level];
-    const double most = std::max(bytes.in, bytes.out);
-    if (most == 0) return;
-    if (link.rank_bandwidth > 0)
-      rank_seconds = std::max(rank_seconds, most / (ranks * link.rank_bandwidth));
-    all.push_back({links.into(level, unit), bytes.in / link.bandwidth});
-    all.push_back({links.out_of(level, unit), bytes.out / link.bandwidth});
-    const double messages = std::max(1.0, most / machine.segment_bytes);
-    core_seconds += (bytes.in + bytes.out) * link.core_seconds_per_byte +
-                    2 * messages * link.core_seconds_per_message;
-  }
-  /// Divides `core_seconds` among the cores. Cores that several nodes share are one resource;
-  /// otherwise each node's cores do their part.
-  void add_cores(const SimulatedLinks& links, const SimulatedPlacement& placement)
-  {
-    if (core_seconds == 0) return;
-    std::vector<int> cores;
-    for (const auto& unit : placement.units(0)) cores.push_back(links.cores_of(unit.unit));
-    std::sort(cores.begin(), cores.end());
-    cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
-    const double each = core_seconds / (double(cores.size()) * links.cores_together());
-    for (const int c : cores) all.push_back({c, each});
+    CollectiveCost cost;
+    if (placement.size() == 1) return cost;
+    cost.latency = latency();
+    // How long it would occupy each link and core if it were alone, in seconds.
+    std::vector<std::pair<int, double>> loads;
+    double core_seconds = 0;
+    const std::size_t top = placement.top();
+    for (std::size_t level = top == 0 ? 0 : 1; level <= top; ++level)
+    {
+      const Link& link = machine.links[level];
+      if (!link.overlaps) continue;  // copied by the ranks when they wait
+      const auto& units = placement.units(level);
+      for (std::size_t i = 0; i < units.size(); ++i)
+      {
+        const auto [in, out] = unit_bytes(level, i);
+        const double most = std::max(in, out);
+        if (most == 0) continue;
+        if (link.rank_bandwidth > 0)
+          cost.seconds =
+              std::max(cost.seconds, most / (ranks_that_transfer(units[i]) * link.rank_bandwidth));
+        loads.emplace_back(links.into(level, units[i].unit), in / link.bandwidth);
+        loads.emplace_back(links.out_of(level, units[i].unit), out / link.bandwidth);
+        const double messages = std::max(1.0, most / machine.segment_bytes);
+        core_seconds +=
+            (in + out) * link.core_seconds_per_byte + 2 * messages * link.core_seconds_per_message;
+      }
+    }
+    if (core_seconds > 0)
+    {
+      // Cores that several nodes share are one resource; otherwise each node's cores do their part.
+      std::vector<int> cores;
+      for (const auto& unit : placement.units(0)) cores.push_back(links.cores_of(unit.unit));
+      std::sort(cores.begin(), cores.end());
+      cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+      const double each = core_seconds / (double(cores.size()) * links.cores_together());
+      for (const int c : cores) loads.emplace_back(c, each);
+    }
+    for (const auto& [_, seconds] : loads) cost.seconds = std::max(cost.seconds, seconds);
+    for (const auto& [resource, seconds] : loads)
+    {
+      // A message between replicas stands for those into the links that are simulated.
+      const int used = links.representative(resource);
+      if (seconds > 0 && (used == resource || call.kind == CallKind::send))
+        cost.uses.push_back({used, seconds / cost.seconds});
+    }
+    return cost;
   }
 };
 
@@ -263,31 +248,7 @@ struct CollectiveLoads
                                                     const SimulatedPlacement& placement,
                                                     const SimulatedCollective& call)
 {
-  CollectiveCost cost;
-  if (placement.size() == 1) return cost;
-  cost.latency = latency_of(machine, placement, call);
-  CollectiveLoads loads;
-  const std::size_t top = placement.top();
-  for (std::size_t level = top == 0 ? 0 : 1; level <= top; ++level)
-  {
-    if (!machine.links[level].overlaps) continue;  // copied by the ranks when they wait
-    const auto& units = placement.units(level);
-    for (std::size_t i = 0; i < units.size(); ++i)
-      loads.add(machine, links, level, units[i].unit,
-                unit_bytes(machine, links, placement, level, i, call),
-                ranks_that_transfer(machine, units[i], call));
-  }
-  loads.add_cores(links, placement);
-  cost.seconds = loads.rank_seconds;
-  for (const auto& load : loads.all) cost.seconds = std::max(cost.seconds, load.seconds);
-  for (const auto& load : loads.all)
-  {
-    // A message between replicas stands for those into the links that are simulated.
-    const int used = links.representative(load.resource);
-    if (load.seconds > 0 && (used == load.resource || call.kind == CallKind::send))
-      cost.uses.push_back({used, load.seconds / cost.seconds});
-  }
-  return cost;
+  return CollectiveModel{machine, links, placement, call}.cost();
 }
 
 /// Returns the cost of a message between two ranks of the launch.
