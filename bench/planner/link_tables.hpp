@@ -105,8 +105,8 @@ inline void take(LinkTable& link, double latency, double bandwidth)
   }
   cubist::require<cubist::DataError>(
       smallest > 0, "got ", name,
-      " without a row of nccl-tests, so the link's figures are unknown; give what all_reduce_perf or "
-      "sendrecv_perf prints, including the line that names its columns");
+      " without a row of nccl-tests, so the link's figures are unknown; give what all_reduce_perf "
+      "or sendrecv_perf prints, including the line that names its columns");
   // A collective sends small messages up and down a tree.
   const int others = std::max(1, link.ranks - 1);
   const int rounds =

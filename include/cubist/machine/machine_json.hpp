@@ -282,9 +282,9 @@ try
 }
 catch (const nlohmann::json::exception& error)
 {
-  throw DataError{
-      std::string{"got incomplete results of cubist_bench ("} + error.what() +
-      "), so the machine's figures are unknown; use results of cubist_bench machine or collectives --json"};
+  throw DataError{std::string{"got incomplete results of cubist_bench ("} + error.what() +
+                  "), so the machine's figures are unknown; use results of cubist_bench machine or "
+                  "collectives --json"};
 }
 
 }  // namespace detail
