@@ -42,7 +42,8 @@ struct BasicCube3D : BasicGrid3D<X, Y>
     const int q = requested.q != 0 ? requested.q : edge;
     require<MeshError>(
         requested.q == 0 || q == edge, name, " got ", detail::extents_text({{"q", q}}), " for ",
-        ranks, " ranks, but ranks would be left out or missing unless q·q·q is their number; use ",
+        ranks,
+        " ranks, but q·q·q must be the number of ranks, or some would be left out or missing; use ",
         is_cube ? detail::extents_text({{"q", edge}})
                 : detail::nearest_powers(ranks, 3) + " and leave q out",
         detail::or_ranks(detail::ranks_on({q, q, q})));

@@ -173,8 +173,8 @@ template <std::size_t n>
   };
   const auto extents = fill_extents(values, ranks);
   require<MeshError>(ranks_on(extents) == ranks, scheme, " got ", text(values), " for ", ranks,
-                     " ranks, but ranks would be left out or missing unless the product of the "
-                     "extents is their number; use ",
+                     " ranks, but the product of the extents must be the number of ranks, or some "
+                     "would be left out or missing; use ",
                      text(nearest_extents(values, ranks)), or_ranks(ranks_on(at_least)));
   return extents;
 }

@@ -70,7 +70,7 @@ struct BasicSumma25D : SummaLayouts<stationary, R, C, Depth>
     require<MeshError>(
         used == ranks, name, " got ",
         detail::extents_text({{"q", requested.q}, {"d", requested.d}}), " for ", ranks,
-        " ranks, but ranks would be left out or missing unless q·q·d is their number; use ",
+        " ranks, but q·q·d must be the number of ranks, or some would be left out or missing; use ",
         detail::extents_text({{"q", fits}, {"d", ranks / (fits * fits)}}), detail::or_ranks(used));
     return {d, q, q};
   }

@@ -79,7 +79,8 @@ struct BasicSumma2D : SummaLayouts<stationary, R, C>
                                       : detail::nearest_divisor(ranks, r);
     require<MeshError>(
         used == ranks, name, " got ", text, " for ", ranks,
-        " ranks, but ranks would be left out or missing unless rows x cols is their number; use ",
+        " ranks, but rows x cols must be the number of ranks, or some would be left out or "
+        "missing; use ",
         detail::extents_text({{"rows", fits}, {"cols", ranks / fits}}), detail::or_ranks(used));
     return {r, c};
   }
