@@ -71,8 +71,7 @@ namespace detail
 cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const PipelineOptions& options)
 {
   require<ArgumentError>(options.pieces > 0,
-                         "got stages of 0 pieces, so they would have no layers; use at "
-                         "least 1");
+                         "got stages of 0 pieces, so they would have no layers; use at least 1");
   const std::size_t asked = stages * options.pieces;
   const std::size_t pieces = stages == 1 ? 1 : asked;
   const std::string part = options.pieces == 1 ? "stage" : "piece";

@@ -96,9 +96,8 @@ stored_weight(const AxisMesh<typename S::Axes, B>& mesh, const LinearOptions& op
 {
   if (weights == StoredWeights::scalar) return nullptr;
   require<ArgumentError>(!options.gradients, "got weights to be stored as ", to_string(weights),
-                         " in a layer with gradients, so training steps would be lost in "
-                         "rounding; make "
-                         "the model with `.inference = true`, or leave `.weights` out");
+                         " in a layer with gradients, so training steps would be lost in rounding; "
+                         "make the model with `.inference = true`, or leave `.weights` out");
   require<ArgumentError>(RealScalar<T>, "got weights to be stored as ", to_string(weights),
                          " for complex numbers, but stored weights are real; leave `.weights` out");
   if constexpr (RealScalar<T>) return make_stored_product<S, B, T>(mesh, weights, shape, quanta);

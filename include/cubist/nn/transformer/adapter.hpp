@@ -129,9 +129,8 @@ template <class Net>
   }
   require<ArgumentError>(
       !matrices.empty(),
-      "got a transformer without LoRA matrices, or with merged ones, so there is nothing to "
-      "save; make it with LoraOptions, call unmerge_lora, or "
-      "save the whole model by save_weights");
+      "got a transformer without LoRA matrices, or with merged ones, so there is nothing to save; "
+      "make it with LoraOptions, call unmerge_lora, or save the whole model by save_weights");
   require<ArgumentError>(
       options.shared_input == net.config().learned_positions, "got an adapter with ",
       options.shared_input

@@ -141,8 +141,7 @@ inline void check_adapter_keys(const nlohmann::json& json, const std::string& fi
   const bool is_all = targets.is_string() && targets.get<std::string>() == "all-linear";
   require<DataError>(is_all || (targets.is_array() && !targets.empty()), file,
                      " has \"target_modules\": ", excerpt(targets),
-                     ", so the adapter's layers are unknown; write them as a list "
-                     "of names");
+                     ", so the adapter's layers are unknown; write them as a list of names");
   std::vector<bool> is_target(all.size(), is_all);
   for (const auto& target : is_all ? nlohmann::json::array() : targets)
   {

@@ -280,8 +280,7 @@ void write_weights(const std::string& folder, const Parameters<T, M>& parameters
     require<ArgumentError>(
         !is_of_lora(p.name), "got ", p.name,
         " among the weights to save, but a model's files have no place for it, so it would be "
-        "lost; call merge_lora first, or save_adapter for A and "
-        "B alone");
+        "lost; call merge_lora first, or save_adapter for A and B alone");
   const auto files =
       cut_into_files(tensors_of(parameters, config), sizeof(T), options.largest_file);
   const std::string config_file = config_text(config, torch_name<T>());
