@@ -30,11 +30,10 @@ class BatchOrder
         batch_{batch},
         seed_{seed}
   {
-    require<ArgumentError>(batch > 0 && batch <= count, "got batches of ", batch, " of the ", count,
-                           " ", samples,
-                           ", so a batch would be empty or have some of them twice; use batches of "
-                           "1 to ",
-                           count, ", or more data");
+    require<ArgumentError>(
+        batch > 0 && batch <= count, "got batches of ", batch, " of the ", count, " ", samples,
+        ", so a batch would be empty or have some of them twice; use batches of 1 to ", count,
+        ", or more data");
   }
 
   /// The number of samples in an epoch.

@@ -213,10 +213,9 @@ class RowReader
   static Range find_outputs(const CsvFile& file, const RowOptions& o)
   {
     const std::size_t count = std::max<std::size_t>(o.targets, 1);
-    require<DataError>(file.cols() > count, "got ", file.path(), " with ", file.cols(),
-                       " columns, of which ", count,
-                       " would be labels or targets, so no features are left; give each row "
-                       "features, too");
+    require<DataError>(
+        file.cols() > count, "got ", file.path(), " with ", file.cols(), " columns, of which ",
+        count, " would be labels or targets, so no features are left; give each row features, too");
     require<ArgumentError>(
         !o.label || (o.targets == 0 && *o.label < file.cols()), "got the label in column ",
         o.label.value_or(0), " of ", file.cols(), " (from 0) with ", o.targets, " targets in ",

@@ -94,12 +94,10 @@ cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const Pipeli
                            " of 0 layers, so it would compute nothing; give each at least one");
     begins.push_back(begins.back() + n);
   }
-  require<ArgumentError>(begins.size() == asked + 1 && begins.back() == costs.size(), "got ",
-                         options.layers.size(), " numbers of layers, ", begins.back(),
-                         " in all, for ", on, " and ", costs.size(),
-                         " layers, so some would be left out or missing; give a number of layers "
-                         "for each ",
-                         part);
+  require<ArgumentError>(
+      begins.size() == asked + 1 && begins.back() == costs.size(), "got ", options.layers.size(),
+      " numbers of layers, ", begins.back(), " in all, for ", on, " and ", costs.size(),
+      " layers, so some would be left out or missing; give a number of layers for each ", part);
   if (stages == 1) return {0, costs.size()};
   return begins;
 }

@@ -48,11 +48,10 @@ struct RotaryScaling
   /// @throws ArgumentError for numbers that are not positive, and for bands that are not in order
   void check() const
   {
-    require<ArgumentError>(factor > 0 && low_frequency > 0 && positions > 0,
-                           "got rotary angles scaled by ", factor, ", with a low_freq_factor of ",
-                           low_frequency, " and ", positions,
-                           " original positions, so angles would not be numbers; use positive "
-                           "numbers");
+    require<ArgumentError>(
+        factor > 0 && low_frequency > 0 && positions > 0, "got rotary angles scaled by ", factor,
+        ", with a low_freq_factor of ", low_frequency, " and ", positions,
+        " original positions, so angles would not be numbers; use positive numbers");
     require<ArgumentError>(type != Type::llama3 || high_frequency > low_frequency,
                            "got low rotary frequencies up to ", low_frequency,
                            " and high ones from ", high_frequency,

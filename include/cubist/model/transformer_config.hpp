@@ -124,10 +124,9 @@ struct TransformerConfig
     require<ShapeError>(parameters < 0x1p50, "got a transformer of about ", parameters,
                         " parameters, which no machine can hold; check its sizes");
     rotary_scaling.check();
-    require<ArgumentError>(rotary_fraction > 0 && rotary_fraction <= 1, "got a share of ",
-                           rotary_fraction,
-                           " of each head to rotate, but it must be above 0 and at most 1; use 1 "
-                           "for all");
+    require<ArgumentError>(
+        rotary_fraction > 0 && rotary_fraction <= 1, "got a share of ", rotary_fraction,
+        " of each head to rotate, but it must be above 0 and at most 1; use 1 for all");
     return c;
   }
   /// @throws as completed()

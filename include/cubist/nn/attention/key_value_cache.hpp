@@ -91,11 +91,10 @@ class KeyValueCache
         " for a cache of ", capacity_,
         " tokens, so earlier ones would be overwritten; make it larger with use_cache");
     if (position == 0) sequences_ = sequences;
-    require<ArgumentError>(sequences == sequences_ && position <= length_,
-                           "got tokens at position ", position, " of ", sequences,
-                           " sequences, but the cache has ", length_, " tokens of ", sequences_,
-                           " sequences, so earlier ones are missing; give the tokens that follow, "
-                           "or all");
+    require<ArgumentError>(
+        sequences == sequences_ && position <= length_, "got tokens at position ", position, " of ",
+        sequences, " sequences, but the cache has ", length_, " tokens of ", sequences_,
+        " sequences, so earlier ones are missing; give the tokens that follow, or all");
     length_ = position + s.queries;
     rows_.fit(s.sequences * capacity_, s);
     for (std::size_t b = 0; b < s.sequences; ++b)

@@ -208,10 +208,9 @@ CUBIST_INLINE LoraOptions parse_lora_options(std::string_view text, const std::s
   options.alpha = detail::adapter_value<double>(json, "lora_alpha", 8, file);
   options.dropout = detail::adapter_value<double>(json, "lora_dropout", 0, file);
   options.rank_stabilized = detail::adapter_value<bool>(json, "use_rslora", false, file);
-  require<DataError>(options.rank > 0 && options.rank <= detail::largest_size, file,
-                     " has \"r\": ", options.rank,
-                     ", so A and B would not be matrices; take the adapter_config.json that PEFT "
-                     "has written");
+  require<DataError>(
+      options.rank > 0 && options.rank <= detail::largest_size, file, " has \"r\": ", options.rank,
+      ", so A and B would not be matrices; take the adapter_config.json that PEFT has written");
   require<DataError>(options.dropout >= 0 && options.dropout < 1, file,
                      " has \"lora_dropout\": ", options.dropout,
                      ", which is not a probability or drops everything; set it to a number in "

@@ -477,10 +477,9 @@ CUBIST_INLINE std::string config_text(TransformerConfig c, const char* elements)
       family = &other;
       json = detail::config_json(other, c, {});
     }
-  require<ArgumentError>(json.has_value(), "got a transformer that is none of ",
-                         detail::family_names(),
-                         ", so Hugging Face has no configuration for it; save its parameters with "
-                         "save_safetensors");
+  require<ArgumentError>(
+      json.has_value(), "got a transformer that is none of ", detail::family_names(),
+      ", so Hugging Face has no configuration for it; save its parameters with save_safetensors");
   if (!json->contains("model_type")) (*json)["model_type"] = family->type;
   if (!json->contains("architectures"))
     (*json)["architectures"] = nlohmann::json::array({family->architecture});
