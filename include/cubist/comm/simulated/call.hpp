@@ -16,10 +16,10 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/erased_call.hpp"
 #include "cubist/comm/group/call.hpp"
-#include "cubist/comm/simulated/placement.hpp"
 #include "cubist/comm/simulated/roles.hpp"
 #include "cubist/simulation/activities.hpp"
 #include "cubist/simulation/address_space.hpp"
+#include "cubist/simulation/links.hpp"
 #include "cubist/simulation/rank.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -157,16 +157,5 @@ struct SimulatedCall : GroupCall<SimulatedMember>
           perform(all[stage].work, m, MixedMemory{});
   }
 };
-
-/// Whether messages of a call leave before their receivers wait for them. MPI buffers short
-/// messages between nodes, but not inside a node. Data in host memory is not buffered here either.
-[[nodiscard]] inline bool is_buffered(const SimulatedCall& call, const Machine& machine,
-                                      const SimulatedLinks& links,
-                                      const SimulatedPlacement& placement)
-{
-  if (machine.algorithms != CollectiveAlgorithms::mpi || !call.is_simulated()) return false;
-  if (call.is_message()) return !call.is_within_node(links);
-  return placement.top() > 0 && placement.units(1).size() == placement.size();
-}
 
 }  // namespace cubist::CUBIST_ABI::detail

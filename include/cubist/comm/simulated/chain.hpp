@@ -26,14 +26,6 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// @param index a rank's index in the chain
-/// @return the position in the communicator
-[[nodiscard]] inline std::size_t chain_position(const SimulatedCall& call, std::size_t index)
-{
-  const std::size_t first = call.signature.kind == CallKind::reduce ? 1 : 0;
-  return (static_cast<std::size_t>(call.signature.peer) + first + index) % call.members.size();
-}
-
 /// Begins the edges of a call that can begin, and ends the parts of ranks that have received all.
 /// @pre the call is a broadcast or a reduce of simulated data
 struct SimulatedChain
@@ -57,9 +49,12 @@ struct SimulatedChain
   }
 
   [[nodiscard]] std::vector<SimulatedEdge>& edges() const { return call.edges; }
+  /// The rank at a place in the chain.
   [[nodiscard]] SimulatedMember& member(std::size_t index) const
   {
-    return call.members[chain_position(call, index)];
+    const std::size_t first = call.signature.kind == CallKind::reduce ? 1 : 0;
+    const auto root = static_cast<std::size_t>(call.signature.peer);
+    return call.members[(root + first + index) % call.members.size()];
   }
   [[nodiscard]] double bytes() const { return call.bytes(); }
   [[nodiscard]] double segment() const

@@ -271,9 +271,14 @@ class SimulatedGroup : public RankGroup<SimulatedGroup, SimulatedCall>
     return me.call->only_sends(me) && buffers(*me.call);
   }
 
+  /// Whether messages of a call leave before their receivers wait for them. MPI buffers short
+  /// messages between nodes, but not inside a node. Data in host memory is not buffered here
+  /// either.
   [[nodiscard]] bool buffers(const SimulatedCall& call) const
   {
-    return is_buffered(call, machine(), links(), placement_);
+    if (machine().algorithms != CollectiveAlgorithms::mpi || !call.is_simulated()) return false;
+    if (call.is_message()) return !call.is_within_node(links());
+    return placement_.top() > 0 && placement_.units(1).size() == placement_.size();
   }
 
   /// Waits until the time that time() returns.
