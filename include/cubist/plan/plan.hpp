@@ -165,75 +165,6 @@ template <class C>
   return pass == LayerPass::without_dw ? cost.backward_input : cost.backward;
 }
 
-/// Adds the cost of a product by collectives. Returns the workspace in elements.
-inline std::size_t add_collectives(Plan& plan, const Cost& c, LayerPass pass,
-                                   const Machine& machine, const PlanOptions& options)
-{
-  const auto add = [&](const Work& work, bool is_backward) {
-    Time time = time_of(work, plan.of_world(), machine, options.scalar_bytes);
-    if (is_backward)
-      time.backward = time.total;
-    else
-      time.room = 0;
-    plan += {time, work.words(), work.messages(), work.flops(), 0};
-    for (const auto& t : work.transfers)
-      if (t.matrix != LayerMatrix::w)
-        plan.moves_activations = true;
-      else if (t.collective != CallKind::all_reduce)
-        plan.moves_weights = true;
-  };
-  add(c.forward, false);
-  if (pass != LayerPass::forward) add(backward_of(c, pass), true);
-  return c.workspace(machine.ranks_per_node(), plan.ranks);
-}
-
-/// Adds a product whose ranks read each other's blocks, without padding.
-template <SchemeType S>
-std::size_t add_direct(Plan& plan, const typename S::Axes::Array& extents, ProductSize size,
-                       LayerPass pass, const Machine& machine, const PlanOptions& options,
-                       ProductQuanta quanta = {}, Op w_op = Op::none)
-{
-  const auto c =
-      direct_cost<S>(extents, size, plan.of_world(), machine, options.scalar_bytes, quanta, w_op);
-  plan.time += c.forward;
-  if (pass != LayerPass::forward) plan.time += backward_of(c, pass);
-  plan.flops += needed_flops(size, pass) / plan.ranks;
-  return c.workspace;
-}
-
-/// Adds the memory of a parameter, its gradient and its optimizer's state. Returns the number of
-/// elements whose state a rank keeps.
-/// @param block the block of a rank
-/// @param replicas the number of replicas of the block
-/// @param is_packed whether its gradient may travel in a bucket
-inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replicas,
-                            const PlanOptions& options, bool is_packed = true)
-{
-  const auto bytes = static_cast<double>(options.scalar_bytes);
-  const auto all = static_cast<double>(block.size());
-  memory.parameters += bytes * all;
-  if (!options.training) return all;
-  memory.gradients += bytes * all;
-  if (is_packed)
-    memory.workspace += bytes * static_cast<double>(bucket_elements(
-                                    block, replicas, options.sharded, options.scalar_bytes));
-  // For 16-bit parameters, masters and moments are in float.
-  const bool is_short = options.scalar_bytes < sizeof(float);
-  const double state =
-      is_short ? double(sizeof(float)) * (options.moments + 1) : bytes * options.moments;
-  if (!options.sharded || replicas == 1)
-  {
-    memory.optimizer += state * all;
-    return all;
-  }
-  const std::size_t part = replica_part(block, replicas);
-  memory.optimizer += state * static_cast<double>(part);
-  memory.gradients += bytes * static_cast<double>(part);
-  if (part * replicas != block.size())
-    memory.workspace += bytes * static_cast<double>(part * (replicas + 1));
-  return static_cast<double>(part);
-}
-
 /// The number of elements that an optimizer reads and writes for each element of a parameter: dW, W
 /// and the moments. For 16-bit parameters, the moments and masters of W are in float.
 [[nodiscard]] inline double optimizer_passes(const PlanOptions& options)
@@ -243,71 +174,148 @@ inline double add_parameter(MemoryParts& memory, Shape block, std::size_t replic
   return is_short ? 2 + state * double(sizeof(float)) / double(options.scalar_bytes) : 1 + state;
 }
 
-/// The position of a layer in its network.
-struct LayerPlace
+/// Adds the parts of a step to a plan.
+struct StepPlanner
+{
+  Plan& plan_;
+  const Machine& machine_;
+  const PlanOptions& options_;
+
+  [[nodiscard]] double bytes(double elements) const
+  {
+    return static_cast<double>(options_.scalar_bytes) * elements;
+  }
+
+  /// Adds the cost of a product by collectives. Returns the workspace in elements.
+  std::size_t add_collectives(const Cost& c, LayerPass pass)
+  {
+    const auto add = [&](const Work& work, bool is_backward) {
+      Time time = time_of(work, plan_.of_world(), machine_, options_.scalar_bytes);
+      if (is_backward)
+        time.backward = time.total;
+      else
+        time.room = 0;
+      plan_ += {time, work.words(), work.messages(), work.flops(), 0};
+      for (const auto& t : work.transfers)
+        if (t.matrix != LayerMatrix::w)
+          plan_.moves_activations = true;
+        else if (t.collective != CallKind::all_reduce)
+          plan_.moves_weights = true;
+    };
+    add(c.forward, false);
+    if (pass != LayerPass::forward) add(backward_of(c, pass), true);
+    return c.workspace(machine_.ranks_per_node(), plan_.ranks);
+  }
+
+  /// Adds a product whose ranks read each other's blocks, without padding. Returns the workspace in
+  /// elements.
+  template <SchemeType S>
+  std::size_t add_direct(const typename S::Axes::Array& extents, ProductSize size, LayerPass pass,
+                         ProductQuanta quanta = {}, Op w_op = Op::none)
+  {
+    const auto c = direct_cost<S>(extents, size, plan_.of_world(), machine_, options_.scalar_bytes,
+                                  quanta, w_op);
+    plan_.time += c.forward;
+    if (pass != LayerPass::forward) plan_.time += backward_of(c, pass);
+    plan_.flops += needed_flops(size, pass) / plan_.ranks;
+    return c.workspace;
+  }
+
+  /// Adds elements that are read and written in forward and in backward.
+  void add_passes(double forward, double backward)
+  {
+    plan_.time += pass_time(forward, backward, plan_.of_world(), machine_, options_.scalar_bytes);
+  }
+
+  /// Adds the memory of a parameter, its gradient and its optimizer's state. Returns the number of
+  /// elements whose state a rank keeps.
+  /// @param block the block of a rank
+  /// @param replicas the number of replicas of the block
+  /// @param is_packed whether its gradient may travel in a bucket
+  double add_parameter(Shape block, std::size_t replicas, bool is_packed = true)
+  {
+    auto& memory = plan_.memory_parts;
+    const auto all = static_cast<double>(block.size());
+    memory.parameters += bytes(all);
+    if (!options_.training) return all;
+    memory.gradients += bytes(all);
+    if (is_packed)
+      memory.workspace += bytes(static_cast<double>(
+          bucket_elements(block, replicas, options_.sharded, options_.scalar_bytes)));
+    // For 16-bit parameters, masters and moments are in float.
+    const bool is_short = options_.scalar_bytes < sizeof(float);
+    const double state =
+        is_short ? double(sizeof(float)) * (options_.moments + 1) : bytes(options_.moments);
+    if (!options_.sharded || replicas == 1)
+    {
+      memory.optimizer += state * all;
+      return all;
+    }
+    const std::size_t part = replica_part(block, replicas);
+    memory.optimizer += state * static_cast<double>(part);
+    memory.gradients += bytes(static_cast<double>(part));
+    if (part * replicas != block.size())
+      memory.workspace += bytes(static_cast<double>(part * (replicas + 1)));
+    return static_cast<double>(part);
+  }
+};
+
+/// A layer of an MLP, and the number of elements of a rank's X and Y.
+struct PlannedLayer
 {
   bool first;
   bool last;
+  double x;
+  double y;
+
+  /// The number of elements that it keeps in a step.
+  [[nodiscard]] double activations(LayerPass pass) const
+  {
+    if (pass == LayerPass::forward) return last ? y : 2 * y;  // X W + b, and Y
+    // dX, and the gradient of X W + b
+    return (pass == LayerPass::whole ? x : 0) + (last ? y : 3 * y);
+  }
+  /// The number of elements of X and the network's copy of it, and of the user's dY.
+  [[nodiscard]] double ends(LayerPass pass) const
+  {
+    return (first ? 2 * x : 0) + (last && pass != LayerPass::forward ? y : 0);
+  }
 };
 
-/// The number of elements that a layer of an MLP keeps in a step.
-[[nodiscard]] inline double activations(const CutProduct& p, LayerPlace place, LayerPass pass)
-{
-  const auto x = static_cast<double>(p.x.block.size());
-  const auto y = static_cast<double>(p.y.block.size());
-  if (pass == LayerPass::forward) return place.last ? y : 2 * y;  // X W + b, and Y
-  // dX, and the gradient of X W + b
-  return (pass == LayerPass::whole ? x : 0) + (place.last ? y : 3 * y);
-}
-/// The number of elements of X and the network's copy of it, and of the user's dY.
-[[nodiscard]] inline double ends(const CutProduct& p, LayerPlace place, LayerPass pass)
-{
-  return (place.first ? 2 * static_cast<double>(p.x.block.size()) : 0) +
-         (place.last && pass != LayerPass::forward ? static_cast<double>(p.y.block.size()) : 0);
-}
-
-/// Adds the passes for a layer's bias and, unless it is the last layer, its activation. Forward
-/// reads X W + b and writes Y; backward reads dY and X W + b, and writes the gradient of X W + b. A
-/// single layer is planned as a product, without a bias.
-inline void add_element_passes(Plan& plan, const CutProduct& p, LayerPlace place, LayerPass pass,
-                               const Machine& machine, const PlanOptions& options)
-{
-  if (place.first && place.last) return;
-  const auto y = static_cast<double>(p.y.block.size());
-  const double backward = pass == LayerPass::forward ? 0 : place.last ? y : 3 * y;
-  plan.time +=
-      pass_time(place.last ? y : 2 * y, backward, plan.of_world(), machine, options.scalar_bytes);
-}
-
 /// Adds the cost of layer i on scheme `S` to a plan.
+/// @param kind  1 for a layer of S::Next, else 0
 template <SchemeType S>
-void add_layer(Plan& plan, SegmentMemory& segments, std::size_t i, std::size_t kind,
-               const typename S::Axes::Array& extents, ProductSize size, LayerPlace place,
-               LayerPass pass, const Machine& machine, const PlanOptions& options)
+void add_layer(StepPlanner planner, SegmentMemory& segments, std::size_t i, std::size_t kind,
+               const typename S::Axes::Array& extents, const std::vector<ProductSize>& layers)
 {
-  const auto add = [&](LayerPass of) {
-    plan.needed += needed_flops(size, of);
-    return plan.method == Method::direct
-               ? add_direct<S>(plan, extents, size, of, machine, options)
-               : add_collectives(plan, cost<S>(extents, size, options.gathered), of, machine,
-                                 options);
-  };
+  Plan& plan = planner.plan_;
+  const ProductSize size = layers[i];
   const auto p = cut_product<S>(extents, size);
-  const auto add_all = [&](LayerPass of) {
-    add_element_passes(plan, p, place, of, machine, options);
-    return add(of);
+  const PlannedLayer layer{i == 0, i + 1 == layers.size(), static_cast<double>(p.x.block.size()),
+                           static_cast<double>(p.y.block.size())};
+  const auto add = [&](LayerPass pass) {
+    // The passes for its bias and, unless it is the last layer, its activation. Forward reads
+    // X W + b and writes Y; backward reads dY and X W + b, and writes the gradient of X W + b. A
+    // single layer is planned as a product, without a bias.
+    if (!layer.first || !layer.last)
+      planner.add_passes(layer.last ? layer.y : 2 * layer.y, pass == LayerPass::forward ? 0
+                                                             : layer.last               ? layer.y
+                                                                          : 3 * layer.y);
+    plan.needed += needed_flops(size, pass);
+    return plan.method == Method::direct
+               ? planner.add_direct<S>(extents, size, pass)
+               : planner.add_collectives(cost<S>(extents, size, planner.options_.gathered), pass);
   };
-  const std::size_t workspace = add_all(pass);
-  if (segments.is_recomputed(i)) add_all(LayerPass::forward);
+  const LayerPass pass = pass_of(i, planner.options_);
+  const std::size_t workspace = add(pass);
+  if (segments.is_recomputed(i)) add(LayerPass::forward);
   const auto ranks = static_cast<std::size_t>(plan.ranks);
   const std::size_t copies = ranks / (p.w.rows.parts() * p.w.cols.parts());
-  auto& memory = plan.memory_parts;
-  add_parameter(memory, p.w.block, copies, options, plan.method == Method::collectives);
-  add_parameter(memory, {1, p.y.block.cols}, ranks / p.y.cols.parts(), options);
-  const auto bytes = static_cast<double>(options.scalar_bytes);
-  memory.activations += bytes * ends(p, place, pass);
-  segments.add(i, kind, bytes * activations(p, place, pass), bytes * double(workspace),
-               bytes * double(p.y.block.size()));
+  planner.add_parameter(p.w.block, copies, plan.method == Method::collectives);
+  planner.add_parameter({1, p.y.block.cols}, ranks / p.y.cols.parts());
+  plan.memory_parts.activations += planner.bytes(layer.ends(pass));
+  segments.add(i, kind, planner.bytes(layer.activations(pass)), planner.bytes(double(workspace)),
+               planner.bytes(layer.y));
   plan.weight_copies = static_cast<int>(copies);
 }
 
@@ -414,13 +422,10 @@ template <SchemeType S>
   std::vector<Time> backward(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i)
   {
-    const auto& size = layers[i];
-    const auto pass = detail::pass_of(i, options);
-    const detail::LayerPlace place{i == 0, i + 1 == layers.size()};
     const Time before = plan.time;
     const auto add = [&]<class Of>(std::type_identity<Of>) {
-      const std::size_t kind = std::is_same_v<Of, S> ? 0 : 1;
-      detail::add_layer<Of>(plan, segments, i, kind, extents, size, place, pass, machine, options);
+      detail::add_layer<Of>({plan, machine, options}, segments, i, std::is_same_v<Of, S> ? 0 : 1,
+                            extents, layers);
     };
     i % 2 == 0 ? add(std::type_identity<S>{}) : add(std::type_identity<typename S::Next>{});
     backward[i].sums = plan.time.sums - before.sums;

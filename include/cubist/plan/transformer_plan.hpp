@@ -71,17 +71,15 @@ inline void add_blocks(MemoryParts& memory, std::size_t blocks, double activatio
 
 /// Adds the parts of a transformer to a plan.
 template <SchemeType S>
-class TransformerPlanner
+class TransformerPlanner : StepPlanner
 {
  public:
   /// @param sums_gradients  whether gradients are summed over replicas; if not, they are added up
   /// on each rank, like those of a micro-batch that is not the last
   TransformerPlanner(const TransformerParts<S>& parts, Plan& plan, const Machine& machine,
                      const PlanOptions& options, bool sums_gradients = true)
-      : parts_{parts},
-        plan_{plan},
-        machine_{machine},
-        options_{options},
+      : StepPlanner{plan, machine, options},
+        parts_{parts},
         sums_gradients_{sums_gradients}
   {
   }
@@ -194,11 +192,9 @@ class TransformerPlanner
     Cost c = parts_.cost(p, options_.gathered);
     if (!sums_gradients_) c.backward = without_gradient_sums(c.backward);
     const auto direct = [&]<class Of>() {
-      return add_direct<Of>(plan_, parts_.extents(), p.size, pass, machine_, options_, p.quanta,
-                            p.w_op);
+      return add_direct<Of>(parts_.extents(), p.size, pass, p.quanta, p.w_op);
     };
-    const std::size_t workspace = plan_.method != Method::direct
-                                      ? add_collectives(plan_, c, pass, machine_, options_)
+    const std::size_t workspace = plan_.method != Method::direct ? add_collectives(c, pass)
                                   : p.is_next ? direct.template operator()<typename S::Next>()
                                               : direct.template operator()<S>();
     const auto cut = parts_.cut(p);
@@ -402,8 +398,7 @@ class TransformerPlanner
   /// Adds elements that are read and written in forward and, in training, in backward.
   void add_passes(double forward, double backward)
   {
-    plan_.time += pass_time(forward, options_.training ? backward : 0, plan_.of_world(), machine_,
-                            options_.scalar_bytes);
+    StepPlanner::add_passes(forward, options_.training ? backward : 0);
   }
   /// Adds the weights of a product; a merged one has several. Gradients of direct products and of
   /// tied tables are in no bucket.
@@ -445,22 +440,15 @@ class TransformerPlanner
   void add_trained(Shape block, std::size_t parts, bool is_packed)
   {
     const auto copies = static_cast<std::size_t>(plan_.ranks) / parts;
-    parameters_ += add_parameter(plan_.memory_parts, block, copies, options_, is_packed);
+    parameters_ += add_parameter(block, copies, is_packed);
   }
   void add_activations(double elements)
   {
     plan_.memory_parts.activations += bytes((options_.training ? 2 : 1) * elements);
   }
   void add_workspace(double elements) { plan_.memory_parts.workspace += bytes(elements); }
-  [[nodiscard]] double bytes(double elements) const
-  {
-    return static_cast<double>(options_.scalar_bytes) * elements;
-  }
 
   const TransformerParts<S>& parts_;
-  Plan& plan_;
-  const Machine& machine_;
-  const PlanOptions& options_;
   bool sums_gradients_;
   double parameters_ = 0;          // elements whose optimizer's state the rank has
   double products_workspace_ = 0;  // bytes
