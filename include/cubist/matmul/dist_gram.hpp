@@ -30,7 +30,6 @@
 
 #include "cubist/algorithm/gram/gram_product.hpp"
 #include "cubist/algorithm/options.hpp"
-#include "cubist/comm/window.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
@@ -137,15 +136,13 @@ class DistGram
         size_{.m = n, .n = n, .k = k},
         quanta_{quanta == Quanta{0} ? Quanta{mesh.quantum()}
                                     : detail::require_multiples(quanta, mesh.quantum())},
-        product_{(require_possible(requested), place()), mesh_.engine(), op, requested}
+        product_{place(requested), mesh_.engine(), op, requested}
   {
   }
 
   [[nodiscard]] const M& mesh() const { return mesh_; }
   /// The shape of X.
   [[nodiscard]] Shape input_shape() const { return op_shape(op, {size_.m, size_.k}); }
-  /// The quanta of X.
-  [[nodiscard]] Quanta input_quanta() const { return quanta_; }
   /// The shape of the result.
   [[nodiscard]] Shape output_shape() const { return {size_.m, size_.n}; }
   /// The quanta of the result.
@@ -189,14 +186,9 @@ class DistGram
  private:
   using OfOp = std::conditional_t<op == Op::none, L, Transposed<L>>;
 
-  void require_possible(Method requested) const
+  [[nodiscard]] auto place(Method requested) const
   {
-    for (const Shape s : {input_shape(), output_shape()}) require_countable(s, sizeof(T));
-    const bool exposed = can_expose(mesh_.world());  // throws on an idle rank
-    if (requested == Method::direct) detail::require_exposed(exposed);
-  }
-  [[nodiscard]] auto place() const
-  {
+    (void)detail::require_possible<T>(mesh_, requested, {input_shape(), output_shape()});
     return detail::gram_place<OfOp>(mesh_, {size_.m, size_.k}, detail::op_quanta(op, quanta_));
   }
 

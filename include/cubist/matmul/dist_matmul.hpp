@@ -105,9 +105,8 @@ class DistMatMul
         size_{size},
         quanta_{detail::or_of_mesh(quanta, mesh.quantum())}
   {
-    for (const Shape s : {x_shape(), w_shape(), y_shape()}) require_countable(s, sizeof(T));
-    const bool exposed = can_expose(mesh_.world());
-    if (requested == Method::direct) detail::require_exposed(exposed);
+    const bool exposed =
+        detail::require_possible<T>(mesh_, requested, {x_shape(), w_shape(), y_shape()});
     if (exposed && requested != Method::collectives) method_ = Method::direct;
     auto [plan, is_local] = detail::make_product_plan<S, B, T, op_x, op_w>(
         mesh_, size_, quanta_, policy, method_ == Method::direct);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "cubist/algorithm/options.hpp"
+#include "cubist/comm/window.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/call_guard.hpp"
 #include "cubist/core/error.hpp"
@@ -66,13 +68,21 @@ namespace cubist::CUBIST_ABI::detail
       what);
 }
 
-/// @throws ArgumentError unless the ranks can read each other's memory
-inline void require_exposed(bool exposed)
+/// Checks the sizes and the method of a product of matrices of these shapes.
+/// @returns whether the ranks can read each other's memory
+/// @throws ShapeError for sizes that exceed 64 bits, ArgumentError for a method that the ranks
+/// cannot use, MeshError on an idle rank
+template <class T, class M>
+[[nodiscard]] bool require_possible(const M& mesh, Method requested,
+                                    std::initializer_list<Shape> shapes)
 {
+  for (const Shape s : shapes) require_countable(s, sizeof(T));
+  const bool exposed = can_expose(mesh.world());
   require<ArgumentError>(
-      exposed,
+      exposed || requested != Method::direct,
       "got Method::direct, but the ranks of this mesh cannot all read each other's memory; use "
       "Method::automatic");
+  return exposed;
 }
 
 /// RAII: marks a call until the end of the scope.
@@ -84,28 +94,19 @@ struct ProductCall
 };
 
 /// Guards the calls of the plan that has it as a member.
-class ProductCalls
+struct ProductCalls
 {
- public:
-  /// @param scheme a text that lives as long as the program
-  ProductCalls(const char* scheme, ProductSize size)
-      : scheme_{scheme},
-        size_{size}
-  {
-  }
+  const char* scheme;  ///< a text that lives as long as the program
+  ProductSize size;
+  CallGuard guard = {};
 
   /// Begins a call and its span, such as "Summa2D forward 4x5x6" for the sizes M, N, K.
   /// @throws ArgumentError while another call is active
   template <class E>
   [[nodiscard]] ProductCall<E> enter(const E& engine, const char* product)
   {
-    return {guard_.enter("a plan"), {engine, {scheme_, product, size_.m, size_.n, size_.k}}};
+    return {guard.enter("a plan"), {engine, {scheme, product, size.m, size.n, size.k}}};
   }
-
- private:
-  const char* scheme_;
-  ProductSize size_;
-  CallGuard guard_;
 };
 
 }  // namespace cubist::CUBIST_ABI::detail
