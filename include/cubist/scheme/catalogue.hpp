@@ -86,12 +86,6 @@ using PipelineCatalogue = detail::WithData<Catalogue>::stages;
 namespace detail
 {
 
-template <class F, class... S>
-void for_each(Schemes<S...>, F& f)
-{
-  (f.template operator()<S>(), ...);
-}
-
 /// @pre the list contains the name
 template <class F, class First, class... Rest>
 decltype(auto) call_for_name(Schemes<First, Rest...>, [[maybe_unused]] std::string_view name, F& f)
@@ -107,7 +101,7 @@ decltype(auto) call_for_name(Schemes<First, Rest...>, [[maybe_unused]] std::stri
 template <class List = Catalogue, class F>
 void for_each_scheme(F&& f)
 {
-  detail::for_each(List{}, f);
+  [&]<class... S>(Schemes<S...>) { (f.template operator()<S>(), ...); }(List{});
 }
 
 /// Returns the names in a list, for the choices of a command line.

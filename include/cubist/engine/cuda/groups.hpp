@@ -52,13 +52,4 @@ struct GroupKernel
   }
 };
 
-/// @pre there are groups
-template <class Kernels, class F, class... T>
-void map_groups(const F* f, const MatrixGroup* groups, std::size_t count, MatrixTypes<T...>)
-{
-  Tiling tiling{{count, 1}};
-  tiling.blocks_down = static_cast<unsigned>(count);
-  Kernels::run(GroupKernel<F, T...>{tiling, f, groups});
-}
-
 }  // namespace cubist::CUBIST_ABI::detail

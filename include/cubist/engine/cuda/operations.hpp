@@ -14,6 +14,7 @@
 #include "cubist/engine/cuda/groups.hpp"
 #include "cubist/engine/cuda/maps.hpp"
 #include "cubist/engine/cuda/rows.hpp"
+#include "cubist/engine/cuda/tiling.hpp"
 #include "cubist/engine/engine.hpp"
 #include "cubist/engine/matrix_groups.hpp"
 #include "cubist/engine/shapes.hpp"
@@ -50,9 +51,11 @@ class KernelOperations
   /// Applies f to all groups of matrices in one kernel; f and groups are in device memory.
   template <class F, class... T>
   void for_each_in_all(const F* f, const MatrixGroup* groups, std::size_t count,
-                       MatrixTypes<T...> types) const
+                       MatrixTypes<T...>) const
   {
-    map_groups<Kernels>(f, groups, count, types);
+    Tiling tiling{{count, 1}};
+    tiling.blocks_down = static_cast<unsigned>(count);
+    Kernels::run(GroupKernel<F, T...>{tiling, f, groups});
   }
 
   /// Sets out(i, j) = f(in(i, j), …); `out` may be one of the inputs.
