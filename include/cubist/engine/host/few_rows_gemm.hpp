@@ -137,14 +137,10 @@ void FewRowsGemm<T, W>::add(T alpha, MatrixView<const T> a, MatrixView<const W> 
 {
   constexpr std::size_t streams = 8;
   const std::size_t step = b.rows() / streams;
+  bool done = false;
   if constexpr (ShortReal<W> && std::is_same_v<T, float>)
-    if (add_rows<streams>(best_target(), alpha, a, b, step, c))
-    {
-      for (std::size_t k = streams * step; k < b.rows(); ++k)
-        add(alpha, a, b, c, k, 0, std::index_sequence<0>{});
-      return;
-    }
-  for (std::size_t k = 0; k < step; ++k)
+    done = add_rows<streams>(best_target(), alpha, a, b, step, c);
+  for (std::size_t k = 0; !done && k < step; ++k)
     add(alpha, a, b, c, k, step, std::make_index_sequence<streams>{});
   for (std::size_t k = streams * step; k < b.rows(); ++k)
     add(alpha, a, b, c, k, 0, std::index_sequence<0>{});
