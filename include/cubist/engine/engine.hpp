@@ -416,6 +416,17 @@ auto* enlarge(Buffer& buffer, std::size_t n)
   return buffer.data();
 }
 
+/// Computes out = x + factor y. The elements of y are not read if the factor is 0. `out` may be y.
+template <class E, Scalar T>
+void add_scaled(const E& engine, MatrixView<const T> x, T factor, MatrixView<const T> y,
+                MatrixView<T> out)
+{
+  if (factor == T{})
+    engine.copy(x, out);
+  else
+    engine.map(out, AddScaled<T>{factor}, x, y);
+}
+
 }  // namespace detail
 
 // clang-format on

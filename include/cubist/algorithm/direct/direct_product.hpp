@@ -36,7 +36,6 @@
 #include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 #include "cubist/matrix/placement.hpp"
 #include "cubist/memory/leading_dimension.hpp"
@@ -253,14 +252,8 @@ class DirectProduct final : public ProductPlan<T>
   template <class... W>
   static void complete(std::optional<W>&... windows)
   {
-    const auto close = [](auto& window) {
-      if (window) window->close();
-    };
-    const auto wait = [](auto& window) {
-      if (window) window->wait();
-    };
-    (close(windows), ...);
-    (wait(windows), ...);
+    ((windows ? windows->close() : void()), ...);
+    ((windows ? windows->wait() : void()), ...);
   }
 
   /// Returns a factor of a block product. A single piece is used in place. Several pieces are
@@ -294,11 +287,8 @@ class DirectProduct final : public ProductPlan<T>
     {
       const In part = peer_view(window[from.rank].data()).block(from.i, from.j, shape);
       const Out mine = c.block(to.i, to.j, shape);
-      const T factor = first ? beta : T{1};
-      if (!work.in_workspace || factor == T{})
-        engine_.copy(part, mine);
-      else
-        engine_.map(mine, detail::AddScaled<T>{factor}, part, In{mine});
+      const T factor = !work.in_workspace ? T{} : first ? beta : T{1};
+      detail::add_scaled<E, T>(engine_, part, factor, mine, mine);
     }
     window.close();
     window.wait();

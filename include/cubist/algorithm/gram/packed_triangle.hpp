@@ -17,24 +17,11 @@
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/engine/engine.hpp"
-#include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 #include "cubist/engine/syrk.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
-
-/// Computes out = product + beta before. The elements of `before` are not read if beta is 0. `out`
-/// may be `before`.
-template <Engine E, RealScalar T>
-void add_scaled(const E& engine, MatrixView<const T> product, T beta, MatrixView<const T> before,
-                MatrixView<T> out)
-{
-  if (beta == T{})
-    engine.copy(product, out);
-  else
-    engine.map(out, AddScaled<T>{beta}, product, before);
-}
 
 template <RealScalar T>
 class PackedTriangle

@@ -16,7 +16,6 @@
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
 #include "cubist/core/matrix_view.hpp"
-#include "cubist/engine/functions.hpp"
 #include "cubist/engine/operand.hpp"
 
 namespace cubist::CUBIST_ABI::detail
@@ -54,29 +53,20 @@ struct PanelCut
 
 /// A rank's part of a matrix op(A), cut into panels of columns or of rows.
 template <class T>
-class Panels
+struct Panels
 {
- public:
-  Panels(Operand<T> mine, Dimension of, const PanelCut& cut)
-      : mine_{mine},
-        of_{of},
-        cut_{cut}
-  {
-  }
+  Operand<T> mine;
+  Dimension of;
+  PanelCut cut;
 
-  [[nodiscard]] std::size_t count() const { return cut_.count(); }
-  [[nodiscard]] int owner(std::size_t t) const { return cut_.owner(t); }
+  [[nodiscard]] std::size_t count() const { return cut.count(); }
+  [[nodiscard]] int owner(std::size_t t) const { return cut.owner(t); }
   /// Returns panel t if this rank owns it; on other ranks, another panel of the same shape.
   [[nodiscard]] Operand<T> panel(std::size_t t) const
   {
-    return of_ == Dimension::cols ? mine_.block(0, cut_.offset(t), {mine_.rows(), cut_.size(t)})
-                                  : mine_.block(cut_.offset(t), 0, {cut_.size(t), mine_.cols()});
+    return of == Dimension::cols ? mine.block(0, cut.offset(t), {mine.rows(), cut.size(t)})
+                                 : mine.block(cut.offset(t), 0, {cut.size(t), mine.cols()});
   }
-
- private:
-  Operand<T> mine_;
-  Dimension of_;
-  PanelCut cut_;
 };
 
 /// Buffers for panels of no more than a given shape, used in turn.
@@ -266,9 +256,7 @@ class ReducePanels
     slot.request->wait();
     slot.request.reset();
     if (!slot.mine || slot.sum.data() == slot.out.data()) return;
-    const MatrixView<const T> sum = slot.sum;
-    if (beta_ == T{}) return engine_.copy(sum, slot.out);
-    engine_.map(slot.out, AddScaled<T>{beta_}, sum, MatrixView<const T>{slot.out});
+    add_scaled<E, T>(engine_, slot.sum, beta_, slot.out, slot.out);
   }
 
   C& along_;
