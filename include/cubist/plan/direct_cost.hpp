@@ -47,22 +47,6 @@ template <class S, class L>
   return placement<L, typename S::Axes>(extents, quanta, shape, Op::none);
 }
 
-/// Predicts the seconds of a direct product. Products run on all cores of a worker; windows and
-/// copies run on one.
-[[nodiscard]] inline Time direct_time(const WorkAssignment& product, Ranks ranks,
-                                      const Machine& machine, std::size_t scalar_bytes)
-{
-  const double unit = 2 * machine.gemm.products / machine.rates_of(scalar_bytes).largest();
-  const int workers = std::clamp(static_cast<int>(machine.cores), 1, ranks.active);
-  Time time;
-  time.products = unit * product.products_time /
-                  std::min<double>(machine.threads(ranks.started),
-                                   machine.cores / static_cast<double>(workers));
-  time.inside = unit * (product.time - product.products_time);
-  time.total = time.products + time.inside;
-  return time;
-}
-
 /// The number of elements in a rank's workspaces: for small pieces, and for its part of the result.
 [[nodiscard]] inline std::size_t direct_workspace(const std::vector<WorkAssignment>& products)
 {
@@ -95,8 +79,17 @@ template <class S, class L>
     return assign_work(a, b, c, 0, cores, scalar_bytes, machine.gemm, ProductList::to_predict);
   };
   const std::vector products{product(x, w, y), product(y, w.t(), x), product(x.t(), y, w)};
+  const double unit = 2 * machine.gemm.products / machine.rates_of(scalar_bytes).largest();
+  const int workers = std::clamp(static_cast<int>(machine.cores), 1, ranks.active);
+  // Products run on all cores of a worker; windows and copies run on one.
+  const double threads = std::min<double>(machine.threads(ranks.started),
+                                          machine.cores / static_cast<double>(workers));
   const auto time = [&](std::size_t i) {
-    return direct_time(products[i], ranks, machine, scalar_bytes);
+    Time one;
+    one.products = unit * products[i].products_time / threads;
+    one.inside = unit * (products[i].time - products[i].products_time);
+    one.total = one.products + one.inside;
+    return one;
   };
   DirectCost cost{time(0), time(1), time(2), time(1), direct_workspace(products)};
   cost.backward += cost.backward_weight;

@@ -57,28 +57,6 @@ struct TransformerWords
   friend constexpr bool operator==(const TransformerWords&, const TransformerWords&) = default;
 };
 
-namespace detail
-{
-
-/// Returns the elements that all ranks send for LoRA beside a product.
-template <SchemeType S>
-[[nodiscard]] TransformerWords lora_words(const TransformerParts<S>& parts,
-                                          const TransformerProduct& p, std::size_t rank)
-{
-  TransformerWords words;
-  for_lora(
-      parts, p, rank,
-      [&](const LoraCost& c) {
-        words.forward += c.forward.words_of_all(parts.ranks());
-        words.backward +=
-            c.backward.words_of_all(parts.ranks()) + c.sum_a.words_of_all(parts.ranks());
-      },
-      [&](const LoraCost& c) { words.backward += c.sum_b.words_of_all(parts.ranks()); });
-  return words;
-}
-
-}  // namespace detail
-
 /// Returns the elements that all ranks send for one block by collectives.
 /// @param context_parallel the number of ranks that share a sequence, as in TransformerOptions
 /// @param lora  the rank of LoRA's matrices beside all linear layers; 0: all weights are trained
@@ -98,16 +76,19 @@ template <SchemeType S>
     words.backward += 2 * parts.norm_gradients().words + 2 * parts.head_norm_gradient().words;
   for (const auto& p : parts.products())
   {
+    const auto of_all = [&](const Work& work) { return work.words_of_all(parts.ranks()); };
     const Cost c = parts.cost(p, policy);
-    words.forward += c.forward.words_of_all(parts.ranks());
-    if (lora == 0)
-      words.backward += c.backward.words_of_all(parts.ranks()) + parts.bias_sum(p).words;
-    else
-    {
-      const auto thin = detail::lora_words(parts, p, lora);
-      words.forward += thin.forward;
-      words.backward += c.backward_input.words_of_all(parts.ranks()) + thin.backward;
-    }
+    words.forward += of_all(c.forward);
+    words.backward +=
+        lora == 0 ? of_all(c.backward) + parts.bias_sum(p).words : of_all(c.backward_input);
+    if (lora > 0)
+      detail::for_lora(
+          parts, p, lora,
+          [&](const LoraCost& thin) {
+            words.forward += of_all(thin.forward);
+            words.backward += of_all(thin.backward) + of_all(thin.sum_a);
+          },
+          [&](const LoraCost& thin) { words.backward += of_all(thin.sum_b); });
   }
   return words;
 }
