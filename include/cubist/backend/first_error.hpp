@@ -79,6 +79,11 @@ class FirstError
   void rethrow() const
   {
     if (!error_) return;
+    const auto throw_failed = [this](const char* what) {
+      RankFailed failed{what};
+      failed.set_rank(rank_);
+      std::throw_with_nested(failed);
+    };
     try
     {
       std::rethrow_exception(error_);
@@ -90,17 +95,12 @@ class FirstError
     }
     catch (const std::exception& e)
     {
-      RankFailed failed{e.what()};
-      failed.set_rank(rank_);
-      std::throw_with_nested(failed);
+      throw_failed(e.what());
     }
     catch (...)
     {
-      RankFailed failed{
-          "threw an object that is not a std::exception, so it has no message; throw a "
-          "cubist::Error instead"};
-      failed.set_rank(rank_);
-      std::throw_with_nested(failed);
+      throw_failed("threw an object that is not a std::exception, so it has no message; throw a "
+                   "cubist::Error instead");
     }
   }
 
