@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <type_traits>
 
 #include "cubist/core/scalar.hpp"
 
@@ -91,6 +92,15 @@ struct Call
   ReduceOp op = ReduceOp::sum;        ///< how elements are combined
   bool writable = false;              ///< whether peers may write to an exposed block
 };
+
+/// Returns the call that opens a window on `mine`. The longest block of any rank has `size`
+/// elements.
+/// @tparam T const, unless peers may write to the blocks
+template <class T>
+[[nodiscard]] Call<std::remove_const_t<T>> expose_call(std::span<T> mine, std::size_t size)
+{
+  return {.kind = CallKind::expose, .send = mine, .count = size, .writable = !std::is_const_v<T>};
+}
 
 /// Whether the collective has a root.
 [[nodiscard]] constexpr bool has_root(CallKind c)

@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "cubist/comm/call.hpp"
@@ -79,11 +78,9 @@ class CommunicatorDecorator : public Collectives<Derived>
   template <class T>
   requires has_windows [[nodiscard]] auto open(std::span<T> mine, std::size_t size)
   {
-    using Exposed = Call<std::remove_const_t<T>>;
-    return self().on_window(
-        Exposed{
-            .kind = CallKind::expose, .send = mine, .count = size, .writable = !std::is_const_v<T>},
-        [&](const Exposed& call) { return inner_.open(mine.first(call.send.size()), call.count); });
+    return self().on_window(expose_call(mine, size), [&](const auto& call) {
+      return inner_.open(mine.first(call.send.size()), call.count);
+    });
   }
 
   /// The hook for calls; by default it only starts the call.

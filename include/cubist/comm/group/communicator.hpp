@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "cubist/comm/call.hpp"
@@ -29,7 +28,7 @@ class GroupWindow
   template <class C>
   GroupWindow(const C& world, std::span<T> mine, std::size_t count)
       : group_{world.group().get()},
-        member_{&group_->start(world.rank(), exposed(mine, count))},
+        member_{&group_->start(world.rank(), expose_call(mine, count))},
         count_{count},
         request_{world.group(), *member_}
   {
@@ -45,11 +44,6 @@ class GroupWindow
   void wait() { request_.wait(); }
 
  private:
-  [[nodiscard]] static Call<std::remove_const_t<T>> exposed(std::span<T> mine, std::size_t count)
-  {
-    return {CallKind::expose, mine, {}, count, 0, ReduceOp::sum, !std::is_const_v<T>};
-  }
-
   Group* group_;  // the request keeps it alive
   typename Group::Member* member_;
   std::size_t count_;
