@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "cubist/backend/function_ref.hpp"
 #include "cubist/comm/communicator.hpp"
+#include "cubist/core/function_ref.hpp"
 
 #include "ranks.hpp"
 #include "sanitized.hpp"

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "cubist/backend/backend.hpp"
-#include "cubist/backend/function_ref.hpp"
+#include "cubist/core/function_ref.hpp"
 
 #include "backend.hpp"
 #include "catch.hpp"

@@ -24,7 +24,6 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
-#include "cubist/backend/function_ref.hpp"
 #include "cubist/backend/process_manager.hpp"
 #include "cubist/comm/mpi/communicator.hpp"
 #include "cubist/comm/mpi/cores.hpp"
@@ -34,6 +33,7 @@
 #include "cubist/comm/mpi/shutdown.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/function_ref.hpp"
 #include "cubist/engine/host/blas_kernels.hpp"
 #include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/shared_engine.hpp"

@@ -21,11 +21,11 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
-#include "cubist/backend/function_ref.hpp"
 #include "cubist/comm/simulated/communicator.hpp"
 #include "cubist/comm/simulated/group.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/function_ref.hpp"
 #include "cubist/engine/simulated/engine.hpp"
 #include "cubist/machine/machine.hpp"
 #include "cubist/simulation/folding.hpp"

@@ -16,7 +16,6 @@
 
 #include "cubist/backend/backend.hpp"
 #include "cubist/backend/first_error.hpp"
-#include "cubist/backend/function_ref.hpp"
 #include "cubist/backend/process_manager.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/comm/group/failure.hpp"
@@ -25,6 +24,7 @@
 #include "cubist/comm/threads/scheduler.hpp"
 #include "cubist/core/compiled.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/function_ref.hpp"
 #include "cubist/engine/host/blas_kernels.hpp"
 #include "cubist/engine/host/blas_threads.hpp"
 #include "cubist/engine/host/engine.hpp"

@@ -78,11 +78,6 @@ void require_readable(const File& file, const StoredMatrix& m, const std::string
                      to_string(element_type<T>()));
 }
 
-}  // namespace detail
-
-namespace detail
-{
-
 /// Writes rows [i, i + rows) of block `b`, which are in host memory; returns their term of the
 /// matrix's fingerprint.
 template <Scalar T>

@@ -21,23 +21,25 @@
 #include "cubist/comm/call.hpp"
 #include "cubist/comm/call_text.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/function_ref.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/cuda/stream.hpp"
 
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// Returns what NCCL was asked for, for errors: "all_reduce of 4 double by sum on rank 0 of 2".
+using NcclText = FunctionRef<std::string()>;
+
 /// Throws the error of an NCCL call, unless the call has succeeded or is in progress.
-/// @param describe returns the text "all_reduce of 4 double by sum on rank 0 of 2"
 /// @throws PeerFailed if NCCL reports that another rank ended, CommunicationError for other errors
-template <class Describe>
-void nccl_check(ncclResult_t code, const char* call, ncclComm_t comm, Describe describe)
+inline void nccl_check(ncclResult_t code, const char* call, ncclComm_t comm, NcclText describe)
 {
   if (code == ncclSuccess || code == ncclInProgress) return;
   const char* last = ncclGetLastError(comm);
   std::string message = std::string{call} + " failed (" + ncclGetErrorString(code);
   if (last != nullptr && *last != '\0') message += std::string{"; "} + last;
-  message += ") for " + std::string{describe()};
+  message += ") for " + describe();
   if (code == ncclRemoteError)
     throw PeerFailed{message +
                      ", so the data that this rank waits for cannot arrive; fix the error of the "

@@ -68,8 +68,8 @@ class NcclContext
   [[nodiscard]] cudaStream_t stream() const { return watchdog_.stream(); }
 
   /// Creates a communicator with `begin(ncclComm_t*, ncclConfig_t*)`.
-  template <class Begin, class Describe>
-  NcclQueue& create(Begin begin, Describe describe)
+  template <class Begin>
+  NcclQueue& create(Begin begin, NcclText describe)
   {
     return watchdog_.abort_on_error([&]() -> NcclQueue& {
       destroy_finalized();

@@ -39,8 +39,7 @@ class NcclHandle
 
   /// Whether NCCL accepts the next call: no earlier one is in progress.
   /// @throws CommunicationError, PeerFailed for an asynchronous error of NCCL
-  template <class Describe>
-  [[nodiscard]] bool is_ready(Describe describe) const
+  [[nodiscard]] bool is_ready(NcclText describe) const
   {
     const auto comm = get();
     if (comm == nullptr) return false;

@@ -174,8 +174,7 @@ class NcclRegistrations
   /// Registers the segments that are new.
   /// @pre the communicator is ready
   /// @throws CommunicationError
-  template <class Describe>
-  void update(ncclComm_t comm, Describe describe)
+  void update(ncclComm_t comm, NcclText describe)
   {
     if (!memory_) return;
     const auto& segments = memory_->segments();
@@ -197,8 +196,7 @@ class NcclRegistrations
 
   /// Checks that the buffers of a call are registered, as on the other ranks.
   /// @throws ArgumentError
-  template <class Describe>
-  void check(const NcclCall& call, Describe describe) const
+  void check(const NcclCall& call, NcclText describe) const
   {
     if (!memory_) return;
     for (const void* const data : {call.send, static_cast<const std::byte*>(call.recv)})

@@ -137,8 +137,8 @@ class NcclWatchdog
     }
   }
   /// Waits for an operation that is not a call of a queue; the time limit begins now.
-  template <class Done, class Describe>
-  void wait_until(Done done, Describe describe)
+  template <class Done>
+  void wait_until(Done done, NcclText describe)
   {
     const auto start = Clock::now();
     wait_until([&] {
@@ -171,8 +171,7 @@ class NcclWatchdog
   }
 
  private:
-  template <class Describe>
-  void check_time_limit(Clock::time_point start, Describe describe) const
+  void check_time_limit(Clock::time_point start, NcclText describe) const
   {
     const auto limit = options_.time_limit;
     if (!limit || Clock::now() - start < *limit) return;

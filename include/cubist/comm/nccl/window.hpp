@@ -56,8 +56,7 @@ class NcclWindow
   /// Begins to register a window for calls that send and receive up to `bytes`. The window is
   /// complete when the communicator is ready.
   /// @throws CommunicationError
-  template <class Describe>
-  void begin(ncclComm_t comm, std::size_t bytes, Describe describe)
+  void begin(ncclComm_t comm, std::size_t bytes, NcclText describe)
   {
     constexpr std::size_t alignment = 4096;  // the alignment of windows
     half_ = (bytes + alignment - 1) / alignment * alignment;
@@ -88,9 +87,8 @@ class NcclWindow
   }
   /// Enqueues the copy of what is sent.
   /// @returns the call with its buffers in the window
-  template <class Describe>
   [[nodiscard]] NcclCall copy_in(const NcclCall& call, int ranks, cudaStream_t stream,
-                                 Describe describe) const
+                                 NcclText describe) const
   {
     copy(data_, call.send, call.bytes() * pieces(call, CallKind::reduce_scatter, ranks), stream,
          describe);
@@ -100,8 +98,7 @@ class NcclWindow
     return inside;
   }
   /// Enqueues the copy of what was received.
-  template <class Describe>
-  void copy_out(const NcclCall& call, int ranks, cudaStream_t stream, Describe describe) const
+  void copy_out(const NcclCall& call, int ranks, cudaStream_t stream, NcclText describe) const
   {
     copy(call.recv, data_ + half_, call.bytes() * pieces(call, CallKind::all_gather, ranks), stream,
          describe);
@@ -112,9 +109,8 @@ class NcclWindow
   {
     return call.kind == of_all ? static_cast<std::size_t>(ranks) : 1;
   }
-  template <class Describe>
   static void copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream,
-                   Describe describe)
+                   NcclText describe)
   {
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream),
                "cudaMemcpyAsync", describe);

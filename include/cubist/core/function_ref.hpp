@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A reference to a callable. It lets a launch be compiled once, and not for each program's body.
+// A reference to a callable. It lets a function that calls it be compiled once, and not for each
+// callable.
 
 #include <concepts>
 #include <memory>

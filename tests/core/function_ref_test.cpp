@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <stdexcept>
 
-#include "cubist/backend/function_ref.hpp"
+#include "cubist/core/function_ref.hpp"
 
 #include "catch.hpp"
 
-namespace cubist::test::backend_function_ref_test
+namespace cubist::test::core_function_ref_test
 {
 
 using cubist::detail::FunctionRef;
@@ -37,4 +37,4 @@ TEST_CASE("a reference takes results and arguments that can only be moved, and p
   CHECK_THROWS_AS(f(nullptr), std::invalid_argument);
 }
 
-}  // namespace cubist::test::backend_function_ref_test
+}  // namespace cubist::test::core_function_ref_test
