@@ -51,43 +51,39 @@ namespace cubist::CUBIST_ABI::detail
 class KeptCopy
 {
  public:
-  KeptCopy() = default;
-  KeptCopy(const KeptCopy&) = delete;
-  KeptCopy& operator=(const KeptCopy&) = delete;
-  ~KeptCopy() { release(); }
-
   /// Returns memory for this many bytes. The earlier contents are lost.
   [[nodiscard]] std::byte* get(std::size_t bytes)
   {
-    if (bytes <= bytes_) return data_;
-    release();
-    data_ = HugePages<std::byte>{}.allocate(bytes);
-    bytes_ = bytes;
-    return data_;
+    if (bytes > this->bytes())
+    {
+      prepared_.reset();
+      data_ = {};  // before it needs memory for the new one
+      data_ = {HugePages<std::byte>{}.allocate(bytes), Free{bytes}};
+    }
+    return data_.get();
   }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+  [[nodiscard]] std::size_t bytes() const { return data_.get_deleter().bytes; }
 
   /// Returns the D that is made from this memory once, and ends before the memory is freed.
   /// @pre D is the same in each call
   template <class D>
   [[nodiscard]] D& prepared()
   {
-    if (!prepared_) prepared_ = std::make_shared<D>(std::span{data_, bytes_});
+    if (!prepared_) prepared_ = std::make_shared<D>(std::span{data_.get(), bytes()});
     return *static_cast<D*>(prepared_.get());
   }
 
  private:
-  void release()
+  struct Free
   {
-    prepared_.reset();
-    if (data_ != nullptr) HugePages<std::byte>{}.deallocate(data_, bytes_);
-    data_ = nullptr;
-    bytes_ = 0;
-  }
+    std::size_t bytes;
 
-  std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;
-  std::shared_ptr<void> prepared_;
+    void operator()(std::byte* data) const { HugePages<std::byte>{}.deallocate(data, bytes); }
+  };
+
+  std::unique_ptr<std::byte, Free> data_;
+  std::shared_ptr<void> prepared_;  // ends before the memory
 };
 
 /// What one rank knows about a file that is saved in the background.

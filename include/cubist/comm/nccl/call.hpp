@@ -102,11 +102,6 @@ template <Element T>
           nccl_type<T>()};
 }
 
-[[nodiscard]] constexpr ncclRedOp_t nccl_op(ReduceOp op)
-{
-  return op == ReduceOp::sum ? ncclSum : op == ReduceOp::min ? ncclMin : ncclMax;
-}
-
 /// A rank of an NCCL communicator, and the stream on which its calls run.
 struct NcclRank
 {
@@ -132,7 +127,7 @@ struct NcclIssuer
   void operator()() const
   {
     const auto& c = call;
-    const auto op = nccl_op(c.op);
+    const auto op = c.op == ReduceOp::sum ? ncclSum : c.op == ReduceOp::min ? ncclMin : ncclMax;
     const auto stream = rank.stream;
     switch (c.kind)
     {
