@@ -32,6 +32,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -100,8 +101,9 @@ void for_each_message(const std::vector<int>& holders, const std::vector<int>& r
 /// Finds the routes of a rank from blocks of one matrix to blocks of the other.
 /// @param from, to  from(r) and to(r) return the blocks of rank r
 /// @param to_h  whether `to` is H and `from` is E
-template <class From, class To>
-[[nodiscard]] LookupRoutes lookup_routes(int ranks, int rank, From from, To to, bool to_h)
+[[nodiscard]] inline LookupRoutes lookup_routes(int ranks, int rank,
+                                                const std::function<Block(int)>& from,
+                                                const std::function<Block(int)>& to, bool to_h)
 {
   std::vector<Block> targets;
   for (int r = 0; r < ranks; ++r) targets.push_back(to(r));
@@ -135,7 +137,8 @@ template <class From, class To>
     });
   }
   const auto distance = [&](const LookupRoute& route) { return (route.to - rank + ranks) % ranks; };
-  std::ranges::sort(mine.sends, {}, distance);
+  std::sort(mine.sends.begin(), mine.sends.end(),
+            [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
   return mine;
 }
 
