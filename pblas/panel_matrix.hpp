@@ -45,9 +45,9 @@ struct Lines
 /// `lines` are its rows, or its columns, and `others` the other dimension.
 class PanelLayout
 {
+ public:
   using Sets = std::vector<IndexSet>;
 
- public:
   PanelLayout(const SubMatrixPlace& place, Shape size, bool by_rows)
       : by_rows_{by_rows},
         shape_{by_rows ? size : Shape{size.cols, size.rows}}
@@ -92,7 +92,7 @@ class PanelLayout
   /// others everywhere.
   [[nodiscard]] Distribution by_lines(Lines i, std::size_t others) const
   {
-    return by_lines(i, others, {IndexSet::interval(0, others)});
+    return by_lines(i, others, Sets{IndexSet::interval(0, others)});
   }
   /// Makes the distribution of a block whose others only the ranks of one term hold.
   [[nodiscard]] Distribution by_lines(Lines i, std::size_t others, std::size_t term) const
@@ -100,6 +100,15 @@ class PanelLayout
     Sets sets(terms());
     sets[term] = IndexSet::interval(0, others);
     return by_lines(i, others, std::move(sets));
+  }
+  /// Makes the distribution of a block of which each rank has a set of the others.
+  /// @param of_others the sets of the ranks among which this matrix has its others
+  [[nodiscard]] Distribution by_lines(Lines i, std::size_t others, Sets of_others,
+                                      StorageOrder order = StorageOrder::column_major) const
+  {
+    Sets sets = windows(of_lines_, i.begin, i.size);
+    for (IndexSet& set : sets) set = set.packed();
+    return distribution(i.size, std::move(sets), others, std::move(of_others), order);
   }
   /// Makes the distribution of some lines that has the others where this matrix has them, and all
   /// these lines everywhere.
@@ -109,16 +118,10 @@ class PanelLayout
   }
 
  private:
-  [[nodiscard]] Distribution by_lines(Lines i, std::size_t others, Sets of_others) const
-  {
-    Sets sets = windows(of_lines_, i.begin, i.size);
-    for (IndexSet& set : sets) set = set.packed();
-    return distribution(i.size, std::move(sets), others, std::move(of_others));
-  }
   [[nodiscard]] Distribution distribution(std::size_t lines, Sets of_lines, std::size_t others,
-                                          Sets of_others) const
+                                          Sets of_others,
+                                          StorageOrder order = StorageOrder::column_major) const
   {
-    constexpr auto order = StorageOrder::column_major;
     if (by_rows_) return {{lines, others}, grid_, order, std::move(of_lines), std::move(of_others)};
     return {{others, lines}, grid_, order, std::move(of_others), std::move(of_lines)};
   }

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <boost/mpi/communicator.hpp>
 
@@ -89,13 +90,13 @@ inline void report_kept(PgemmReport& report, std::size_t bytes)
 /// times as long as the plan, where links are slow; and the plan takes up to 1 + 1/r times as long
 /// as panels, where the product takes as long as the links. The two are equal for r = 1.6.
 template <PblasScalar T>
-[[nodiscard]] bool favours_panels(const Plan& plan, const ProductArguments& call, int ranks,
+[[nodiscard]] bool favours_panels(const GemmPanelPlan& panels, const Plan& plan, int ranks,
                                   const Machine& machine)
 {
   constexpr double most = 1.6;
-  const auto elements = static_cast<double>(panel_cost(call, machine.on_a_node(ranks)).most());
+  const auto elements = static_cast<double>(panels.cost(machine.on_a_node(ranks)).most());
   const double of_panels = elements * sizeof(T) / machine.across().bandwidth;
-  return of_panels <= most * link_seconds<T>(plan, call, ranks, machine);
+  return of_panels <= most * link_seconds<T>(plan, panels.call(), ranks, machine);
 }
 
 template <PblasScalar T>
@@ -105,9 +106,20 @@ plan_in_messages(PblasSession& session, const ProductArguments& call, const Pgem
   auto& world = session.world();
   const Machine machine = machine_here(options, session);
   const Plan plan = plan_product<T>(call, world.size(), machine).product;
-  if (options.method == Method::automatic && session.ranks_of_node() < world.size() &&
-      favours_panels<T>(plan, call, world.size(), machine))
-    return std::make_unique<PanelProduct<T>>(call);
+  if (options.method == Method::automatic && session.ranks_of_node() < world.size())
+  {
+    const GemmPanelPlan panels{call, session.ranks_of_node()};
+    if (favours_panels<T>(panels, plan, world.size(), machine))
+    {
+      using Groups = PanelGroups<MpiCommunicator>;
+      const auto& grid = call.c.layout.grid;
+      const std::vector<int> extents{grid.rows, grid.cols, static_cast<int>(grid.order)};
+      const auto& groups = session.products().template mesh<Groups>("panels", extents, [&] {
+        return Groups{world, panels};
+      });
+      return std::make_unique<PanelProduct<T>>(panels, groups);
+    }
+  }
   return with_scheme<ProductSchemes>(
       plan.scheme, [&]<class S>() -> std::unique_ptr<MessageProduct<T>> {
         const auto& mesh =

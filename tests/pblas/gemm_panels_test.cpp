@@ -4,10 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <utility>
+#include <vector>
 
 #include <boost/mpi/communicator.hpp>
 
+#include "cubist/comm/call.hpp"
 #include "cubist/testing/traffic.hpp"
 
 #include "backend.hpp"
@@ -23,27 +24,60 @@
 namespace cubist::test::pblas_gemm_panels_test
 {
 
-using detail::GemmPanels;
-using detail::panel_cost;
+using detail::GemmPanelPlan;
+using detail::PanelShare;
 using detail::ProductArguments;
+using World = CountingCommunicator<MpiCommunicator>;
 
-/// The session's communicator, which counts what this rank sends.
-static CountingCommunicator<MpiCommunicator> counting_world()
+/// The elements that this rank sends in a product.
+struct SentInPanels
 {
-  return CountingCommunicator{detail::PblasSession::of(boost::mpi::communicator{}).world()};
+  std::uint64_t to_any_node = 0;
+  std::uint64_t in_groups = 0;
+};
+
+/// Computes a product in panels, as if so many consecutive ranks were on a node.
+template <class T>
+SentInPanels multiply(const ProductArguments& call, int ranks_of_node, T alpha,
+                      const BlockCyclicMatrix<const T>& a, const BlockCyclicMatrix<const T>& b,
+                      T beta, const BlockCyclicMatrix<T>& c)
+{
+  World world{detail::PblasSession::of(boost::mpi::communicator{}).world()};
+  const GemmPanelPlan plan{call, ranks_of_node};
+  const detail::PanelGroups<World> groups{world, plan};
+  detail::GemmPanels<World, T> panels{world,          plan,           groups,
+                                      {a.data, a.ld}, {b.data, b.ld}, {c.data, c.ld}};
+  const std::uint64_t all = sent_in(world, [&] { panels.run(alpha, beta); });
+  const std::uint64_t gathered = world.traffic()[CallKind::all_gather].elements;
+  return {all - gathered, gathered};
 }
 
 TEST_CASE("panels of one element are multiplied by one process")
 {
-  auto world = counting_world();
   const SubMatrixPlace place{{.shape = {1, 1}, .block = {1, 1}}};
   const double a = 3;
   const double b = 5;
   double c = 7;
-  GemmPanels<CountingCommunicator<MpiCommunicator>, double> panels{
-      world, {Op::none, Op::none, {1, 1, 1}, place, place, place}, {&a, 1}, {&b, 1}, {&c, 1}};
-  CHECK(sent_in(world, [&] { panels.run(2, 10); }) == 0);
-  CHECK(c == (world.rank() == 0 ? 100 : 7));
+  const SentInPanels sent =
+      multiply<double>({Op::none, Op::none, {1, 1, 1}, place, place, place}, 1, 2, {place, &a, 1},
+                       {place, &b, 1}, 10, {place, &c, 1});
+  CHECK(sent.to_any_node + sent.in_groups == 0);
+  CHECK(c == (boost::mpi::communicator{}.rank() == 0 ? 100 : 7));
+}
+
+TEST_CASE("ranks of a node share the panels that they all need")
+{
+  const auto shares = [](const ProcessGrid& grid, bool of_cols, int ranks_of_node) {
+    return detail::shares_on_nodes(grid, of_cols, ranks_of_node);
+  };
+  using Shares = std::vector<PanelShare>;
+  CHECK(shares({2, 4}, true, 2) == Shares{{0, 2}, {1, 2}, {0, 2}, {1, 2}});
+  CHECK(shares({2, 4}, false, 2) == Shares{{0, 1}, {0, 1}});
+  CHECK(shares({4, 2}, false, 4) == Shares{{0, 2}, {1, 2}, {0, 2}, {1, 2}});
+  CHECK(shares({2, 4, StorageOrder::column_major}, false, 2) == Shares{{0, 2}, {1, 2}});
+  CHECK(shares({1, 5}, true, 3) == Shares{{0, 3}, {1, 3}, {2, 3}, {0, 2}, {1, 2}});
+  // The nodes are 0-3, 4-7 and 8-11; the first row is 0-5, the second 6-11.
+  CHECK(shares({2, 6}, true, 4) == Shares(6));
 }
 
 /// The sum of a number over all processes.
@@ -75,7 +109,8 @@ void check_product(std::uint64_t seed, Op op_a, Op op_b)
   const T alpha = scalar<T>(2, -1);
   const T beta = dice(3) == 0 ? T{} : scalar<T>(3, 1);
   const T nan = scalar<T>(std::numeric_limits<double>::quiet_NaN(), 0);
-  CAPTURE(seed, m, n, k, int(op_a), int(op_b), beta);
+  const int ranks_of_node = 1 + dice.integer(4);
+  CAPTURE(seed, m, n, k, int(op_a), int(op_b), beta, ranks_of_node);
 
   RandomMatrix<T> a{op_shape(op_a, {m, k}), dice};
   RandomMatrix<T> b{op_shape(op_b, {k, n}), dice};
@@ -84,13 +119,8 @@ void check_product(std::uint64_t seed, Op op_a, Op op_b)
   b.fill([](auto i, auto j) { return element<T>(2, i, j); });
   c.fill([&](auto i, auto j) { return beta == T{} ? nan : element<T>(3, i, j); });
   const ProductArguments call{op_a, op_b, size, a.place(), b.place(), c.place()};
-  auto world = counting_world();
-  GemmPanels<CountingCommunicator<MpiCommunicator>, T> panels{world,
-                                                              call,
-                                                              {a.matrix().data, a.matrix().ld},
-                                                              {b.matrix().data, b.matrix().ld},
-                                                              {c.matrix().data, c.matrix().ld}};
-  const std::uint64_t sent = sent_in(world, [&] { panels.run(alpha, beta); });
+  const SentInPanels sent =
+      multiply<T>(call, ranks_of_node, alpha, a.matrix(), b.matrix(), beta, c.matrix());
 
   CHECK(everywhere(c.is([&, depth = k](std::size_t i, std::size_t j) {
     T sum{};
@@ -98,8 +128,22 @@ void check_product(std::uint64_t seed, Op op_a, Op op_b)
       sum += element_of<T>(op_a, 1, i, l) * element_of<T>(op_b, 2, l, j);
     return beta == T{} ? alpha * sum : alpha * sum + beta * element<T>(3, i, j);
   })));
-  const auto cost = panel_cost(call);
-  CHECK(total(sent) == cost.a.total + cost.b.total);
+  const GemmPanelPlan plan{call, ranks_of_node};
+  const auto cost = plan.cost(1);
+  CHECK(total(sent.to_any_node) == cost.a.total + cost.b.total);
+  // Each rank of a group sends its share of each panel to all others.
+  const int rank = boost::mpi::communicator{}.rank();
+  std::uint64_t gathered = 0;
+  if (rank < call.c.layout.grid.size())
+  {
+    const Shape mine = Distribution{call.c, {m, n}}.held_shape(rank);
+    const auto of_share = [&](const PanelShare& share, std::size_t lines) {
+      return (share.count - 1) * (plan.depth() / share.count) * lines;
+    };
+    gathered = plan.panels().size() * (of_share(plan.share_of_a(rank), mine.rows) +
+                                       of_share(plan.share_of_b(rank), mine.cols));
+  }
+  CHECK(everywhere(sent.in_groups == gathered));
 }
 
 TEMPLATE_TEST_CASE(
@@ -114,44 +158,55 @@ TEMPLATE_TEST_CASE(
         check_product<TestType>(seed++, op_a, op_b);
 }
 
+static SubMatrixPlace aligned(Shape shape, const ProcessGrid& grid)
+{
+  return {{.shape = shape, .block = {64, 64}, .grid = grid}};
+}
+static ProductArguments aligned_product(ProductSize size, Op op_a, const ProcessGrid& grid)
+{
+  const auto [m, n, k] = size;
+  return {op_a,
+          Op::none,
+          size,
+          aligned(op_shape(op_a, {m, k}), grid),
+          aligned({k, n}, grid),
+          aligned({m, n}, grid)};
+}
+
 TEST_CASE("panels of aligned matrices send what their formula says")
 {
-  for (const auto& [p, q] : {std::pair{2, 2}, {2, 4}, {4, 2}, {1, 4}, {3, 2}})
+  constexpr std::size_t m = 1024, n = 2048, k = 4096;
+  // A node has `rows` rows and `cols` columns of the grid of P x Q ranks.
+  struct Case
   {
-    const ProcessGrid grid{p, q};
-    const auto rows = static_cast<std::size_t>(p);
-    const auto cols = static_cast<std::size_t>(q);
-    const std::size_t m = 24, n = 48, k = 96;
-    const auto place = [&](std::size_t i, std::size_t j) {
-      return SubMatrixPlace{{.shape = {i, j}, .block = {2, 2}, .grid = grid}};
-    };
-    const auto cost =
-        panel_cost({Op::none, Op::none, {m, n, k}, place(m, k), place(k, n), place(m, n)});
-    CAPTURE(p, q);
-    CHECK(cost.a == ConversionCost{m * k * (cols - 1), m * k / rows * (cols - 1) / cols,
-                                   m * k / rows * (cols - 1) / cols});
-    CHECK(cost.b == ConversionCost{k * n * (rows - 1), k * n / cols * (rows - 1) / rows,
-                                   k * n / cols * (rows - 1) / rows});
-    CHECK(cost.most() == cost.a.received + cost.b.received);
+    std::size_t p, q, ranks_of_node, rows, cols;
+  };
+  for (const auto& [p, q, ranks_of_node, rows, cols] :
+       {Case{2, 2, 1, 1, 1}, {4, 2, 1, 1, 1}, {2, 4, 2, 1, 2}, {4, 4, 8, 2, 4}, {1, 4, 2, 1, 2}})
+  {
+    const ProcessGrid grid{static_cast<int>(p), static_cast<int>(q)};
+    const auto unit = static_cast<int>(ranks_of_node);
+    const auto call = aligned_product({m, n, k}, Op::none, grid);
+    const auto cost = GemmPanelPlan{call, unit}.cost(unit);
+    const std::size_t nodes = p * q / ranks_of_node;
+    const std::size_t of_a = rows * (m * k / p) * (q - cols) / q;
+    const std::size_t of_b = cols * (k * n / q) * (p - rows) / p;
+    CAPTURE(p, q, ranks_of_node);
+    CHECK(cost.a == ConversionCost{nodes * of_a, of_a, of_a});
+    CHECK(cost.b == ConversionCost{nodes * of_b, of_b, of_b});
+    CHECK(GemmPanelPlan{call, unit}.cost(unit).most() == of_a + of_b);
   }
 }
 
 /// Whether a product on four nodes of `ranks / 4` ranks is computed in panels.
 static bool in_panels(ProductSize size, Op op_a, const ProcessGrid& grid)
 {
-  const auto place = [&](Shape shape) {
-    return SubMatrixPlace{{.shape = shape, .block = {64, 64}, .grid = grid}};
-  };
-  const ProductArguments call{op_a,
-                              Op::none,
-                              size,
-                              place(op_shape(op_a, {size.m, size.k})),
-                              place({size.k, size.n}),
-                              place({size.m, size.n})};
+  const auto call = aligned_product(size, op_a, grid);
   Machine machine;
   machine.links.front().ranks = grid.size() / 4;
   const Plan plan = detail::plan_product<double>(call, grid.size(), machine).product;
-  return detail::favours_panels<double>(plan, call, grid.size(), machine);
+  return detail::favours_panels<double>(GemmPanelPlan{call, grid.size() / 4}, plan, grid.size(),
+                                        machine);
 }
 
 TEST_CASE("products are computed in panels unless a scheme sends much less between the nodes")
@@ -161,10 +216,12 @@ TEST_CASE("products are computed in panels unless a scheme sends much less betwe
   CHECK(in_panels(square, Op::none, {2, 4}));
   CHECK(in_panels(square, Op::transpose, {2, 2}));
   CHECK(in_panels({4096, 4096, 512}, Op::none, {2, 4}));
+  CHECK(in_panels({8192, 8192, 8192}, Op::none, {16, 16}));
   CHECK(in_panels({8192, 512, 8192}, Op::none, {2, 2}));
-  // Columns of A are on all nodes, so panels send almost all of A, and a scheme B and C instead.
+  // The inner indices of the largest matrix are on all nodes, so panels send almost all of it, and
+  // a scheme sends the other two instead.
   CHECK_FALSE(in_panels({8192, 512, 8192}, Op::none, {1, 4}));
-  CHECK_FALSE(in_panels({4096, 512, 4096}, Op::none, {2, 4}));
+  CHECK_FALSE(in_panels({512, 8192, 8192}, Op::none, {4, 1}));
 }
 
 }  // namespace cubist::test::pblas_gemm_panels_test
