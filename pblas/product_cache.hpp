@@ -64,7 +64,9 @@ class ProductCache
     return product;
   }
 
-  /// Returns a mesh. Several plans share it, because communicators are a scarce resource.
+  /// Returns a mesh, or other communicators. Several plans share them, because communicators are a
+  /// scarce resource.
+  /// @tparam M the same type for the same scheme
   template <class M, class Make>
   [[nodiscard]] M& mesh(const std::string& scheme, const std::vector<int>& extents, Make make)
   {

@@ -35,8 +35,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <cubist/backend/mpi.hpp>
@@ -45,13 +43,9 @@
 #include <cubist/core/scalar.hpp>
 #include <cubist/engine/engine.hpp>
 #include <cubist/engine/host/engine.hpp>
-#include <cubist/engine/shapes.hpp>
-#include <cubist/foreign/block_cyclic.hpp>
 #include <cubist/foreign/convert.hpp>
 #include <cubist/foreign/copy_blocks.hpp>
-#include <cubist/foreign/distribution.hpp>
 #include <cubist/foreign/foreign_matrix.hpp>
-#include <cubist/foreign/index_set.hpp>
 #include <cubist/foreign/matrix_part.hpp>
 #include <cubist/foreign/pgemm.hpp>
 #include <cubist/foreign/triangular.hpp>

@@ -65,6 +65,21 @@ TEST_CASE("the planner counts conversions, so the mesh that needs none is chosen
   CHECK(std::get<2>(chosen(call, 16)) > 0);
 }
 
+TEST_CASE("the links need as long as a plan's messages and conversions between nodes")
+{
+  auto machine = four_nodes(1);
+  machine.links.back().bandwidth = 1e6;
+  const auto call = product_on({2, 2}, 1024);
+  const auto seconds = [&](const std::vector<int>& extents) {
+    const auto plan = plan_on<Summa2D>({extents[0], extents[1]}, {call.size}, 4, machine,
+                                       detail::options_of_plan<double>());
+    return detail::link_seconds<double>(plan, call, 4, machine);
+  };
+  // Each rank receives half a row of blocks of X, and half a column of W.
+  CHECK(seconds({2, 2}) == Approx(2 * 512 * 512 * 8 / 1e6).epsilon(0.01));
+  CHECK(seconds({1, 4}) > 1.5 * seconds({2, 2}));
+}
+
 TEST_CASE("a plan is faster with its conversions than all others")
 {
   const ProductSize size{512, 256, 4096};

@@ -18,9 +18,9 @@
 // They are compiled: a program links cubist::pblas, which is libcubist_pblas. As in BLAS, A and B
 // are not read if alpha is 0, and C is not read if beta is 0.
 //
-// Elements sent: those of the conversions (foreign/convert.hpp) and, if ranks do not share memory,
-// of the scheme that a product uses. For products with a triangle, see foreign/triangular.hpp and,
-// between nodes, pblas/triangular_panels.hpp.
+// Elements sent: between nodes, those of panels of A and B (pblas/gemm_panels.hpp), or of a scheme
+// and its conversions (foreign/convert.hpp). For products with a triangle, see
+// foreign/triangular.hpp and, between nodes, pblas/triangular_panels.hpp.
 
 #include <cstddef>
 #include <optional>
@@ -59,7 +59,8 @@ struct PgemmReport
 struct PgemmOptions
 {
   /// Method::direct uses shared memory, and throws an ArgumentError if ranks share none.
-  /// Method::collectives uses a scheme with conversions.
+  /// Method::collectives uses a scheme with conversions, where Method::automatic may leave C in
+  /// place and send panels of A and B.
   Method method = Method::automatic;
   /// The maximum number of bytes that A and B may take in shared memory at a time, on all ranks
   /// together.
