@@ -108,6 +108,18 @@ TEST_CASE("only products of few rows and a large matrix are computed without a c
   CHECK_FALSE(has_few_rows({.m = 1, .n = 4096, .k = 63}));
 }
 
+TEST_CASE("a product of one or two rows and a small matrix of long rows is computed without BLAS")
+{
+  using detail::has_small_rows;
+  CHECK(has_small_rows(Op::none, {.m = 1, .n = 64, .k = 1}));
+  CHECK(has_small_rows(Op::none, {.m = 2, .n = 255, .k = 256}));
+  CHECK(has_small_rows(Op::transpose, {.m = 1, .n = 1, .k = 64}));
+  CHECK_FALSE(has_small_rows(Op::none, {.m = 3, .n = 64, .k = 64}));
+  CHECK_FALSE(has_small_rows(Op::none, {.m = 1, .n = 63, .k = 64}));
+  CHECK_FALSE(has_small_rows(Op::transpose, {.m = 1, .n = 64, .k = 63}));
+  CHECK_FALSE(has_small_rows(Op::none, {.m = 1, .n = 256, .k = 256}));
+}
+
 TEST_CASE("BLAS is faster only with more than two threads, and used if their number is unknown")
 {
   CHECK(detail::is_faster_than_blas(1));
@@ -158,6 +170,27 @@ TEMPLATE_LIST_TEST_CASE("an engine adds a product of a row to a block of C, on a
         HostEngine{}.gemm<T>(Op::none, op, 2, a.in(), factor.in(), beta, c.view);
         CHECK(c.memory == expected);
       }
+}
+
+TEMPLATE_LIST_TEST_CASE("an engine multiplies a row by a small block, on any BLAS threads", "",
+                        Reals)
+{
+  using T = TestType;
+  for (const int threads : {1, 3})
+    for (const std::size_t m : {1U, 2U})
+      for (const std::size_t k : {64U, 70U})
+        for (const std::size_t n : {1U, 75U})
+          for (const Op op : {Op::none, Op::transpose})
+          {
+            CAPTURE(threads, m, k, n, static_cast<int>(op));
+            const BlasThreads scope{threads};
+            const bool is_plain = op == Op::none;
+            const Integers<T> a{m, k, 3, 1}, b{is_plain ? k : n, is_plain ? n : k, 5, 2};
+            Integers<T> c{m, n, 2, 4};
+            const auto expected = by_definition<T>(2, a.in(), b.in(), !is_plain, T{-3}, c);
+            HostEngine{}.gemm<T>(Op::none, op, 2, a.in(), b.in(), T{-3}, c.view);
+            CHECK(c.memory == expected);
+          }
 }
 
 TEMPLATE_LIST_TEST_CASE("a product of few rows is equal to the bit on one and two BLAS threads", "",

@@ -58,9 +58,10 @@ class HostEngine
     if (c.size() == 0) return;
     if (size.k == 0) return scale(beta, c);
     if constexpr (RealScalar<T>)
-      if (op_a == Op::none && detail::has_few_rows(size))
+      if (const bool is_large = detail::has_few_rows(size);
+          op_a == Op::none && (is_large || detail::has_small_rows(op_b, size)))
       {
-        if (detail::is_faster_than_blas(blas_threads()))
+        if (!is_large || detail::is_faster_than_blas(blas_threads()))
           return detail::FewRowsGemm<T>::multiply(op_b, alpha, a, b, beta, c);
         if (size.m == 1)
         {

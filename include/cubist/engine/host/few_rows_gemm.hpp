@@ -56,8 +56,17 @@ namespace cubist::CUBIST_ABI::detail
   return s.m <= most_rows && s.n >= least && s.k >= least && s.n * s.k >= least_elements;
 }
 
-/// Whether one core computes such a product here at least as fast as BLAS's gemm does on this many
-/// threads, where 0 stands for an unknown number.
+/// Whether a product of one or two rows is faster here although B fits in caches, as the products
+/// of attention are for a new token. BLAS's gemm takes 1.4 to 5 times as long, because it copies B.
+/// Where the rows of B are shorter in memory, it is faster.
+[[nodiscard]] inline bool has_small_rows(Op op_b, ProductSize s)
+{
+  constexpr std::size_t least = 64;
+  return s.m <= 2 && (op_b == Op::none ? s.n : s.k) >= least && s.n * s.k < (1 << 16);
+}
+
+/// Whether one core computes a product with a large matrix here at least as fast as BLAS's gemm
+/// does on this many threads, where 0 stands for an unknown number.
 [[nodiscard]] inline bool is_faster_than_blas(int threads) { return threads == 1 || threads == 2; }
 
 /// y += factor[0] x_0 + factor[1] x_1 + …, one after the other
