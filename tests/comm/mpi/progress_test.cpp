@@ -75,6 +75,33 @@ TEST_CASE("the helper thread advances calls between nodes while their rank compu
   synchronize();
 }
 
+TEST_CASE("the helper thread sleeps while only calls are pending that do not need it")
+{
+  Communicators all;
+  const auto& context = all.context;
+  if (context.size == 1) return;
+  MpiProgress progress{all.control, true};
+  std::this_thread::sleep_for(200ms);  // until the helper sleeps
+  for (const bool needs_helper : {false, true})
+  {
+    CAPTURE(needs_helper);
+    std::vector<int> x{1};
+    const Call<int> sum{CallKind::all_reduce, x, x, 1};
+    const auto start = [&] { return &progress.start(context, 1, true, sum, 0, needs_helper); };
+    auto* call = context.rank == 0 ? start() : nullptr;
+    synchronize();
+    if (context.rank > 0) call = start();  // completes the messages that rank 0 waits for
+    synchronize();
+    std::this_thread::sleep_for(200ms);
+    const auto is_active = [&](MpiFailures&) { return call->active; };  // while nobody calls MPI
+    if (context.rank == 0) CHECK(progress.with_failures(is_active) == !needs_helper);
+    progress.wait(*call);
+    CHECK(x[0] == context.size);
+    progress.release(*call);
+    synchronize();
+  }
+}
+
 TEST_CASE("a failure that a rank reports ends the calls of the others")
 {
   const Watchdog watchdog;

@@ -29,6 +29,7 @@
 #include "cubist/comm/mpi/transport/topology.hpp"
 #include "cubist/comm/mpi/window.hpp"
 #include "cubist/comm/request.hpp"
+#include "cubist/comm/small_call.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/memory/futex_event.hpp"
 #include "cubist/memory/shared_arena.hpp"
@@ -121,7 +122,7 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup>
   {
     const auto number = counts_.count(call.kind, call.peer, context_.size);
     const int tag = is_message(call.kind) ? 0 : context_.tags.tag(++calls_, call);
-    return progress_->start(context_, tag, remote_, call, number);
+    return progress_->start(context_, tag, remote_, call, number, needs_helper(call));
   }
   void wait(MpiPendingCall& call) { progress_->wait(call); }
   bool test(MpiPendingCall& call) { return progress_->test(call); }
@@ -147,6 +148,17 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup>
   }
 
  private:
+  /// Whether peers may wait for this rank to advance a call. All messages of a short all_reduce
+  /// leave when it starts, if the ranks are connected, as they are after the first one.
+  template <Element T>
+  [[nodiscard]] bool needs_helper(const Call<T>& call)
+  {
+    const bool is_short =
+        call.kind == CallKind::all_reduce &&
+        sends_blocks(call.count * sizeof(T), static_cast<std::size_t>(context_.size));
+    return !is_short || !std::exchange(connected_, true);
+  }
+
   /// Sets `remote_`, and returns the topology if the ranks are on several nodes.
   [[nodiscard]] std::shared_ptr<const MpiTopology> find_nodes()
   {
@@ -220,6 +232,7 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup>
   MpiContext context_;
   bool remote_ = false;
   std::int64_t calls_ = 0;
+  bool connected_ = false;  // a short all_reduce has started
   CallCounts& counts_;  // only for diagnosis, because communicator ids are hashes and may collide
   std::uint64_t splits_ = 0;
   std::vector<std::byte*> arenas_;

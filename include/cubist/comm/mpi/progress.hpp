@@ -4,9 +4,11 @@
 // Advances the calls of one MPI process, on all its communicators.
 //
 // MPI transfers data only while a thread calls it. A rank that waits advances all of its calls;
-// while it computes, a helper thread advances those between nodes. A rank that waits only for
-// shared-memory barriers sleeps until it is notified. One lock serialises all MPI calls. The helper
-// needs MPI_THREAD_MULTIPLE; without it, calls advance in `wait` and `test` only.
+// while it computes, a helper thread advances those between nodes. The helper sleeps until one
+// starts that needs it: where ranks share cores, it competes with a rank that waits at once for the
+// core and for the lock. A rank that waits only for shared-memory barriers sleeps until it is
+// notified. One lock serialises all MPI calls. The helper needs MPI_THREAD_MULTIPLE; without it,
+// calls advance in `wait` and `test` only.
 
 #include <algorithm>
 #include <chrono>
@@ -99,15 +101,16 @@ class MpiProgress
 
   /// Starts a call, which lasts until `release`.
   /// @param number the call's number in the communicator's `call_counts`; 0 if it is not counted
+  /// @param needs_helper whether peers may wait for this rank to advance the call
   /// @throws PeerFailed if a rank has failed
   MpiPendingCall& start(const MpiContext& context, int tag, bool remote, const ErasedCall& call,
-                        std::int64_t number = 0)
+                        std::int64_t number = 0, bool needs_helper = true)
   {
     const std::lock_guard lock{mutex_};
     if (failures_.any()) throw PeerFailed{failures_.message()};
     auto& pending =
         calls_.add(remote, number, [&](MpiCall& mine) { mine.post(context, tag, call); });
-    if (pending.active && remote) wake_.notify_one();
+    if (pending.active && remote && needs_helper) wake_.notify_one();
     return pending;
   }
 
