@@ -48,9 +48,7 @@ template <class E, class A>
 [[nodiscard]] MatrixView<A> kept_matrix(std::size_t which, Shape shape)
 {
   static thread_local std::array<typename E::template Buffer<A>, 3> buffers;
-  auto& buffer = buffers[which];
-  if (buffer.size() < shape.size()) buffer.resize(shape.size());
-  return {buffer.data(), shape};
+  return {enlarge(buffers[which], shape.size()), shape};
 }
 
 /// Returns the matrix in the type in which products are computed: itself, or a copy.
