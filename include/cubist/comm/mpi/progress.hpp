@@ -82,7 +82,7 @@ class MpiProgress
   template <class F>
   auto call_blocking_mpi(const std::string& what, F f)
   {
-    if (with_failures([](MpiFailures& f) { return f.poll(); }))
+    if (with_failures([](MpiFailures& failures) { return failures.poll(); }))
       throw PeerFailed{failures_.message()};
     std::optional<AbortTimer> timer;
     if (limit_)
