@@ -91,7 +91,8 @@ class PblasSession
   [[nodiscard]] int threads() const { return threads_; }
   /// The number of cores on rank 0's node on which the ranks may run.
   [[nodiscard]] int cores() const { return cores_; }
-  /// The number of ranks on rank 0's node.
+  /// The number of ranks on a node if each node has as many consecutive ranks, except that the last
+  /// may have fewer; else 1.
   [[nodiscard]] int ranks_of_node() const { return ranks_of_node_; }
   /// Memory for the operands of one product.
   [[nodiscard]] SharedBlock& shared() { return shared_; }
@@ -132,11 +133,19 @@ class PblasSession
     MPI_Comm node = MPI_COMM_NULL;
     MPI_Comm_split_type(control_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     const Cores cores = Cores::of(node);
-    MPI_Comm_size(node, &ranks_of_node_);
+    const int rank = control_.rank();
+    int here = 0;
+    int lowest = 0;
+    MPI_Comm_size(node, &here);
+    MPI_Allreduce(&rank, &lowest, 1, MPI_INT, MPI_MIN, node);
     MPI_Comm_free(&node);
-    std::array<int, 2> of_first{cores.node, ranks_of_node_};
+    std::array<int, 2> of_first{cores.node, here};
     MPI_Bcast(of_first.data(), 2, MPI_INT, 0, control_);
     std::tie(cores_, ranks_of_node_) = std::tuple_cat(of_first);
+    const int first = rank / ranks_of_node_ * ranks_of_node_;
+    int is_regular = lowest == first && here == std::min(ranks_of_node_, control_.size() - first);
+    MPI_Allreduce(MPI_IN_PLACE, &is_regular, 1, MPI_INT, MPI_MIN, control_);
+    if (is_regular == 0) ranks_of_node_ = 1;
     const int most = blas_threads();
     threads_ = most > 0 ? std::min(most, cores.process) : cores.process;
     const boost::mpi::communicator members{control_, boost::mpi::comm_duplicate};
