@@ -276,7 +276,7 @@ TEST_CASE("a tensor is read from the file that the index names, or refused")
   once([&] {
     std::filesystem::copy_file(gpt2 + "/model.safetensors", folder / "model.safetensors");
   });
-  CHECK(mentions(refusal(folder / "", config).first, "model.safetensors, and with an index",
+  CHECK(mentions(refusal(folder / "", config).first, "model.safetensors and an index that places",
                  "a.safetensors", "unclear which"));
   // An index may name the one file.
   once([&] {
