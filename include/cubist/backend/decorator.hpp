@@ -35,6 +35,8 @@ struct BackendDecorator
     B::launch_on(ranks, options, Derived::decorate(body));
   }
 
+  /// Returns a body for the ranks of the decorated backend, which calls `body` with the decorator's
+  /// communicator.
   template <class F>
   [[nodiscard]] static auto decorate(F& body)
   {
