@@ -30,7 +30,7 @@ void check_waits(F call)
 {
   if (!fits(2)) return;
   auto found = waits(call);
-  for (int i = 0; i < 50 && (found[0] >= 0.02 || found[1] < 0.045); ++i) found = waits(call);
+  for (int i = 0; i < 200 && (found[0] >= 0.02 || found[1] < 0.045); ++i) found = waits(call);
   CHECK(found[0] < 0.02);
   CHECK(found[1] >= 0.045);
 }
