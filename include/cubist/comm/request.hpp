@@ -39,35 +39,44 @@ class PendingCall
   using Member = typename Group::Member;
 
   PendingCall(std::shared_ptr<Group> group, Member& member)
-      : member_{&member, Abandon{std::move(group)}}
+      : group_{std::move(group)},
+        member_{&member}
   {
+  }
+  PendingCall(PendingCall&& other) noexcept
+      : group_{std::move(other.group_)},
+        member_{std::exchange(other.member_, nullptr)}
+  {
+  }
+  PendingCall& operator=(PendingCall&& other) noexcept
+  {
+    std::swap(group_, other.group_);
+    std::swap(member_, other.member_);
+    return *this;
+  }
+  ~PendingCall()
+  {
+    if (member_ != nullptr) group_->abandon(*member_);
   }
 
   void wait()
   {
     if (member_ == nullptr) return;
-    group().wait(*member_);
+    group_->wait(*member_);
     release();
   }
 
   bool test()
   {
-    if (member_ != nullptr && group().test(*member_)) release();
+    if (member_ != nullptr && group_->test(*member_)) release();
     return member_ == nullptr;
   }
 
  private:
-  struct Abandon
-  {
-    void operator()(Member* member) const { group->abandon(*member); }
+  void release() { group_->release(*std::exchange(member_, nullptr)); }
 
-    std::shared_ptr<Group> group;
-  };
-
-  Group& group() { return *member_.get_deleter().group; }
-  void release() { group().release(*member_.release()); }
-
-  std::unique_ptr<Member, Abandon> member_;  // null once the call is complete
+  std::shared_ptr<Group> group_;
+  Member* member_;
 };
 
 }  // namespace detail
