@@ -130,7 +130,7 @@ std::vector<int> ids_of(const std::string& line)
     const auto [after, error] = std::from_chars(at, end, ids.emplace_back());
     cubist::require<cubist::ArgumentError>(
         error == std::errc{}, "got the prompt \"", line,
-        "\", which is no list of ids; write one prompt a line, its ids between spaces");
+        "\", which is not a list of ids; write one prompt per line, with spaces between its ids");
     at = after;
   }
   cubist::require<cubist::ArgumentError>(

@@ -13,5 +13,5 @@ cubist_layers_fixture(upward "core/upward.hpp: core/ may not include cubist/nn/n
 cubist_layers_fixture(concrete "scheme/concrete.hpp: scheme/ may not include cubist/comm/threads/communicator.hpp")
 cubist_layers_fixture(relative "mesh/relative.hpp: write \"../core/error.hpp\" as \"cubist/")
 cubist_layers_fixture(xtensor "nn/xtensor.hpp: nn/ may not include xtensor")
-cubist_layers_fixture(stray "gizmo/stray.hpp: gizmo/ is no layer")
+cubist_layers_fixture(stray "gizmo/stray.hpp: gizmo/ is not a layer")
 cubist_layers_fixture(circle "core/a.hpp, core/b.hpp: these headers include each other")

@@ -443,7 +443,7 @@ try
   }
   cubist::require<cubist::DataError>(!ranks.empty(), "got the trace ", file,
                                      ", which has no events, so there is no step; record one with "
-                                     "Traced<B>, outside of any TracePause");
+                                     "Traced<B>, outside any TracePause");
   profile.ranks = static_cast<int>(ranks.size());
   profile.bookkeeping.resize(ranks.size());
   std::size_t number = 0;

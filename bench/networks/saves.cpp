@@ -190,10 +190,10 @@ void run_saves(const Job& job, const SavesOptions& options)
   row["seconds"] = v[3];
   if (options.json != "-")
     std::printf("A state of %.1f MiB on %d threads; medians of %d rounds, in ms, and ratios.\n"
-                "copy: a plain copy of the state. stall: save_in_background, and its ratio to a "
-                "copy. step, and the ratio of steps during a write to others.\nsave: at once. "
-                "background, at once: %zu steps with such a save to as many without. load, and "
-                "reading its bytes to load.\n"
+                "copy: copies the state in memory. stall: calls save_in_background; ratio: stall / "
+                "copy.\nstep: a step; ratio: a step during a write / step. save: calls save. "
+                "background, at once: %zu steps\nwith save_in_background or save / as many steps "
+                "without. load: loads the state. read: reads the file's bytes / load.\n"
                 "%8s %8s %7s %8s %7s %8s %10s %8s %8s %7s\n"
                 "%8.1f %8.1f %7.3f %8.1f %7.3f %8.1f %10.4f %8.4f %8.1f %7.3f\n",
                 static_cast<double>(bytes) / (1 << 20), ranks, options.repeats, options.steps,

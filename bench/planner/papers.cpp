@@ -221,8 +221,8 @@ void print_ratios(const Paper& paper, const std::vector<RowTimes>& all, nlohmann
 void run_papers(const Job& job, const PapersOptions& options)
 {
   cubist::require<cubist::ArgumentError>(!job.mpi, "got ", job.processes,
-                                         " MPI processes, but one simulates all ranks; start "
-                                         "cubist_bench papers without mpiexec");
+                                         " MPI processes, but one process simulates all ranks; "
+                                         "start cubist_bench papers without mpiexec");
   if (options.published) return run_published(options.models, options.most_gpus, options.json);
   Machines machines{options};
   auto json = describe(job, "papers");

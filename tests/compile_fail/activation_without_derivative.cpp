@@ -1,4 +1,4 @@
-// expect: no activation function.*operator\(\)\(x\) and derivative\(x\)
+// expect: not an activation function.*operator\(\)\(x\) and derivative\(x\)
 // SPDX-License-Identifier: BSD-3-Clause
 // A layer needs the derivative of its activation.
 #include "cubist/nn/networks/mlp.hpp"

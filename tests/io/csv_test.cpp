@@ -132,7 +132,7 @@ TEST_CASE("a sign is read, and a number too small for a double is the nearest, w
   CHECK((!std::signbit(table.values[2]) && std::signbit(table.values[3])));
 }
 
-TEST_CASE("the advice to skip a header is given where the whole first line is no number")
+TEST_CASE("the advice to skip a header is given where no value of the first line is a number")
 {
   for (const char* header : {"a,b", "x,2nd", "\"a\",\"b\"", "label,,x", "name,information"})
   {

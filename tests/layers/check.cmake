@@ -78,7 +78,7 @@ list(REMOVE_ITEM headers cubist.hpp version.hpp)
 foreach(header IN LISTS headers)
   cmake_path(GET header PARENT_PATH folder)
   if(NOT folder IN_LIST layers)
-    list(APPEND faults "${header}: ${folder}/ is no layer, its rule belongs in tests/layers/check.cmake")
+    list(APPEND faults "${header}: ${folder}/ is not a layer, its rule belongs in tests/layers/check.cmake")
     continue()
   endif()
 

@@ -110,7 +110,7 @@ inline std::string fault(Values values, cubist::ProductSize size, const Indices&
       const auto element = text_of("Y(", row, ", ", col, ") ");
       if (std::isnan(got))
         return element +
-               "has a number from outside of a block, so a panel is longer than the part "
+               "has a number from outside a block, so a panel is longer than the part "
                "that its owner holds, or begins at the wrong index; let each panel end where "
                "the first of the two blocks ends";
       const bool counts = values != Values::all && got >= 0 && got < 9e15;

@@ -66,17 +66,17 @@ struct Simulated
   [[nodiscard]] static const SimulationReport& report() { return report_; }
 
   /// Returns the time since the launch on the calling rank's clock, in seconds.
-  /// @throws ArgumentError outside of a launch
+  /// @throws ArgumentError outside a launch
   [[nodiscard]] static double now()
   {
-    return current("now() outside of a launch, where no clock runs").clock;
+    return current("now() outside a launch, where no clock runs").clock;
   }
 
   /// Returns what the calling rank has done and sent so far.
-  /// @throws ArgumentError outside of a launch
+  /// @throws ArgumentError outside a launch
   [[nodiscard]] static const SimulatedRankReport& rank_report()
   {
-    return current("rank_report() outside of a launch, where there are no ranks").report;
+    return current("rank_report() outside a launch, where there are no ranks").report;
   }
 
   /// Runs `body(world)` on every rank; by default there are as many ranks as one node has.

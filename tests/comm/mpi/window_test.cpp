@@ -46,7 +46,7 @@ TEST_CASE("a block in the arena is read in place, another one from a copy")
     heap[0] = 20.0 + world.rank();
     world.barrier();
     found.check(in_place[other][0] == 10.0 + other, "the block of rank ", other, " is a copy");
-    found.check(copied[other][0] == 3.0 + other, "the block of rank ", other, " is no copy");
+    found.check(copied[other][0] == 3.0 + other, "the block of rank ", other, " is not a copy");
     found.check(copied[world.rank()].data() == heap.data(),
                 "a rank's own block is not read in place");
     in_place.close(), copied.close();

@@ -139,7 +139,7 @@ TEST_CASE("what a program reads is zero, and shapes are checked")
   });
 }
 
-TEST_CASE("a scalar without rates, and a computation outside of a launch, are refused")
+TEST_CASE("a scalar without rates, and a computation outside a launch, are refused")
 {
   CHECK_THROWS_AS(seconds(slow_machine(),
                           [](const SimulatedEngine& engine, auto) {

@@ -169,7 +169,7 @@ class MpiWindow
       require<CollectiveMismatch>(
           size == size_, "rank ", world_.rank(), " of ", world_.size(), " exposed ", size_,
           " elements, but rank ", r, " exposed ", size,
-          ", so one would read outside of a block; let all ranks expose blocks of the same size");
+          ", so one would read outside a block; let all ranks expose blocks of the same size");
     }
     opened_ = true;
   }

@@ -21,14 +21,14 @@ class SimulatedBuffer
 {
  public:
   SimulatedBuffer() = default;
-  /// @throws ArgumentError outside of a launch of Simulated
+  /// @throws ArgumentError outside a launch of Simulated
   explicit SimulatedBuffer(std::size_t n)
       : size_{n}
   {
     if (n == 0) return;
     const auto* rank = detail::SimulatedRank::current();
     require<ArgumentError>(rank != nullptr, "got a simulated buffer of ", n,
-                           " elements outside of a launch, where no rank has memory; create "
+                           " elements outside a launch, where no rank has memory; create "
                            "matrices inside the body of launch<Simulated>");
     memory_ = rank->memory;
     data_ = static_cast<T*>(

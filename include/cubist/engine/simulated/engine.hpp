@@ -170,12 +170,12 @@ class SimulatedEngine
 
  private:
   /// The rank that computes.
-  /// @throws ArgumentError outside of a launch
+  /// @throws ArgumentError outside a launch
   [[nodiscard]] static detail::SimulatedRank& rank()
   {
     auto* const current = detail::SimulatedRank::current();
     require<ArgumentError>(current != nullptr,
-                           "got a computation of a simulated engine outside of a launch, where no "
+                           "got a computation of a simulated engine outside a launch, where no "
                            "clock runs; compute inside the body of launch<Simulated>");
     return *current;
   }

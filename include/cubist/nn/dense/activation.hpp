@@ -267,7 +267,7 @@ class Activation : public detail::ChosenActivation
     {
       static_assert(
           ActivationFunction<F>,
-          "this is no activation function, so a layer can compute neither its value nor its "
+          "this is not an activation function, so a layer can compute neither its value nor its "
           "gradient; pass one of cubist's, such as cubist::relu, or an object with the const "
           "members operator()(x) and derivative(x), which return a float for a float and a double "
           "for a double: docs/activations.md");
