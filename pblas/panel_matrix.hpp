@@ -83,7 +83,7 @@ class PanelLayout
                     : m.submatrix(k.begin, i.begin, {k.size, i.size});
   }
 
-  /// Makes the distribution of a block, all of which each rank has.
+  /// Makes the distribution of a block that every rank holds whole.
   [[nodiscard]] Distribution everywhere(std::size_t n) const
   {
     return distribution(n, {IndexSet::interval(0, n)}, n, {IndexSet::interval(0, n)});

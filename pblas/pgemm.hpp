@@ -5,9 +5,9 @@
 //
 // If all ranks of the communicator share memory, they copy A and B there and multiply
 // (shared_product.hpp). Between nodes they multiply panel by panel on the grid of C
-// (gemm_panels.hpp). If that would send much more between the nodes, and always if ranks of one
-// node share no memory, A and B are converted to the scheme and mesh that the planner predicts to
-// be the fastest, and the result is converted back (converted_product.hpp).
+// (gemm_panels.hpp). If panels would send much more between the nodes, or if ranks of one node
+// share no memory, A and B are converted to the scheme and mesh that the planner predicts to be the
+// fastest, and the result is converted back (converted_product.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -86,9 +86,9 @@ inline void report_kept(PgemmReport& report, std::size_t bytes)
 ///
 /// Panels take as long as the product or the links between nodes, whichever is longer, and a plan
 /// up to the sum of both, because it multiplies after it has received. How fast the links are is
-/// not known. If panels need the links for r times as long as the plan does, they take up to r
-/// times as long as the plan, where links are slow; and the plan takes up to 1 + 1/r times as long
-/// as panels, where the product takes as long as the links. The two are equal for r = 1.6.
+/// not known. Let panels need the links for r times as long as the plan does. Where links are slow,
+/// panels then take up to r times as long as the plan. Where the product takes as long as the
+/// links, the plan takes up to 1 + 1/r times as long as panels. The two are equal for r = 1.6.
 template <PblasScalar T>
 [[nodiscard]] bool favours_panels(const GemmPanelPlan& panels, const Plan& plan, int ranks,
                                   const Machine& machine)

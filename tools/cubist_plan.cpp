@@ -295,8 +295,8 @@ class Network
     };
     return step_ ? of(*step_) : of(layers_);
   }
-  /// Plans stages of these extents, to find what is wrong with them.
-  /// @throws what is wrong
+  /// Plans stages of these extents, so that the planner reports what is wrong with them.
+  /// @throws the planner's error
   template <class P>
   void plan_in_stages(const typename P::Axes::Array& extents, int ranks,
                       const cubist::Machine& machine, const cubist::PlanOptions& options) const

@@ -102,7 +102,7 @@ inline void check_lists(const std::set<std::string>& lists, int argc, const char
 }  // namespace strict_options
 
 /// Makes the next parse of `app` strict.
-/// @param app  already has all its options
+/// @param app  a parser to which all options have been added
 inline void parse_strictly(CLI::App& app, int argc, const char* const* argv)
 {
   std::set<std::string> lists;

@@ -69,7 +69,7 @@ struct StepProfile
 };
 
 /// Reads a trace. If it has no part "step", all of it is one step.
-/// @throws cubist::DataError if the file is no trace
+/// @throws cubist::DataError if the file is not a trace
 [[nodiscard]] StepProfile read_profile(const std::string& file);
 
 /// What a breakdown is compared with.

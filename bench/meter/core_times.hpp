@@ -16,7 +16,7 @@ struct CoreTimes
 {
   double idle = 0;
   double busy = 0;  // in all programs, and in the host's other virtual machines
-  double job = 0;   // in this job's processes, including threads that are no ranks
+  double job = 0;   // in this job's processes, including threads that are not ranks
 
   CoreTimes& operator+=(const CoreTimes& other)
   {

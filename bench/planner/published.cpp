@@ -128,8 +128,8 @@ constexpr double optimizer_bytes = 80 + 12;  // for an element of a parameter: A
   return plan.time.products + plan.time.passes - updates;
 }
 
-/// Returns the seconds in which all GPUs gather parameters that are sharded among them, or reduce
-/// and scatter the gradients.
+/// Returns the seconds that all GPUs take to gather parameters that are sharded among them, or
+/// reduce and scatter the gradients.
 [[nodiscard]] double exchange_seconds(double elements, const PublishedRow& row,
                                       const cubist::Machine& machine, std::size_t bytes)
 {

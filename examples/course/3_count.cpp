@@ -5,7 +5,7 @@
 
 #include "course.hpp"
 
-/// Returns, on every rank, how many elements all ranks together have sent so far.
+/// Returns, on every rank, how many elements all ranks have sent in total so far.
 ///
 /// world.traffic().total().elements is what this rank has sent. world has the library's
 /// collectives: world.all_reduce(values) replaces the elements of a std::vector by their sums over
@@ -17,7 +17,7 @@ std::uint64_t sent_by_all(course::World& world)
   return 0;
 }
 
-/// Returns how many elements all ranks together send when SUMMA multiplies X (m, k) by W (k, n) on
+/// Returns how many elements all ranks send in total when SUMMA multiplies X (m, k) by W (k, n) on
 /// r x c ranks.
 ///
 /// A broadcast to p ranks sends each element p - 1 times. cubist pads each dimension with zeros to

@@ -30,7 +30,7 @@ void sum_gradient(const course::Mesh25D& mesh, std::span<double> dw)
   static_cast<void>(dw);
 }
 
-/// Returns how many elements all ranks together send in `forward`, and in `sum_gradient`. Nothing
+/// Returns how many elements all ranks send in total in `forward`, and in `sum_gradient`. Nothing
 /// is padded here. On p ranks an all_reduce of n elements sends 2 (p - 1) n in all.
 course::Sent25D formula(cubist::ProductSize size, int q, int d)
 {

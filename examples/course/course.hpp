@@ -59,7 +59,7 @@ inline void add_product(const Backend::Engine& engine, ConstBlock a, ConstBlock 
                                static_cast<std::size_t>(index));
 }
 
-/// The elements that all ranks together send in the two parts of a step with 2.5D.
+/// The elements that all ranks send in total in the two parts of a step with 2.5D.
 struct Sent25D
 {
   std::uint64_t forward = 0;   ///< in Y = X W

@@ -92,7 +92,7 @@ TEMPLATE_TEST_CASE("a triangle is that of the product, and the rest of C is unch
         }
 }
 
-TEST_CASE("a matrix is transposed and mirrored inside of its block")
+TEST_CASE("a matrix is transposed and mirrored inside its block")
 {
   for (const Shape s : {Shape{1, 1}, {3, 40}, {40, 3}, {33, 50}, {0, 4}, {4, 0}})
   {

@@ -23,7 +23,7 @@ TEST_CASE("rates are interpolated in the logarithm of each size")
   CHECK(table().rate({.m = 256, .n = 256, .k = 64}) == Approx(4.5));
 }
 
-TEST_CASE("outside of the grid the rate is that of its border")
+TEST_CASE("outside the grid the rate is that of its border")
 {
   CHECK(table().rate({.m = 1, .n = 1, .k = 1}) == Approx(1));
   CHECK(table().rate({.m = 99'999, .n = 99'999, .k = 99'999}) == Approx(8));

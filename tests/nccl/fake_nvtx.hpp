@@ -9,10 +9,10 @@
 namespace cubist::test::fake
 {
 
-/// Records this thread's ranges from now on.
+/// Starts to record this thread's ranges.
 void record_ranges();
-/// The ranges that have begun since, each indented by two spaces for every range around it, and in
-/// `open` the number of those that have not ended.
+/// The names of the recorded ranges, in the order in which they began, each indented by two spaces
+/// for every range around it; and the number of ranges that are still open.
 struct Ranges
 {
   std::vector<std::string> names;

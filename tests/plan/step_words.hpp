@@ -39,7 +39,7 @@ using cubist::detail::CutProduct;
 using cubist::detail::replica_part;
 using cubist::detail::tuple_of;
 
-/// The number of elements that all ranks together send in a training step.
+/// The number of elements that all ranks send in total in a training step.
 struct StepWords
 {
   std::uint64_t forward = 0;    ///< forward, including the loss

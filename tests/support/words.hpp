@@ -26,7 +26,7 @@
 namespace cubist::test
 {
 
-/// The number of elements that all ranks together send in each of these calls.
+/// The number of elements that all ranks send in total in each of these calls.
 struct Words
 {
   std::uint64_t forward = 0;

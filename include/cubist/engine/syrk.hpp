@@ -49,7 +49,7 @@ struct ElementOfTriangle
   }
 };
 
-/// x + beta c in a triangle, and c outside of it
+/// x + beta c in a triangle, and c outside it
 template <class V>
 struct UpdatedTriangle
 {

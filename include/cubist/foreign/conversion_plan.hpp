@@ -180,7 +180,7 @@ void for_each_peer(const std::vector<PatchPair>& transfers, F f)
 /// or the ranks of a node.
 struct ConversionCost
 {
-  std::size_t total = 0;     ///< elements that all units together send to others
+  std::size_t total = 0;     ///< elements that all units send to others in total
   std::size_t sent = 0;      ///< the most that one unit sends
   std::size_t received = 0;  ///< the most that one unit receives
 

@@ -10,7 +10,7 @@
 //   rows        every block of dH sends its sums to all groups, and each adds up all of them
 //   all_reduce  every group adds up the sums of its blocks; then the groups add up their terms
 //
-// Elements that all ranks together send from one group to another, at most:
+// Elements that all ranks send in total from one group to another, at most:
 //
 //   rows        (n - 1) d min(M, R min(V, m))    a block has a sum for each distinct id
 //   all_reduce  (n - 1) d 2 V                    2 (n - 1) / n of a block on each rank

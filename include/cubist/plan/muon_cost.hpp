@@ -12,7 +12,7 @@
 //   replicated   every rank has the whole matrix, and copies its own block back
 //   distributed  r c = P, all ranks that hold W. If W is already cut like the grid, it is not sent
 //
-// Elements that all ranks together send:
+// Elements that all ranks send in total:
 //
 //   there        for each rank, the elements of X on it that are not in its block of W
 //   and back     for each rank, the elements of its block of W that are not in its part of X

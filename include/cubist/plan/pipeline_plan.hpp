@@ -6,8 +6,8 @@
 //
 //   stages        p meshes of scheme S, side by side; blocks are cut into p v pieces, as in
 //                 networks (model/pipeline_options.hpp)
-//   t_s           the seconds in which stage s passes a micro-batch forward and backward, and adds
-//                 up gradients on each rank; L: the seconds of one message to the next stage
+//   t_s           the seconds that stage s takes to pass a micro-batch forward and backward and to
+//                 add up gradients on each rank; L: the seconds of one message to the next stage
 //   time          m max t_s + (sum of t_s - max t_s) / v. For equal stages, the bubble is
 //                 (p - 1) / (v m + p - 1) of it. If pieces are unequal, stages also wait for the
 //                 slowest one of each piece: (3 p / 4 + m / 4) (sum of the pieces' slowest times -

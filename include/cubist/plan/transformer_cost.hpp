@@ -45,7 +45,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// The elements that all ranks together send.
+/// The elements that all ranks send in total.
 struct TransformerWords
 {
   std::uint64_t forward = 0;

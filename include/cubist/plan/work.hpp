@@ -50,7 +50,7 @@ struct Transfer
     return per_rank() * static_cast<double>(times) * static_cast<double>(count);
   }
 
-  /// The number of elements that all ranks of a mesh together send.
+  /// The number of elements that all ranks of a mesh send in total.
   /// @pre the axis divides the mesh
   [[nodiscard]] constexpr std::uint64_t words_of_all(int mesh_ranks) const
   {
@@ -159,7 +159,7 @@ struct Work
   [[nodiscard]] constexpr double words() const { return transfers.sum(&Transfer::words); }
   /// The number of messages that a rank sends, averaged over the ranks.
   [[nodiscard]] constexpr double messages() const { return transfers.sum(&Transfer::messages); }
-  /// The number of elements that all ranks of a mesh together send.
+  /// The number of elements that all ranks of a mesh send in total.
   [[nodiscard]] constexpr std::uint64_t words_of_all(int mesh_ranks) const
   {
     std::uint64_t all = 0;

@@ -60,7 +60,7 @@ struct GramGrid
 
   [[nodiscard]] static constexpr std::size_t quantum(const Axes::Array& /*extents*/) { return 1; }
 
-  /// Returns the elements that all ranks together send in one iteration for X (m, n): in two
+  /// Returns the elements that all ranks send in total in one iteration for X (m, n): in two
   /// products with the transpose, and in B X.
   [[nodiscard]] static std::uint64_t elements_of_iteration(const Axes::Array& e, std::size_t m,
                                                            std::size_t n)

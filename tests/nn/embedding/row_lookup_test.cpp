@@ -131,7 +131,7 @@ TEST_CASE("distinct ids are found in any vocabulary, with memory for the rows on
     for (std::size_t n = 0; n < wanted.size(); ++n)
       same &= ids.number(wanted[n]) == n && ids[n] == static_cast<std::size_t>(wanted[n]);
     CHECK(same);
-    CHECK(ids.number(static_cast<int>(5 * step)) == std::nullopt);  // 5 is no square modulo 263
+    CHECK(ids.number(static_cast<int>(5 * step)) == std::nullopt);  // 5 is not a square modulo 263
   }
 }
 

@@ -240,7 +240,7 @@ TEST_CASE("on every scheme and mesh of 1 to 8 ranks, each way agrees with the re
   });
 }
 
-/// What all ranks together send in a step of Muon for one matrix of a scheme, as counted and by the
+/// What all ranks send in total in a step of Muon for one matrix of a scheme, as counted and by the
 /// formula.
 template <class S>
 std::pair<std::uint64_t, std::uint64_t>

@@ -213,7 +213,7 @@ TEST_CASE("nothing is sent for parameters that are frozen")
 {
   using S = DataParallel<Summa2D>;
   using B = Counting<Threads>;
-  // The elements that both ranks together send; each has half of the sequences.
+  // The elements that both ranks send in total; each has half of the sequences.
   struct Sent
   {
     std::uint64_t step, evaluation;

@@ -19,7 +19,7 @@
 //            C41 C42"    C44
 //
 // A group is S ranks, which split the inner indices (the K columns of X) among themselves. All R S
-// ranks together send exactly this many elements:
+// ranks send in total exactly this many elements:
 //
 //   gather   K N G        G N rows of X reach all groups: G = (R - 1) / 2 for odd R; R / 2 - 1 and
 //                         the halves for even R, which is R / 2 - 1/4 if they are equal
@@ -86,7 +86,7 @@ struct GramPiece
   return pieces;
 }
 
-/// Returns the number of elements that all ranks together send for C = X X^T, X (N, inner).
+/// Returns the number of elements that all ranks send in total for C = X X^T, X (N, inner).
 /// @param rows the number of rows of X that each group holds; their sum is N
 /// @param sharing the number of ranks of a group
 [[nodiscard]] inline std::uint64_t gram_elements(const std::vector<std::size_t>& rows,

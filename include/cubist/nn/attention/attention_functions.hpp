@@ -120,7 +120,7 @@ struct ScaleRow
   }
 };
 
-/// Scales the heads of a block in O, seen as a matrix with one long row for each sequence.
+/// Scales the heads of a block of O, viewed as a matrix with one long row for each sequence.
 template <RealScalar T, bool divides>
 struct ScaleHeads
 {

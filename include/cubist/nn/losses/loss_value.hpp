@@ -60,7 +60,7 @@ class LossSums
   explicit LossSums(const E& engine)
       : engine_{engine}
   {
-    // Freeing the loss outside of a captured step then leaves the step valid.
+    // Freeing the loss outside a captured step then leaves the step valid.
     if constexpr (on_device && Captures<E>)
       device_ = std::make_shared<Buffer>(Buffer::apart_from_captures(n));
     else if constexpr (on_device)

@@ -283,7 +283,7 @@ class Orthogonalizer
 
   [[nodiscard]] const std::vector<Matrix>& matrices() const { return matrices_; }
 
-  /// The number of elements that all ranks together send in a step.
+  /// The number of elements that all ranks send in total in a step.
   [[nodiscard]] std::uint64_t elements(int steps) const
   {
     std::uint64_t all = 0;
@@ -493,7 +493,7 @@ class Muon : public detail::OptimizerBase<T, M, MuonOptions>
     return all;
   }
 
-  /// The number of elements that all ranks of the mesh together send in a step, according to the
+  /// The number of elements that all ranks of the mesh send in total in a step, according to the
   /// cost formulas.
   [[nodiscard]] std::uint64_t elements_of_step() const
   {

@@ -45,7 +45,7 @@ namespace cubist::CUBIST_ABI
 /// `layers` lists the layers that the adapter changes.
 /// @param text the whole adapter_config.json
 /// @param file its name, for messages
-/// @throws DataError if the text is no such configuration, if cubist does not know a key or does
+/// @throws DataError if the text is not such a configuration, if cubist does not know a key or does
 /// not compute what its value asks for, or if the transformer lacks a layer that the text names
 [[nodiscard]] LoraOptions parse_lora_options(std::string_view text, const std::string& file,
                                              const TransformerConfig& config);

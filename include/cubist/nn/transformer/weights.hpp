@@ -92,7 +92,7 @@ template <class T, class P>
          name.ends_with(".inv_freq") || (tied && name == logits_name);
 }
 
-/// @throws DataError for a tensor that is no parameter of the transformer
+/// @throws DataError for a tensor that is not a parameter of the transformer
 inline void require_all_read(const SafetensorsFolder& files,
                              const std::vector<StoredParameter>& stored, bool tied)
 {
