@@ -6,6 +6,7 @@
 2. A comment stands for all overloads up to the next empty line.
 3. A `//` comment at the end of a declaration's line documents it.
 4. Names of docs/conventions.md and names.md have the meaning that these pages give them; data members only those listed as such.
+5. A class of namespace detail from which a public class derives is public itself, so that pages of networks and optimizers list what they inherit.
 
 The format of the code is used: a declaration begins at the indentation of its scope, and braces have lines of their own."""
 import pathlib
@@ -98,8 +99,27 @@ def as_markdown(block):
     return out
 
 
+HEADERS = {path: path.read_text().replace("::CUBIST_ABI", "") for path in pathlib.Path("include").rglob("*.hpp")}
+DERIVED = [pair for text in HEADERS.values() for pair in re.findall(r"^class (\w+)(?:<[^{;]*>)? : public ((?:detail::)?\w+)<", text, re.M)]
+BASES = {base[8:] for _, base in DERIVED if base.startswith("detail::")}
+BASES |= {base for derived, base in DERIVED if derived in BASES}
+
+
+def with_public_bases(text):
+    """The header with the classes of BASES in namespace cubist, and without their protected members."""
+    text = re.sub(r"\bdetail::(?=(\w+)<)", lambda name: "" if name.group(1) in BASES else name.group(0), text)
+
+    def move(match):
+        before = text[:match.start()]
+        nested = before.rfind("\nnamespace detail\n") > before.rfind("\nnamespace cubist")
+        close, reopen = ("}", "namespace detail\n{") if nested else ("}\nnamespace cubist\n{", "}\nnamespace cubist::detail\n{")
+        return f"\n{close}\n\n{match.group(1)}\n{reopen}\n".replace("\n protected:\n", "\n private:\n")
+
+    return re.sub(rf"\n((?:.+\n)*class (?:{'|'.join(sorted(BASES))})\b[^;{{]*\n{{\n(?:.*\n)*?}};\n)", move, text)
+
+
 def documented(path):
-    lines = path.read_text().replace("::CUBIST_ABI", "").split("\n")
+    lines = with_public_bases(HEADERS[path]).split("\n")
     opening = next((i for i, l in enumerate(lines) if l.startswith("// ") and "SPDX" not in l), len(lines))
     end = opening
     while end < len(lines) and lines[end].startswith("//"):
@@ -184,7 +204,7 @@ def documented(path):
     return "\n".join(out)
 
 
-for header in pathlib.Path("include").rglob("*.hpp"):
+for header in HEADERS:
     target = pathlib.Path(sys.argv[1]) / header
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(documented(header))

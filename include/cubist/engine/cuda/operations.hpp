@@ -22,6 +22,8 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
+/// The maps, sums and folds of an engine, each of them a kernel.
+/// @tparam Kernels  runs the kernels
 template <class Kernels>
 class KernelOperations
 {
