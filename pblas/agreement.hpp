@@ -25,7 +25,7 @@ namespace cubist_pblas
 /// A call of a product, equal on all processes.
 struct ProductCall
 {
-  // If a size is below these, ScaLAPACK is as fast on several nodes.
+  // If a size is smaller, ScaLAPACK is at least as fast on several nodes.
   static constexpr FortranInt small = 400;
   static constexpr FortranInt small_symmetric = 700;    // symm, hemm, syrk and herk
   static constexpr FortranInt small_triangular = 1800;  // trmm and trsm

@@ -133,7 +133,7 @@ class PanelLayout
   Sets of_others_;
 };
 
-/// A block-cyclic matrix that stays where it is, as in its PanelLayout.
+/// A block-cyclic matrix that stays where it is, with the PanelLayout of its panels.
 template <Communicator C, class T>
 class PanelMatrix : public PanelLayout
 {

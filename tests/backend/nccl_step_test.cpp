@@ -36,7 +36,7 @@ void compare(int ranks, const typename S::Extents& extents)
   CHECK(replayed.parameters == eager.parameters);
 }
 
-TEST_CASE("replayed steps have the bits of steps that are run")
+TEST_CASE("replayed steps have the same bits as steps that are not captured")
 {
   compare<Summa2D>(1, {});
   compare<Summa2D>(4, {.q = 2});
@@ -45,7 +45,7 @@ TEST_CASE("replayed steps have the bits of steps that are run")
 }
 
 TEST_CASE(
-    "replayed steps on a data axis, with a sharded optimizer, have the bits of steps that are run")
+    "replayed steps on a data axis, with a sharded optimizer, have the same bits as steps that are not captured")
 {
   compare<DataParallel<Megatron1D>, true>(4, {.data = 2});
 }

@@ -47,7 +47,7 @@ void train(World& world, const Extents& extents)
   const std::vector<std::size_t> sizes(3, 240);
   MLP<D, Simulated, float> mlp{stage_mesh, sizes, {.activation = gelu}};
   AdamW optimizer{mlp.parameters()};
-  // All replicas have equally many rows.
+  // All replicas have the same number of rows.
   const auto rows = 8 * static_cast<std::size_t>(extents[1] * extents[2] * extents[3]);
   typename MLP<D, Simulated, float>::Input x{stage_mesh, {rows, 240}};
   const auto dy = mlp.forward(x);

@@ -88,8 +88,8 @@ void compare_networks(Comparison& found)
               "check_finite: " + message);
 }
 
-/// Checks that sums and folds in a captured CUDA graph have the bits of direct launches, on every
-/// replay.
+/// Checks that sums and folds in a captured CUDA graph have the same bits as direct launches, on
+/// every replay.
 template <RealScalar T>
 void compare_captured(Comparison& found)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Checks that training steps that are captured and replayed on a GPU have the bits of steps that
-// are run. It uses 1, 2, 4, … GPUs of this machine, or under mpiexec the processes, which may share
-// GPUs.
+// Checks that training steps that are captured and replayed on a GPU have the same bits as steps
+// that are not captured. It uses 1, 2, 4, … GPUs of this machine, or under mpiexec the processes,
+// which may share GPUs.
 
 #include <algorithm>
 #include <mutex>

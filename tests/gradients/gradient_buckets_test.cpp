@@ -81,7 +81,7 @@ static std::vector<Found> sums(const std::vector<std::size_t>& sizes, std::size_
   });
 }
 
-TEST_CASE("sums in buckets have the bits of sums one by one, in fewer messages")
+TEST_CASE("sums in buckets have the same bits as sums one by one, in fewer messages")
 {
   if (!fits(three_ranks)) return;
   const std::vector<std::size_t> sizes{5, 1, 40, 7, 200, 3, 90};

@@ -87,7 +87,7 @@ void has_the_bits_of_one_rank(std::optional<std::size_t> frozen = {})
   }
 }
 
-TEST_CASE("a norm beside its input, whose rows replicas share out, has the bits of one rank")
+TEST_CASE("a norm beside its input, whose rows replicas share out, has the same bits as one rank")
 {
   has_the_bits_of_one_rank<LayerNorm>();
   has_the_bits_of_one_rank<RmsNorm>();

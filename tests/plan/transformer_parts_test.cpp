@@ -123,7 +123,7 @@ TEST_CASE("Every rank has whole sequences and whole groups of heads")
   const TransformerParts<Cube3D> parts{{2, 2, 2}, {3, 5}, model, 1};
   const auto [qkv, output, up, down] = parts.products();
   CHECK(qkv.is_merged());
-  // 3 heads of 2 columns are padded to 4, so that both parts have equally many.
+  // 3 heads of 2 columns are padded to 4, so that both parts have the same number.
   CHECK(qkv.n == 24);
   CHECK(qkv.size.n == 16 + 8 + 8);
   const auto share = parts.attention();

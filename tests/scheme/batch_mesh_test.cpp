@@ -22,7 +22,7 @@ TEST_CASE("A batch mesh has groups of consecutive ranks, and communicators acros
           std::tuple{rank / 4, 2, 4, rank % 4, 4, rank % 4, rank / 4, 2});
 }
 
-TEST_CASE("A batch mesh refuses groups that do not have equally many ranks, on every rank")
+TEST_CASE("A batch mesh refuses groups that do not have the same number of ranks, on every rank")
 {
   for (const int groups : {3, 0, 8})
     for (const auto& m : on_ranks<TestBackend>(4, [groups](TestBackend::Communicator& world) {

@@ -2,7 +2,7 @@
 // Trains under faults: a network trains and saves checkpoints while one rank has a fault, which a
 // seed selects. The run must either end soon, with an error that names a rank, or complete. A
 // failed run starts again without the fault, from the newest checkpoint. In the end the loss must
-// have the bits of an undisturbed run.
+// have the same bits as an undisturbed run.
 //
 //   soak COUNT [FIRST]                          runs COUNT seeds, with ranks as threads
 //   mpiexec -n 4 soak faulty|whole SEED FOLDER  one run, and prints the loss: ranks that are

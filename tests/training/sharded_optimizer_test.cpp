@@ -122,7 +122,7 @@ void check_bits(const Place<S>& place, const std::vector<std::size_t>& sizes)
   }
 }
 
-TEST_CASE("a sharded optimizer has the bits of one that is not")
+TEST_CASE("a sharded optimizer has the same bits as one that is not")
 {
   check_bits<double, Sgd>(one_rank, uneven);
   check_bits<double, AdamW>(two_meshes, uneven);

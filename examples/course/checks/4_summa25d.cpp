@@ -49,10 +49,10 @@ inline std::string gradient_fault(const Mesh25D& mesh, const Indices& mine, SumG
                            : std::vector<std::int64_t>{};
     if (times.empty())
       return text_of("dw[", i, "] is ", got, " instead of ", factors[i] * all,
-                     "; sum over the ranks that differ in the layer alone");
+                     "; sum over the ranks that differ only in the layer");
     return text_of("dw[", i, "] counts ", wrong_terms(times, "layer"),
-                   ", but must count each layer once; sum over the ranks that differ in the layer "
-                   "alone, on every rank");
+                   ", but must count each layer once; sum over the ranks that differ only in "
+                   "the layer, on every rank");
   }
   return {};
 }

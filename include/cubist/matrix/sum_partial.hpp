@@ -63,8 +63,8 @@ void scatter_sum(const E& engine, C& ranks, MatrixView<const T> part, MatrixView
   const std::size_t whole = by_rows ? part.rows() : part.cols();
   const std::size_t piece = by_rows ? block.rows() : block.cols();
   require<MeshError>(!cut_before || whole == count * piece, "got parts in blocks of ", whole,
-                     " rows or columns, but a sum in ", count, " blocks of ", piece,
-                     " that do not fill them; create the mesh with a quantum that is "
+                     " rows or columns, but the sum has ", count, " blocks of ", piece,
+                     ", which do not fill them; create the mesh with a quantum that is "
                      "a multiple of the ranks that cut the sum");
   typename E::template Buffer<T> buffer(count * block.size());
   const MatrixView<T> pieces{buffer.data(), {count * block.rows(), block.cols()}};

@@ -107,7 +107,7 @@ inline constexpr auto common_without_effect = std::to_array<std::string_view>(
      // Heads of other tasks, whose tensors load_weights refuses.
      "finetuning_task", "id2label", "label2id", "num_labels", "_num_labels", "problem_type",
      "task_specific_params",
-     // How transformers computes the same results, and which of them it returns.
+     // How the Python package computes the same results, and which of them it returns.
      "_attn_implementation", "_attn_implementation_autoset", "attn_implementation",
      "chunk_size_feed_forward", "gradient_checkpointing", "is_decoder", "output_attentions",
      "output_hidden_states", "output_past", "return_dict", "tf_legacy_loss", "tie_encoder_decoder",
@@ -402,7 +402,7 @@ inline constexpr auto model_families = std::to_array<ModelFamily>({
      &llama_names, qwen3_defaults, 4096, qwen3_models},
 });
 
-/// A family that cubist does not compute, and the feature that cubist lacks.
+/// A family that cubist does not support, and the feature that cubist lacks.
 struct OtherFamily
 {
   const char* type;
@@ -478,8 +478,8 @@ struct RefusedKey
   const char* reason;
 };
 inline constexpr const char* quantized =
-    "so its weights are quantized, which cubist does not compute; use the model before it was "
-    "quantized";
+    "so its weights are quantized, which cubist does not support; use the unquantized "
+    "model";
 inline constexpr auto refused_keys = std::to_array<RefusedKey>({
     {"quantization_config", quantized},
     {"compression_config", quantized},

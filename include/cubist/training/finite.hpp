@@ -3,9 +3,9 @@
 
 // Checks that a loss and all gradients are finite, and locates the first NaN or infinity.
 //
-// The loss is number 0. The elements of all gradients follow, numbered within a gradient by global
-// row and column. One pass finds a rank's first element that is not finite; the minimum over the
-// ranks is the first of all.
+// The loss has index 0. The elements of all gradients follow, in the order of global rows and
+// columns within a gradient. One pass finds a rank's first element that is not finite; the minimum
+// over the ranks is the first of all.
 //
 // Elements that one rank sends: 2 (P-1)/P of one 64-bit number, where P is the number of ranks of
 // the mesh.
@@ -32,7 +32,7 @@ namespace cubist::CUBIST_ABI
 namespace detail
 {
 
-/// Twice the number of a value that is not finite, plus one if it is an infinity.
+/// Twice the index of a value that is not finite, plus one if the value is an infinity.
 using FaultCode = std::uint64_t;
 inline constexpr FaultCode no_fault = std::numeric_limits<FaultCode>::max();
 
@@ -48,7 +48,7 @@ template <ComplexNumber T>
   return Smaller{}(fault_code(x.real(), number), fault_code(x.imag(), number));
 }
 
-/// Returns the code of an element of a matrix with `cols` columns, whose first element has number
+/// Returns the code of an element of a matrix with `cols` columns, whose first element has index
 /// `first`.
 struct FaultCodeAt
 {
@@ -64,7 +64,7 @@ struct FaultCodeAt
   }
 };
 
-/// Returns the smallest code of this rank's elements; the gradient's first element has number
+/// Returns the smallest code of this rank's elements; the gradient's first element has index
 /// `first`.
 template <class T, class M>
 [[nodiscard]] FaultCode first_fault(const DistView<T, M>& gradient, std::uint64_t first)

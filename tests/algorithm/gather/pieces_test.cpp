@@ -207,7 +207,8 @@ TEST_CASE("Sums are scattered, or sent to all ranks, whatever the order of a ran
     }));
 }
 
-TEST_CASE("sums that travel piece by piece have the bits of those that travel whole, in any order")
+TEST_CASE(
+    "sums that travel piece by piece have the same bits as those that travel whole, in any order")
 {
   const int ranks = GENERATE(from_range(those_that_fit(std::array{3, 4})));
   const double beta = GENERATE(0.0, -0.3);

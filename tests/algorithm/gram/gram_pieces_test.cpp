@@ -61,7 +61,8 @@ TEST_CASE("every element is computed once, at one of its two places, and shared 
             ++times[col * n + row];
           }
       }
-      // If all groups have equally many rows, this is half of the group's rows, up to half a row.
+      // If all groups have the same number of rows, this is half of the group's rows, up to half a
+      // row.
       if (n == rows[0] * rows.size()) CHECK(2 * size <= rows[i] * (n - rows[i]) + rows[i]);
     }
     for (std::size_t i = 0; i < rows.size(); ++i)

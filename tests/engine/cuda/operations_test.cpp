@@ -44,7 +44,7 @@ std::vector<T> rough_numbers(std::size_t n)
   return x;
 }
 
-TEMPLATE_TEST_CASE("the kernels add listed rows with the bits of the host", "", float, double,
+TEMPLATE_TEST_CASE("the kernels add listed rows with the same bits as the host", "", float, double,
                    std::complex<float>, bfloat16, cubist::half)
 {
   using T = TestType;

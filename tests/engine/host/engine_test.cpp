@@ -468,7 +468,7 @@ TEMPLATE_LIST_TEST_CASE("map_sums maps and sums columns", "", FewScalars)
     }
 }
 
-TEMPLATE_TEST_CASE("map_sums has the bits of map and column_sums", "", float, double)
+TEMPLATE_TEST_CASE("map_sums has the same bits as map and column_sums", "", float, double)
 {
   using T = TestType;
   const HostEngine engine;
@@ -526,7 +526,7 @@ TEMPLATE_LIST_TEST_CASE("column_sums sums each column", "", FewScalars)
   }
 }
 
-TEST_CASE("a map that folds has the bits of the map and of the fold")
+TEST_CASE("a map that folds has the same bits as the map and of the fold")
 {
   const HostEngine engine;
   std::vector<double> x{1, 2, 3, 4, 5, 6};

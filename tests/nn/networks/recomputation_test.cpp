@@ -63,7 +63,7 @@ Matrices results_of_mlp(const Place<S>& place, Method method, std::size_t recomp
   });
 }
 
-TEST_CASE("an MLP that recomputes activations has the bits of one that keeps them")
+TEST_CASE("an MLP that recomputes activations has the same bits as one that keeps them")
 {
   const auto compare = [](const auto& place, Method method) {
     if (!fits(place)) return;
@@ -107,7 +107,7 @@ Matrices results_of_transformer(const Place<S>& place, bool llama, std::size_t r
   });
 }
 
-TEST_CASE("a transformer that recomputes activations has the bits of one that keeps them")
+TEST_CASE("a transformer that recomputes activations has the same bits as one that keeps them")
 {
   const auto compare = [](const auto& place, bool llama) {
     if (!fits(place)) return;

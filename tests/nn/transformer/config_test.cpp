@@ -118,7 +118,7 @@ TEST_CASE("keys that are unknown or ask for another model are named")
     for (const char* key : {"quantization_config", "compression_config", "quantization"})
       refuses(start + "\"" + key + R"(": {"bits": 8})",
               "\"" + std::string{key} + "\" = {\"bits\":8}", "weights are quantized",
-              "use the model before it was quantized");
+              "use the unquantized model");
   refuses(llama + R"("auto_map": {"AutoModel": "m.M"})", "\"auto_map\"", "its own code");
   refuses(llama + R"("sliding_window": 4096)", "\"sliding_window\" = 4096");
   refuses(llama + R"("layer_norm_epsilon": 1e-5)", "\"layer_norm_epsilon\"");

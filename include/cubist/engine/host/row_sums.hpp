@@ -27,7 +27,7 @@ void add_row(MatrixView<const T> in, int i, std::size_t first, std::size_t n, Su
 }
 
 /// Sets `to` to the sum of the rows of `in` that [row, end) lists, in this order, rounded once to
-/// T. With `adds`, adds the rounded sum to `to`, so that the result has the bits of a sum that
+/// T. With `adds`, adds the rounded sum to `to`, so that the result has the same bits as a sum that
 /// another rank computed and sent. 16-bit elements are summed in float.
 template <Scalar T>
 void sum_listed_rows(MatrixView<const T> in, const int* row, const int* end, T* to, bool adds)

@@ -58,7 +58,7 @@ class HeadNorm
         w_{mesh, {1, head_size}},
         dw_{gradient_like(w_, gradients)}
   {
-    require<ShapeError>(head_size > 0, "got a norm of heads without elements, so they have no "
+    require<ShapeError>(head_size > 0, "got a norm of heads without elements, which have no "
                                        "mean; give them at least one");
     require<ArgumentError>(epsilon >= 0 && is_finite(epsilon), "got an epsilon of ", epsilon,
                            ", so normalizing a head could give NaN; use a small positive number");

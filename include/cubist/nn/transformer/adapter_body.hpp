@@ -106,7 +106,7 @@ template <class V>
   return found->template get<V>();
 }
 
-/// @throws DataError if a key is unknown, or its value asks for what cubist does not compute
+/// @throws DataError if a key is unknown, or its value asks for what cubist does not support
 inline void check_adapter_keys(const nlohmann::json& json, const std::string& file)
 {
   for (const auto& [key, value] : json.items())
@@ -125,7 +125,7 @@ inline void check_adapter_keys(const nlohmann::json& json, const std::string& fi
     require<DataError>(
         value.is_null() || std::ranges::find(allowed, value) != allowed.end(), file, " has \"", key,
         "\": ", excerpt(value),
-        ", which cubist does not compute, so the adapter would compute something else; use "
+        ", which cubist does not support, so the adapter would compute something else; use "
         "an adapter whose value is ",
         allowed.front().dump());
   }

@@ -203,7 +203,7 @@ class ConfigReader
     require<ArgumentError>(
         std::find(accepted.begin(), accepted.end(), value) != accepted.end(), file_, " has ",
         excerpt(value), " for ", name,
-        ", which cubist does not compute, so its results would differ from the model's; use a "
+        ", which cubist does not support, so its results would differ from the model's; use a "
         "model that has ",
         names, " there");
   }
@@ -244,7 +244,7 @@ class ConfigReader
         scaling.*number->number = positive(full, inner);
       else
         throw ArgumentError{file_ + " has " + excerpt(full) + " = " + excerpt(inner) +
-                            ", which cubist does not compute, so its results would differ from the "
+                            ", which cubist does not support, so its results would differ from the "
                             "model's; use a model without it"};
     }
     for (const RotaryNumber& number : rotary_numbers)
