@@ -57,17 +57,18 @@ def copy(page):
         linked.add(name)
         return f'<a href="{up}api/{file}"><code>{html.escape(name)}</code></a>'
 
-    out, fenced, in_list = [], False, False
+    out, fenced, in_list, has_paragraphs = [], False, False, False
     for line in page.read_text().split("\n"):
         fence = line.lstrip().startswith("```")
         if not fenced and not fence:
             line = re.sub(r"\]\(([^)\s]+)\)", link, line)
             if not line.startswith("#"):
                 line = re.sub(r"(?<![\[`])`([\w:]+(?:<[^`]*>)?(?:\(\))?)`(?![\]`])", mention, line)
-            # GitHub needs no empty line before a list, Python-Markdown does.
+            # GitHub needs no empty line before a list, nor before an item whose predecessor has several paragraphs. Python-Markdown does.
             item = re.match(r"(\* |\d+\. )", line)
-            if item and out and out[-1].strip() and not in_list:
+            if item and out and out[-1].strip() and (has_paragraphs or not in_list):
                 out.append("")
+            has_paragraphs = in_list and not item and (has_paragraphs or not line.strip())
             in_list = bool(item) or (in_list and (not line.strip() or line.startswith(" ") or bool(out[-1].strip())))
         fenced ^= fence
         out.append(line)
