@@ -209,7 +209,8 @@ void add_saves(CLI::App& app, Action& action)
 {
   const auto options = std::make_shared<SavesOptions>();
   auto* command = app.add_subcommand(
-      "saves", "measures what checkpoints cost a training run: at once, and in the background");
+      "saves",
+      "measures what save, save_in_background and load of checkpoints cost a training run");
   command->add_option("--ranks", options->ranks, "the number of ranks")->check(CLI::PositiveNumber);
   command->add_option("--tokens", options->tokens, "the number of tokens")
       ->check(CLI::PositiveNumber)

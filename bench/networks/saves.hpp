@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Measures what checkpoints cost a training run: saving at once, saving in the background, and
-// loading.
+// Measures what checkpoints cost a training run: save, save_in_background and load.
 
 #include "common/job.hpp"
 

@@ -48,7 +48,7 @@ constexpr unsigned longest_seconds = 50;
 [[noreturn]] inline void end(int signal)
 {
   constexpr char late[] =
-      "  wrong: the answer has run for 50 s, but a right one needs one second; look for a loop that "
+      "  wrong: the answer has run for 50 s, but a correct one needs one second; look for a loop that "
       "does not end\n";
   constexpr char crash[] =
       "  wrong: the answer has accessed memory that is not its own; check the offsets and sizes of "
