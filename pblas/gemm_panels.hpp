@@ -7,8 +7,8 @@
 //   C (M, N) block-cyclic    op(A) (M, K), op(B) (K, N) in any layouts
 //
 // For a panel k of columns of op(A) and rows of op(B), each rank gets op(A)_k for its rows of C,
-// and op(B)_k for its columns of C, and adds their product to its C. Messages of the next panels
-// are in flight meanwhile. Nothing else is sent, and nothing is converted.
+// and op(B)_k for its columns of C, and adds their product to its C. Meanwhile messages of the next
+// panels are in flight. Nothing else is sent, and nothing is converted.
 //
 // Elements that one rank receives if the matrices are aligned and not transposed: M K / P (1 - 1/Q)
 // of A and K N / Q (1 - 1/P) of B. A node whose ranks are s columns and r rows of the grid receives

@@ -150,8 +150,8 @@ template <class PlanInStages>
                           "divisor of the ranks that is at least 2, or a mesh without that axis"};
 }
 
-/// Chooses the plans to print from sorted ones: those on the requested scheme and mesh, so many or
-/// the first of each scheme.
+/// Chooses the plans to print from sorted ones: those on the requested scheme and mesh, the
+/// requested number of them, or the first of each scheme.
 class Selection
 {
  public:

@@ -73,7 +73,7 @@ struct Row
   double formula_words = 0;  // elements that one rank sends by the formula, averaged over the ranks
   Times blas = {};           // the same products by BLAS on all cores of one machine
   Times local = {};          // each rank only multiplies a product as large as its block of Y
-  Times apart = {};          // each rank does that, and sends as many elements meanwhile
+  Times apart = {};          // each rank does that, and sends as many elements at the same time
   Times paged = {};          // BLAS on all cores, with operands in the engine's memory
   Times scalapack = {};      // ScaLAPACK with its best block size
   int scalapack_block = 0;   // 0: not measured

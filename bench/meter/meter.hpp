@@ -118,8 +118,8 @@ class Meter
   std::array<double, 5> spent_{};  // gemm, element-wise, communication, waiting, all
 };
 
-/// Records one call of f on all ranks, after a call that fills the caches, if a trace is wanted.
-/// @param file  for the trace; empty: none is wanted
+/// Records one call of f on all ranks, after a call that fills the caches, if a trace is requested.
+/// @param file  for the trace; empty: none is requested
 /// @param pause  in force since the launch
 template <class World, class F>
 void trace_once(World& world, const std::string& file, std::optional<cubist::TracePause>& pause,

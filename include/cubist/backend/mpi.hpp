@@ -173,7 +173,7 @@ struct Mpi
     };
     const bool reports = agreed ? reporter % (INT_MAX / 2) == progress.rank()
                                 : !is_consequence && !has_lower_failure();
-    if (!reports) std::this_thread::sleep_for(5s);  // the reporter ends this process meanwhile
+    if (!reports) std::this_thread::sleep_for(5s);  // the reporter ends this process first
     detail::abort_job(error ? error.message() : peer_error());
   }
 };

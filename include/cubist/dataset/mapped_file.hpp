@@ -21,7 +21,7 @@ namespace cubist::CUBIST_ABI
 {
 
 /// A mapped file. Copies share the mapping, and threads may read it at the same time.
-/// @pre nobody shortens the file meanwhile: reading beyond its end would raise SIGBUS
+/// @pre nobody shortens the file while it is mapped: reading beyond its end would raise SIGBUS
 class MappedFile
 {
  public:

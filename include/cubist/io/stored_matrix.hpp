@@ -135,7 +135,8 @@ std::uint64_t write_copy(File& file, const StoredMatrix& m, const Block& b,
 /// converted matrix.
 /// @param chunk_bytes how many bytes are read at once
 /// @pre `m` is inside the file
-/// @throws DataError for elements that do not convert to T, or a file that was truncated meanwhile
+/// @throws DataError for elements that do not convert to T, or a file that is truncated during
+/// the call
 template <Scalar T, Engine E>
 std::uint64_t read_block(const File& file, const StoredMatrix& m, const Block& b, const E& engine,
                          MatrixView<T> local, std::size_t chunk_bytes = detail::chunk_bytes)

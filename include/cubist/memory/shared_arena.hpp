@@ -102,7 +102,7 @@ class SharedArena
   }
 
   /// Returns the whole pages in [p, p + bytes) to the system; their bytes become zero.
-  /// @pre the memory is in an arena that is mapped here, and no rank uses it meanwhile
+  /// @pre the memory is in an arena that is mapped here, and no rank uses it during the call
   static void discard(std::byte* p, std::size_t bytes)
   {
     const std::size_t page = mine().page_;

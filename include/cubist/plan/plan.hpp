@@ -74,7 +74,7 @@ struct PlanOptions
   /// How a transformer that is not trained stores the weights of its linear layers, as in
   /// TransformerOptions. They count in its memory; products take as long as with scalars.
   StoredWeights weights = StoredWeights::scalar;
-  /// How many plans to return: so many of the fastest, or all if it is 0. A few take a third of the
+  /// The number of plans to return, the fastest first; 0 returns all. A few take a third of the
   /// time of 10^6, and hardly any memory.
   std::size_t top = 0;
 };

@@ -7,7 +7,7 @@
 //   products     as in a network of layers; those that share X are merged into one
 //   attention    local products of blocks of scores for each of a rank's heads and sequences, half
 //                of S x S if the mask is causal: two forward, five backward; if ranks share
-//                sequences, keys and values of other ranks travel meanwhile
+//                sequences, they exchange keys and values while they compute
 //   passes       elements read and written by norms, softmax, activations, biases, residual sums,
 //                the loss and AdamW / memory bandwidth
 //   sums         of rows, which nothing overlaps; of gradients over replicas, in flight during the

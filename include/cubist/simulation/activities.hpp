@@ -321,7 +321,7 @@ class Activities
     a.remaining = std::max(0.0, a.remaining - (now_ - a.since) * a.speed);
     a.since = now_;
     a.speed = speed;
-    // An activity ends at once, whatever its speed, if only rounding errors of it are left.
+    // An activity ends at once, whatever its speed, if what is left of it is rounding error.
     const bool has_ended = a.remaining <= 1e-12 * now_;
     if (speed > 0 || has_ended)
       push(has_ended ? now_ : now_ + a.remaining / speed, a);

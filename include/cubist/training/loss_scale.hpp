@@ -66,7 +66,7 @@ class LossScale
   [[nodiscard]] double value() const { return std::bit_cast<double>(bits_); }
 
   /// Adapts the scale to gradients of this norm. Returns the factor by which the optimizer
-  /// multiplies them, or nothing if the step is to be skipped. Every rank calls it with the same
+  /// multiplies them, or nothing if the step must be skipped. Every rank calls it with the same
   /// norm.
   [[nodiscard]] std::optional<double> update(double norm)
   {

@@ -93,10 +93,10 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
   {
     options_.check();
     if (const auto micro_batches = optimizer_->micro_batches())
-      require<ArgumentError>(*micro_batches == options_.micro_batches, "got steps of ",
-                             options_.micro_batches, " micro-batches and an optimizer for ",
-                             *micro_batches,
-                             ", so it would update too early or too late; give both the same");
+      require<ArgumentError>(
+          *micro_batches == options_.micro_batches, "got steps of ", options_.micro_batches,
+          " micro-batches and an optimizer for ", *micro_batches,
+          ", so it would update too early or too late; give both the same number");
     else if (options_.micro_batches > 1)
       accumulation_.emplace(parameters_, options_.micro_batches);
     if (options_.learning_rate) rate_.emplace(*options_.learning_rate).append_state(state_);
@@ -139,8 +139,8 @@ class TrainingLoop final : public AnyTrainingLoop<T, M>
       report.steps = options_.steps;
       report.unit = options_.unit;
       const std::vector<NamedValue> metrics = evaluate(run.steps);
-      // This line replaces the step's first one. If the run is killed meanwhile, the first one
-      // remains.
+      // This line replaces the step's first one. If the run is killed before that, the first
+      // one remains.
       if (!metrics.empty()) log.append(run.steps, with_metrics(step.values, metrics));
       print(to_string(report, metrics));
       window = {};

@@ -16,7 +16,7 @@
 namespace cubist::CUBIST_ABI::detail
 {
 
-/// @tparam Call has from, to, number and next_in_flight, as GroupCall
+/// @tparam Call a type with from, to, number and next_in_flight, such as GroupCall
 template <class Call>
 class CallsInFlight
 {

@@ -53,7 +53,7 @@ inline void end_communicators(MpiProgress& progress, bool is_broken)
   });
 }
 
-/// Agrees with the other ranks, at the end of their bodies, on how the launch ended, and meanwhile
+/// Agrees with the other ranks, at the end of their bodies, on how the launch ended, and until then
 /// answers those that still wait for this one. Returns nothing if a rank does not call it within
 /// `limit`.
 [[nodiscard]] inline std::optional<LaunchEnd>

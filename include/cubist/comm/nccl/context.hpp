@@ -155,7 +155,7 @@ class NcclContext
       watchdog_.wait_until([&] { return queue.in_flight() < max_in_flight; });
       auto& pending = queue.start(call, stream());
       // NCCL may add a collective to a graph from its own thread, and graphs are not thread-safe,
-      // so this thread captures nothing else meanwhile.
+      // so this thread captures nothing else until it has.
       if (pending.captured && !call.is_message())
         watchdog_.wait_until([&] { return pending.state >= State::in_flight; });
       return pending;

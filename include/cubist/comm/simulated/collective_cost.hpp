@@ -86,7 +86,7 @@ struct CollectiveModel
     const auto& units = placement.units(level);
     const UnitMembers& here = units[index];
     const auto unit_of = [&](int position) { return links.unit(level, placement.rank(position)); };
-    // The unit so many places after this one in the chain from unit to unit, cyclically.
+    // The unit that many places after this one in the chain from unit to unit, cyclically.
     const auto next = [&](std::size_t places) {
       return units[(index + places) % units.size()].unit;
     };

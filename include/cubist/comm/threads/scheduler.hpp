@@ -172,7 +172,7 @@ class ThreadScheduler
   bool count_as_running();
 
   /// Throws in a rank that is parked but counted as running, which ends its wait. Returns if the
-  /// rank has been notified meanwhile.
+  /// rank has been notified in the meantime.
   void exceed_limit(int rank, const Waiter& waiter);
 
   /// Describes what another rank does; that rank may be running.

@@ -44,7 +44,7 @@ class ComputeStream
   }
 
   /// Makes this thread's `synchronize` first call `wait`, which returns when the stream is idle. A
-  /// backend polls for failures meanwhile, because the stream may wait for a rank that has ended.
+  /// backend's `wait` polls for failures, because the stream may wait for a rank that has ended.
   /// An empty function removes it.
   static void set_wait(std::function<void()> wait) { wait_function() = std::move(wait); }
 

@@ -159,7 +159,7 @@ class LoraMatrices final : public LoraPairs<T, M>
         "got LoRA of rank ", options.rank, " and scale ", options.scale(),
         ", but another output of this layer has rank ", options_.rank, " and scale ",
         options_.scale(),
-        ", and one product computes both; remove the other first, or give both the same");
+        ", and one product computes both; remove the other first, or give both the same rank and scale");
     const std::size_t first = options.shared_input ? 0 : i;
     const Site site = layer.lora_site(first);
     options_ = options;

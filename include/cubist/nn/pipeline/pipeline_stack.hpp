@@ -103,9 +103,9 @@ class PipelineEnds
   virtual void take_output(const A& y, std::size_t micro_batch) = 0;
   /// Returns dY for the Y that was taken last.
   [[nodiscard]] virtual const A& output_gradient(std::size_t micro_batch, Reducer& reducer) = 0;
-  /// Whether the gradient of X is wanted.
+  /// Whether the caller needs the gradient of X.
   [[nodiscard]] virtual bool wants_input_gradient() const { return false; }
-  /// Takes the gradient of X, if it is wanted.
+  /// Takes the gradient of X, if the caller needs it.
   virtual void take_input_gradient(const A&, std::size_t, std::size_t, Reducer&) {}
 };
 

@@ -154,7 +154,7 @@ template <class Net>
 /// @throws DataError as read_lora_options(), and if a tensor is missing, damaged, or no part of the
 /// adapter; ShapeError if the adapter is for a model of another size; ArgumentError while an
 /// adapter is merged into the weights. After an error, the transformer is unchanged, unless a file
-/// was damaged or changed meanwhile.
+/// was damaged, or changed during the call.
 template <class Net>
 void load_adapter(const std::filesystem::path& folder, Net& net)
 {

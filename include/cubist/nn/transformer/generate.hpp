@@ -257,7 +257,7 @@ struct Continuation
   std::size_t end = 0;      // the number of tokens up to its end, once it has ended
 
   [[nodiscard]] bool has_ended() const { return end > 0; }
-  /// Whether its next token is to be picked at this position.
+  /// Whether its next token must be picked at this position.
   [[nodiscard]] bool ends_at(std::size_t position) const
   {
     return !has_ended() && tokens.size() == position;
@@ -285,7 +285,7 @@ class Continuations
   [[nodiscard]] std::size_t longest() const { return longest_; }
   [[nodiscard]] std::size_t count() const { return texts_.size(); }
   [[nodiscard]] const Continuation& operator[](std::size_t b) const { return texts_[b]; }
-  /// The first position at which a token is to be picked; none once all texts have ended.
+  /// The first position at which a token must be picked; none once all texts have ended.
   [[nodiscard]] std::optional<std::size_t> next_position() const
   {
     std::optional<std::size_t> first;

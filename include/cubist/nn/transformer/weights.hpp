@@ -113,8 +113,8 @@ inline void require_all_read(const SafetensorsFolder& files,
 /// @param path the folder, or its one safetensors file
 /// @throws DataError for a tensor that is missing, of another type, or damaged, and for one that
 /// the transformer does not have; ShapeError for one of another shape. After these errors, no
-/// parameter has changed, unless a file was damaged or changed meanwhile. NumericError for a weight
-/// that is a NaN or infinite if the model stores weights in fewer bits.
+/// parameter has changed, unless a file was damaged, or changed during the call. NumericError for a
+/// weight that is a NaN or infinite if the model stores weights in fewer bits.
 template <class T, class M>
 void load_weights(const std::filesystem::path& path, const Parameters<T, M>& parameters,
                   const TransformerConfig& config)
