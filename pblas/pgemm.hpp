@@ -6,8 +6,8 @@
 // If all ranks of the communicator share memory, they copy A and B there and multiply
 // (shared_product.hpp). Between nodes they multiply panel by panel on the grid of C
 // (gemm_panels.hpp). If panels would send much more between the nodes, or if ranks of one node
-// share no memory, A and B are converted to the scheme and mesh that the planner predicts to be the
-// fastest, and the result is converted back (converted_product.hpp).
+// share no memory, A and B are converted to the fastest scheme and mesh according to the planner.
+// The result is converted back (converted_product.hpp).
 
 #include <algorithm>
 #include <cstddef>

@@ -54,7 +54,7 @@ TEST_CASE("errors about stages do not mention pieces that nobody asked for")
   };
   CHECK(mentions(refused({1, 1}, 3, {}), "got 2 layers for 3 stages", "so a stage would have none",
                  "at most as many stages as layers"));
-  CHECK(mentions(refused({1, 1, 1}, 2, {.layers = {1, 1}}), "got 2 numbers of layers, 2 in all",
+  CHECK(mentions(refused({1, 1, 1}, 2, {.layers = {1, 1}}), "got 2 numbers of layers, 2 in total",
                  "for 2 stages and 3 layers", "for each stage"));
   CHECK(mentions(refused({1, 1, 1}, 2, {.layers = {0, 3}}), "a stage of 0 layers"));
 }

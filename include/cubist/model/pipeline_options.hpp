@@ -96,7 +96,7 @@ cut_in_pieces(const std::vector<double>& costs, std::size_t stages, const Pipeli
   }
   require<ArgumentError>(
       begins.size() == asked + 1 && begins.back() == costs.size(), "got ", options.layers.size(),
-      " numbers of layers, ", begins.back(), " in all, for ", on, " and ", costs.size(),
+      " numbers of layers, ", begins.back(), " in total, for ", on, " and ", costs.size(),
       " layers, so some would be left out or missing; give a number of layers for each ", part);
   if (stages == 1) return {0, costs.size()};
   return begins;

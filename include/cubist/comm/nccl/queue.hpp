@@ -152,7 +152,8 @@ class NcclQueue
   }
   [[nodiscard]] std::size_t in_flight() const { return in_flight_.size(); }
 
-  /// Starts ending the communicator, but not before all calls are complete if memory is registered.
+  /// Starts to finalize the communicator; if memory is registered, only once all calls are
+  /// complete.
   /// @pre !has_queued()
   /// @returns whether it has started
   /// @throws CommunicationError
