@@ -212,7 +212,7 @@ void continue_on_mesh(const Mesh& mesh, const Settings& s)
   const auto config = cubist::read_config(s.model);
   const auto prompt = prompt_of(s, config);
   cubist::Transformer<Scheme, Backend, float> model{
-      mesh, config, {.inference = true, .weights = cubist::stored_weights_of(s.weights)}};
+      mesh, config, {.inference = true}, cubist::stored_weights_of(s.weights)};
   load_weights(s.model, model.parameters(), config);
   if (!s.score.empty()) return score(model, mesh, s);
   if (!s.from_stdin) return continue_prompt(model, mesh, prompt, s);

@@ -52,10 +52,8 @@ std::optional<GenerateRow> measure_tokens(const GenerateTask& task)
          .width = task.width,
          .layers = task.layers,
          .heads = task.heads},
-        {.seed = 42,
-         .method = task.on.method,
-         .inference = true,
-         .weights = cubist::stored_weights_of(task.weights)}};
+        {.seed = 42, .method = task.on.method, .inference = true},
+        cubist::stored_weights_of(task.weights)};
     std::vector<int> ids;
     for (std::size_t i = 0; i < task.sequences * task.prompt; ++i)
       ids.push_back(static_cast<int>((i * i + 7 * i) % task.vocabulary));

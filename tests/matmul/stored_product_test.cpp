@@ -118,7 +118,7 @@ TEST_CASE(
       (void)make_stored_product<Megatron1D, Simulated, float>(mesh, StoredWeights::q8, {3, 4}, 1);
     });
   });
-  CHECK(mentions(message, "got weights to be stored as q8 on an engine", "leave `.weights` out"));
+  CHECK(mentions(message, "got weights to be stored as q8 on an engine", "store scalars"));
   const auto other = on_ranks<Threads>(1, [](Threads::Communicator& world) {
     const Mesh<Megatron1D, Threads> mesh{world};
     const auto product =

@@ -91,9 +91,10 @@ namespace detail
 template <class P>
 void require_elements(const P& parameter, const char* call)
 {
-  require<ArgumentError>(!parameter.stored, "got ", call, " for a model whose ", parameter.name,
-                         " is stored in fewer bits, so its values are lost; make the model without "
-                         "`.weights`");
+  require<ArgumentError>(
+      !parameter.stored, "got ", call, " for a model whose ", parameter.name,
+      " is stored in fewer bits, so its values are lost; make a model that stores "
+      "scalars");
 }
 
 /// Checks that a layer has memory for its gradient.

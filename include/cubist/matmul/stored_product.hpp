@@ -35,6 +35,7 @@
 #include "cubist/algorithm/local_product.hpp"
 #include "cubist/core/block.hpp"
 #include "cubist/core/error.hpp"
+#include "cubist/core/instances.hpp"
 #include "cubist/core/matrix_view.hpp"
 #include "cubist/core/scalar.hpp"
 #include "cubist/core/stored_weights.hpp"
@@ -50,8 +51,7 @@
 namespace cubist::CUBIST_ABI
 {
 
-/// A layer's stored weight, and the product with it. Only programs that call make_stored_product()
-/// compile the code that computes it.
+/// A layer's stored weight, and the product with it.
 template <Scalar T, class M>
 class StoredProduct
 {
@@ -234,9 +234,79 @@ make_stored_product(const AxisMesh<typename S::Axes, B>& mesh, StoredWeights typ
 {
   require<ArgumentError>(detail::ReadsStoredWeights<typename B::Engine, T>,
                          "got weights to be stored as ", to_string(type),
-                         " on an engine that multiplies by scalars only, such as a GPU's; leave "
-                         "`.weights` out, or compute on the host");
+                         " on an engine that multiplies by scalars only, such as a GPU's; store "
+                         "scalars, or compute on the host");
   return std::make_shared<detail::StationaryProduct<S, B, T>>(mesh, type, shape, quanta);
 }
+
+/// The instances of the compiled library (cubist/core/instances.hpp).
+#define CUBIST_STORED_PRODUCT_INSTANCES(prefix, S, B, T)                                           \
+  CUBIST_INSTANCE(prefix, make_stored_product<S, B, T>)
+CUBIST_FOR_SCHEMES(CUBIST_STORED_PRODUCT_INSTANCES)
+
+/// How the layers of a network on schemes S and S::Next store their weights. Only programs that
+/// make it from StoredWeights compile the products with weights stored in fewer bits.
+template <SchemeType S, class B, Scalar T>
+class WeightStorage
+{
+  using Next = typename S::Next;
+  template <class Scheme>
+  using MeshOf = AxisMesh<typename Scheme::Axes, B>;
+  template <class Scheme>
+  using Make = std::shared_ptr<StoredProduct<T, MeshOf<Scheme>>> (*)(const MeshOf<Scheme>&,
+                                                                     StoredWeights, Shape, Quanta);
+
+ public:
+  /// Stores scalars.
+  WeightStorage() = default;
+  /// Stores weights as `type` says.
+  /// @throws ArgumentError for complex numbers in fewer bits
+  WeightStorage(StoredWeights type)
+      : type_{type}
+  {
+    require<ArgumentError>(type == StoredWeights::scalar || RealScalar<T>,
+                           "got weights to be stored as ", to_string(type),
+                           " for complex numbers, but stored weights are real; store scalars");
+    if constexpr (RealScalar<T>)
+    {
+      make_ = &make_stored_product<S, B, T>;
+      make_next_ = &make_stored_product<Next, B, T>;
+    }
+  }
+
+  /// Returns how the layers on S::Next store their weights.
+  [[nodiscard]] WeightStorage<Next, B, T> next() const
+  {
+    static_assert(std::is_same_v<typename Next::Next, S>);
+    return {type_, make_next_, make_};
+  }
+
+  /// How weights are stored.
+  [[nodiscard]] StoredWeights type() const { return type_; }
+
+  /// Makes a weight (in, out) of zeros for a layer on S. Returns null if weights are scalars. Every
+  /// rank of the mesh calls it.
+  /// @throws as make_stored_product()
+  [[nodiscard]] std::shared_ptr<StoredProduct<T, MeshOf<S>>> make(const MeshOf<S>& mesh,
+                                                                  Shape shape, Quanta quanta) const
+  {
+    if (type_ == StoredWeights::scalar) return nullptr;
+    return make_(mesh, type_, shape, quanta);
+  }
+
+ private:
+  template <SchemeType, class, Scalar>
+  friend class WeightStorage;
+  WeightStorage(StoredWeights type, Make<S> make, Make<Next> make_next)
+      : type_{type},
+        make_{make},
+        make_next_{make_next}
+  {
+  }
+
+  StoredWeights type_ = StoredWeights::scalar;
+  Make<S> make_ = nullptr;
+  Make<Next> make_next_ = nullptr;
+};
 
 }  // namespace cubist::CUBIST_ABI

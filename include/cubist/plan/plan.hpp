@@ -71,8 +71,8 @@ struct PlanOptions
   /// for each mesh among the divisors of the sequences.
   std::size_t micro_batches = 0;
   std::size_t pieces = 0;  ///< pieces of blocks on each stage; 0 chooses the fastest, up to 4
-  /// How a transformer that is not trained stores the weights of its linear layers, as in
-  /// TransformerOptions. They count in its memory; products take as long as with scalars.
+  /// How a transformer that is not trained stores the weights of its linear layers, as its
+  /// constructor takes it. They count in its memory; products take as long as with scalars.
   StoredWeights weights = StoredWeights::scalar;
   /// The number of plans to return, the fastest first; 0 returns all. A few take a third of the
   /// time of 10^6, and hardly any memory.

@@ -138,7 +138,7 @@ TEST_CASE("an adapter computes beside weights in fewer bits, but cannot be merge
   const auto logits_of_stored = [](StoredWeights weights, bool adapted) {
     return on_root<Threads>(two_by_two, [&](const auto& mesh) {
       const auto config = read_config(models + "/llama31_tiny");
-      Model<Summa2D> model{mesh, config, {.inference = true, .weights = weights}};
+      Model<Summa2D> model{mesh, config, {.inference = true}, weights};
       load_weights(models + "/llama31_tiny", model.parameters(), config);
       if (adapted) load_adapter(Path{adapters} / "llama31_tiny", model);
       const auto logits = logits_of(model);

@@ -115,7 +115,7 @@ std::vector<std::size_t> beside_weights(typename S::Extents extents, std::size_t
   return on_ranks<CountedThreads>(8, [&](auto& world) {
     const Mesh<S, CountedThreads> mesh{world, extents};
     Transformer<S, CountedThreads, float> model{
-        mesh, config, {.method = Method::collectives, .inference = true, .weights = weights}};
+        mesh, config, {.method = Method::collectives, .inference = true}, weights};
     const std::size_t of_weights = counted_bytes.peak = counted_bytes.now;
     const std::vector<int> ids(32);
     model.use_cache(40);

@@ -83,7 +83,7 @@ void check(const Place<S>& place, const ReferenceModel& reference, StoredWeights
   CAPTURE(place.name(), reference.folder, to_string(type));
   const Answer got = on_root(place, [&](const auto& mesh) {
     Transformer<S, TestBackend, float> model{
-        mesh, reference.config, {.inference = true, .weights = type}, lora};
+        mesh, reference.config, {.inference = true}, type, lora};
     load(model, reference);
     return answer_of(model, reference);
   });
@@ -133,7 +133,7 @@ TEST_CASE("LoRA's matrices stand beside stored weights, and are not merged into 
   check(Place<Megatron1D>{3, {.p = 3}}, llama_tiny(), StoredWeights::q8, expected, lora);
   const auto message = on_root(Place<Megatron1D>{1}, [&](const auto& mesh) {
     Transformer<Megatron1D, TestBackend, float> model{
-        mesh, llama_tiny().config, {.inference = true, .weights = StoredWeights::q8}, lora};
+        mesh, llama_tiny().config, {.inference = true}, StoredWeights::q8, lora};
     return message_of<ArgumentError>([&] { merge_lora(model); });
   });
   CHECK(mentions(message, "got merge_lora for weights that are stored as q8", "a second time"));
@@ -146,9 +146,9 @@ TEST_CASE("stored weights are neither trained nor saved, and refuse what is not 
     using Model = Transformer<Megatron1D, TestBackend, float>;
     const auto& config = llama_tiny().config;
     const auto trained = message_of<ArgumentError>([&] {
-      Model{mesh, config, {.weights = StoredWeights::q8}};
+      Model{mesh, config, {}, StoredWeights::q8};
     });
-    Model model{mesh, config, {.inference = true, .weights = StoredWeights::q8}};
+    Model model{mesh, config, {.inference = true}, StoredWeights::q8};
     const auto parameters = model.parameters();
     const auto saved =
         message_of<ArgumentError>([&] { save_weights(folder.path(), parameters, config); });
@@ -167,7 +167,8 @@ TEST_CASE("stored weights are neither trained nor saved, and refuse what is not 
   });
   CHECK(mentions(messages[0], "got weights to be stored as q8 in a layer with gradients",
                  "`.inference = true`"));
-  CHECK(mentions(messages[1], "got save_weights for a model whose", "make the model without"));
+  CHECK(mentions(messages[1], "got save_weights for a model whose",
+                 "make a model that stores scalars"));
   CHECK(mentions(messages[2], "got a checkpoint for a model whose"));
   CHECK(mentions(messages[3], "got model.layers.1.mlp.down_proj.weight in ",
                  "input 3 and output 5 of a rank becomes nan"));

@@ -31,7 +31,8 @@ TEST_CASE("a block of a transformer sends what its formula says, on every scheme
       CAPTURE(S::name, ranks, config.is_gated(), config.head_norms);
       const auto [forward, backward] = sum(on_ranks<B>(ranks, [&](B::Communicator& world) {
         const Mesh<S, B> mesh{world};
-        const auto block = cubist::detail::make_block<S, B, float>(mesh, config.completed(), {}, 0);
+        const auto block =
+            cubist::detail::make_block<S, B, float>(mesh, config.completed(), {}, {}, 0);
         typename Linear<S, B, float>::Input x{mesh,
                                               {batch.sequences * batch.length, config.width},
                                               {batch.length * mesh.quantum(), mesh.quantum()}};

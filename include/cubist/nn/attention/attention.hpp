@@ -76,9 +76,11 @@ class Attention
   using Input = typename Merged::Input;
   using Output = Input;
 
+  /// @param storage  how linear layers without gradients store their weights
   /// @throws ShapeError for heads that do not fit the width or one another, ArgumentError for
   /// options out of range
-  Attention(const Mesh& mesh, std::size_t width, const AttentionOptions& options)
+  Attention(const Mesh& mesh, std::size_t width, const AttentionOptions& options,
+            const WeightStorage<S, B, T>& storage = {})
       : mesh_{mesh},
         options_{options.complete(width)},
         kv_quantum_{std::lcm(mesh.quantum(), options_.head_size * Merged::pieces(mesh))},
@@ -88,8 +90,8 @@ class Attention
                  {"key", kv_width(), kv_quantum_},
                  {"value", kv_width(), kv_quantum_}},
                 options_.linear,
-                options_.weights},
-        output_{mesh, q_width(), width, output_options(), options_.weights},
+                storage},
+        output_{mesh, q_width(), width, output_options(), storage.next()},
         attention_{mesh.engine()}
   {
     while (options_.head_norms && norms_.size() < 2)

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "cubist/core/error.hpp"
-#include "cubist/core/stored_weights.hpp"
 #include "cubist/model/attention_heads.hpp"
 #include "cubist/model/rotary_scaling.hpp"
 #include "cubist/nn/dense/linear.hpp"
@@ -40,8 +39,6 @@ struct AttentionOptions
   double dropout = 0;
   /// The options of the four linear layers, whose indices are linear.index and the three after it.
   LinearOptions linear = {};
-  /// How these layers store their weights, if they have no gradients.
-  StoredWeights weights = StoredWeights::scalar;
   /// The initial weights of the last linear layer; by default like those of the other layers.
   std::optional<Initial> output_weights = {};
   /// Whether the last linear layer has a bias; by default it has one if the others do.

@@ -19,7 +19,6 @@
 
 #include "cubist/core/host_device.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/core/stored_weights.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/nn/dense/activation.hpp"
 #include "cubist/nn/dense/linear.hpp"
@@ -79,15 +78,15 @@ class GatedLinear
   /// Makes the parameters gate.weight and gate.bias (V and a), and up.weight and up.bias (W and b).
   /// The gate draws the initial values that a Linear with options.index draws, and W and b those of
   /// one with options.index + 1.
-  /// @param weights  how a layer without gradients stores V and W
+  /// @param storage  how a layer without gradients stores V and W
   /// @throws ShapeError for a layer without inputs or outputs
   GatedLinear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},
-              StoredWeights weights = StoredWeights::scalar)
+              const WeightStorage<S, B, T>& storage = {})
       : merged_{mesh,
                 in,
                 {{"gate", out, options.out_quantum}, {"up", out, options.out_quantum}},
                 options,
-                weights},
+                storage},
         out_{out},
         quantum_{options.out_quantum == 0 ? mesh.quantum() : options.out_quantum}
   {

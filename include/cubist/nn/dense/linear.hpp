@@ -88,20 +88,17 @@ namespace detail
 
 /// Makes the weight of a layer that stores it in fewer bits. Returns null for a layer that does
 /// not.
-/// @throws ArgumentError for a layer with gradients, or of complex numbers
+/// @throws ArgumentError for a layer with gradients
 template <SchemeType S, class B, Scalar T>
 [[nodiscard]] std::shared_ptr<StoredProduct<T, AxisMesh<typename S::Axes, B>>>
 stored_weight(const AxisMesh<typename S::Axes, B>& mesh, const LinearOptions& options,
-              StoredWeights weights, Shape shape, Quanta quanta)
+              const WeightStorage<S, B, T>& storage, Shape shape, Quanta quanta)
 {
-  if (weights == StoredWeights::scalar) return nullptr;
-  require<ArgumentError>(!options.gradients, "got weights to be stored as ", to_string(weights),
+  require<ArgumentError>(storage.type() == StoredWeights::scalar || !options.gradients,
+                         "got weights to be stored as ", to_string(storage.type()),
                          " in a layer with gradients, so training steps would be lost in rounding; "
-                         "make the model with `.inference = true`, or leave `.weights` out");
-  require<ArgumentError>(RealScalar<T>, "got weights to be stored as ", to_string(weights),
-                         " for complex numbers, but stored weights are real; leave `.weights` out");
-  if constexpr (RealScalar<T>) return make_stored_product<S, B, T>(mesh, weights, shape, quanta);
-  return nullptr;
+                         "make the model with `.inference = true`, or store scalars");
+  return storage.make(mesh, shape, quanta);
 }
 
 /// Returns the source of initial values for a weight of `cols` columns in a layer of `in` features.
@@ -133,24 +130,28 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
 
   /// Draws weights and bias, which are bit-identical on every scheme and mesh. By default they are
   /// uniform in ±1/sqrt(in).
+  /// @param storage  how a layer without gradients stores W; in fewer bits, W is rounded
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
-  /// range
-  Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : Linear{mesh, in, out, detail::with_quanta(options, mesh.quantum()), nullptr}
+  /// range, and for stored weights in a layer with gradients or on an engine without such a product
+  Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options = {},
+         const WeightStorage<S, B, T>& storage = {})
+      : mesh_{mesh},
+        options_{detail::with_quanta(options, mesh.quantum())},
+        in_{in},
+        out_{out},
+        stored_{detail::stored_weight(mesh, options, storage, {in, out},
+                                      detail::weight_quanta(options_))},
+        w_{mesh, stored_ ? Shape{} : Shape{in, out}, detail::weight_quanta(options_)},
+        dw_{gradient_like(w_, options.gradients)},
+        b_{mesh, {1, out}, {mesh.quantum(), options_.out_quantum}},
+        db_{gradient_like(b_, options.gradients)}
   {
-    detail::initialize(w_, options.initial_weights, draw(Draw::weight), in);
-  }
-  /// Stores W as `weights` says, and rounds its initial values. Only programs that call this
-  /// constructor compile the product with such weights.
-  /// @throws as the constructor above, and ArgumentError for options with gradients, or an engine
-  /// without such a product
-  Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options,
-         StoredWeights weights)
-      : Linear{mesh, in, out, detail::with_quanta(options, mesh.quantum()),
-               detail::stored_weight<S, B, T>(
-                   mesh, options, weights, {in, out},
-                   detail::weight_quanta(detail::with_quanta(options, mesh.quantum())))}
-  {
+    require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
+                        " features, so it would have no weights; give it at least one of each");
+    if (options.bias)
+      detail::initialize(b_, options.initial_bias, draw(Draw::bias), in);
+    else
+      mesh.engine().fill(b_.valid(), T(-Accumulator<T>{}));
     if (stored_)
       stored_->value().set(detail::initial_blocks<T>(mesh.engine(), out, options.initial_weights,
                                                      draw(Draw::weight), in));
@@ -360,28 +361,6 @@ class Linear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
 
  private:
   using Stored = StoredProduct<T, Mesh>;
-
-  /// Makes a layer, but does not draw W.
-  /// @param options  as with_quanta() returns them
-  Linear(const Mesh& mesh, std::size_t in, std::size_t out, const LinearOptions& options,
-         std::shared_ptr<Stored> stored)
-      : mesh_{mesh},
-        options_{options},
-        in_{in},
-        out_{out},
-        stored_{std::move(stored)},
-        w_{mesh, stored_ ? Shape{} : Shape{in, out}, detail::weight_quanta(options)},
-        dw_{gradient_like(w_, options.gradients)},
-        b_{mesh, {1, out}, {mesh.quantum(), options.out_quantum}},
-        db_{gradient_like(b_, options.gradients)}
-  {
-    require<ShapeError>(in > 0 && out > 0, "got a layer from ", in, " to ", out,
-                        " features, so it would have no weights; give it at least one of each");
-    if (options.bias)
-      detail::initialize(b_, options.initial_bias, draw(Draw::bias), in);
-    else
-      mesh.engine().fill(b_.valid(), T(-Accumulator<T>{}));
-  }
 
   [[nodiscard]] Philox draw(Draw what) const { return stream(options_.seed, what, options_.index); }
 

@@ -206,8 +206,8 @@ class LoraMatrices final : public LoraPairs<T, M>
     require<ArgumentError>(
         site.stored == StoredWeights::scalar, "got merge_lora for weights that are stored as ",
         to_string(site.stored),
-        ", so W + s A B would be rounded a second time; merge in a model without `.weights`, save "
-        "that, and load it");
+        ", so W + s A B would be rounded a second time; merge in a model that stores scalars, "
+        "save that, and load it");
     const DistView<T, M>& w = site.w;
     Thin* const branch = find(i);
     if (branch == nullptr || std::exchange(branch->merged, true) || !w.mesh.active()) return;

@@ -86,11 +86,11 @@ class MergedLinear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
   }
 
   /// Draws for output i the initial values that a Linear with index options.index + i draws.
-  /// @param weights  how a layer without gradients stores the W_i
+  /// @param storage  how a layer without gradients stores the W_i
   /// @throws ShapeError for a layer without inputs or outputs, ArgumentError for options out of
   /// range
   MergedLinear(const Mesh& mesh, std::size_t in, const std::vector<MergedOutput>& outputs,
-               const LinearOptions& options = {}, StoredWeights weights = StoredWeights::scalar)
+               const LinearOptions& options = {}, const WeightStorage<S, B, T>& storage = {})
       : mesh_{mesh},
         options_{options},
         in_{in},
@@ -101,8 +101,8 @@ class MergedLinear : public LayerWithLora<T, AxisMesh<typename S::Axes, B>>
     if (options_.in_quantum == 0) options_.in_quantum = mesh.quantum();
     for (std::size_t i = 0; i < outputs.size(); ++i) add_output(outputs[i]);
     const std::size_t n = pieces_ * group_;
-    stored_ = detail::stored_weight<S, B, T>(mesh, options_, weights, {in, n},
-                                             {options_.in_quantum, mesh.quantum()});
+    stored_ = detail::stored_weight(mesh, options_, storage, {in, n},
+                                    {options_.in_quantum, mesh.quantum()});
     if (!stored_ && !options_.gradients && has_one_piece())
       w_.emplace(mesh, Shape{in, n}, Quanta{options_.in_quantum, mesh.quantum()});
     for (std::size_t i = 0; i < parts_.size(); ++i) initialize(i);

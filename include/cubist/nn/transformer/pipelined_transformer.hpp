@@ -64,7 +64,8 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
   using typename Calls::Output;
 
   StagedTransformer(const Mesh& mesh, const TransformerConfig& config,
-                    const TransformerOptions& options, LoraRequest<T, StageMesh<Mesh>>* lora)
+                    const TransformerOptions& options, const WeightStorage<S, B, T>& storage,
+                    LoraRequest<T, StageMesh<Mesh>>* lora)
       : Calls{mesh, config, options.seed, options.inference},
         pipeline_{options.pipeline},
         blocks_{mesh, cut_in_pieces(block_costs(config), stages_of(mesh), options.pipeline),
@@ -75,7 +76,7 @@ class StagedTransformer final : public TransformerCalls<P, B, T>
     first_trained_ = ends_.freeze(
         options, lora, config.layers, [&](std::size_t i) -> auto& {
           const auto& of_stage = blocks_.mesh_of_piece(blocks_.piece_of_layer(i));
-          return blocks_.add(make_block<S, B, T>(of_stage, config, options, i));
+          return blocks_.add(make_block<S, B, T>(of_stage, config, options, storage, i));
         });
     blocks_.set_first_trained(first_trained_);
   }

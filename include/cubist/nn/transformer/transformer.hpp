@@ -32,8 +32,10 @@
 
 #include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
+#include "cubist/core/stored_weights.hpp"
 #include "cubist/gradients/gradient_buckets.hpp"
 #include "cubist/gradients/parameter.hpp"
+#include "cubist/matmul/stored_product.hpp"
 #include "cubist/mesh/stages.hpp"
 #include "cubist/model/lora_options.hpp"
 #include "cubist/model/transformer_config.hpp"
@@ -71,7 +73,8 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   using typename Any::Output;
 
   TransformerNetwork(const Mesh& mesh, const TransformerConfig& config,
-                     const TransformerOptions& options, LoraRequest<T, Mesh>* lora)
+                     const TransformerOptions& options, const WeightStorage<S, B, T>& storage,
+                     LoraRequest<T, Mesh>* lora)
       : Any{mesh, config, options.seed, options.inference},
         context_parallel_{options.context_parallel},
         ends_{mesh, mesh, true, config, options},
@@ -80,7 +83,7 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
   {
     first_trained_ = ends_.freeze(
         options, lora, config.layers, [&](std::size_t i) -> auto& {
-          return blocks_.add(make_block<S, B, T>(mesh, config, options, i));
+          return blocks_.add(make_block<S, B, T>(mesh, config, options, storage, i));
         });
   }
 
@@ -221,10 +224,10 @@ class TransformerNetwork final : public AnyTransformer<S, B, T>
 template <SchemeType S, class B, RealScalar T>
 std::unique_ptr<AnyTransformer<S, B, T>>
 make_transformer(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
-                 const TransformerOptions& options,
+                 const TransformerOptions& options, const WeightStorage<S, B, T>& storage,
                  LoraRequest<T, AxisMesh<typename S::Axes, B>>* lora)
 {
-  return std::make_unique<TransformerNetwork<S, B, T>>(mesh, config, options, lora);
+  return std::make_unique<TransformerNetwork<S, B, T>>(mesh, config, options, storage, lora);
 }
 
 template <PipelineScheme P, class B, RealScalar T>
@@ -235,11 +238,13 @@ template <NetworkScheme S, class B, RealScalar T>
 struct TransformerBehind
 {
   using type = AnyTransformer<S, B, T>;
+  using Storage = WeightStorage<S, B, T>;
 };
 template <PipelineScheme P, class B, RealScalar T>
 struct TransformerBehind<P, B, T>
 {
   using type = StagedTransformer<P, B, T>;
+  using Storage = WeightStorage<typename P::StageScheme, B, T>;
   static_assert(
       requires { sizeof(type); },
       "this Transformer is in stages, so its layers are on several meshes; include "
@@ -256,6 +261,7 @@ template <NetworkScheme S, class B, RealScalar T>
 class Transformer : public detail::NetworkHandle<typename detail::TransformerBehind<S, B, T>::type>
 {
   using Network = typename detail::TransformerBehind<S, B, T>::type;
+  using Storage = typename detail::TransformerBehind<S, B, T>::Storage;
   using Handle = detail::NetworkHandle<Network>;
   using Lora = detail::LoraRequest<T, typename detail::MeshOfStage<typename Handle::Mesh>::type>;
 
@@ -271,7 +277,7 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   /// more pieces than blocks
   Transformer(const Mesh& mesh, const TransformerConfig& config,
               const TransformerOptions& options = {})
-      : Handle{make(mesh, config, options, nullptr)}
+      : Handle{make(mesh, config, options, {}, nullptr)}
   {
   }
   /// Makes the same model with LoRA: the layers that `lora` names get thin matrices A and B, which
@@ -281,10 +287,23 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
   /// LoRA.
   Transformer(const Mesh& mesh, const TransformerConfig& config, const TransformerOptions& options,
               const std::optional<LoraOptions>& lora)
-      : Handle{make(mesh, config, options,
-                    detail::lora_request<T, typename detail::MeshOfStage<Mesh>::type>(
-                        lora, config.learned_positions)
-                        .get())}
+      : Handle{make(mesh, config, options, {}, request(lora, config).get())}
+  {
+  }
+  /// Makes the same model, for inference, with linear layers that store their weights as `weights`
+  /// says. Embeddings, the table of the logits, norms and biases are always stored as scalars. Only
+  /// programs that call this constructor, or the next one, compile products with such weights.
+  /// @throws as above, and ArgumentError unless options.inference, or on an engine without such
+  /// products
+  Transformer(const Mesh& mesh, const TransformerConfig& config, const TransformerOptions& options,
+              StoredWeights weights)
+      : Handle{make(mesh, config, options, weights, nullptr)}
+  {
+  }
+  /// Makes the same model with LoRA beside the stored weights.
+  Transformer(const Mesh& mesh, const TransformerConfig& config, const TransformerOptions& options,
+              StoredWeights weights, const std::optional<LoraOptions>& lora)
+      : Handle{make(mesh, config, options, weights, request(lora, config).get())}
   {
   }
 
@@ -375,12 +394,19 @@ class Transformer : public detail::NetworkHandle<typename detail::TransformerBeh
  private:
   [[nodiscard]] static std::unique_ptr<Network> make(const Mesh& mesh,
                                                      const TransformerConfig& config,
-                                                     const TransformerOptions& options, Lora* lora)
+                                                     const TransformerOptions& options,
+                                                     const Storage& storage, Lora* lora)
   {
     if constexpr (is_pipeline<S>)
-      return std::make_unique<Network>(mesh, config.completed(), options, lora);
+      return std::make_unique<Network>(mesh, config.completed(), options, storage, lora);
     else
-      return detail::make_transformer<S, B, T>(mesh, config.completed(), options, lora);
+      return detail::make_transformer<S, B, T>(mesh, config.completed(), options, storage, lora);
+  }
+  [[nodiscard]] static auto request(const std::optional<LoraOptions>& lora,
+                                    const TransformerConfig& config)
+  {
+    return detail::lora_request<T, typename detail::MeshOfStage<Mesh>::type>(
+        lora, config.learned_positions);
   }
   /// The network, unless it is in stages.
   [[nodiscard]] auto& whole()

@@ -39,7 +39,6 @@
 #include "cubist/core/error.hpp"
 #include "cubist/core/instances.hpp"
 #include "cubist/core/scalar.hpp"
-#include "cubist/core/stored_weights.hpp"
 #include "cubist/gradients/parameter.hpp"
 #include "cubist/model/pipeline_options.hpp"
 #include "cubist/model/transformer_config.hpp"
@@ -183,9 +182,6 @@ struct TransformerOptions
   /// Whether the model is only evaluated. If so, it allocates no gradients, and activations for
   /// only one block, or in stages for two.
   bool inference = false;
-  /// How a model that is only evaluated stores the weights of its linear layers. Embeddings, the
-  /// table of the logits, norms and biases are always stored as scalars.
-  StoredWeights weights = StoredWeights::scalar;
   /// Context parallelism: the number of ranks that share each sequence, a divisor of the number of
   /// parts into which the scheme's output cuts rows. With 1, a rank has whole sequences, or
   /// padding. 0 stands for 1, unless there are fewer sequences than such parts; then it stands for
@@ -249,7 +245,6 @@ attention_options(const TransformerConfig& config, const TransformerOptions& opt
       .norm_epsilon = config.epsilon,
       .dropout = options.attention_dropout,
       .linear = linear_options(options, i, 0, weight_deviation, config.bias.query_key_value),
-      .weights = options.weights,
       .output_weights = Normal{added_deviation(config)},
       .output_bias = config.bias.attention_output};
   attention = attention.complete(config.width);
@@ -267,12 +262,13 @@ attention_options(const TransformerConfig& config, const TransformerOptions& opt
 
 /// Makes block i of a transformer. Weights are normal with a standard deviation of 0.02, or 0.02 /
 /// sqrt(2 layers) in layers whose output is added to the stream, as in GPT-2.
+/// @param storage  how linear layers of a model for inference store their weights
 /// @pre the configuration is complete
 template <SchemeType S, class B, RealScalar T>
 [[nodiscard]] std::unique_ptr<
     AnyLayer<DistMatrix<T, typename S::Input, AxisMesh<typename S::Axes, B>>, T>>
 make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& config,
-           const TransformerOptions& options, std::size_t i)
+           const TransformerOptions& options, const WeightStorage<S, B, T>& storage, std::size_t i)
 {
   const AttentionOptions attention = attention_options(config, options, i);
   const NormOptions norm{config.epsilon, !options.inference};
@@ -286,9 +282,9 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
     using Block = TransformerBlock<S, B, T, N, Up>;
     using Down = Dense<typename S::Next, B, T>;
     Down down{typename Down::Linear{mesh, config.feed_forward, config.width,
-                                    linear(6, added_deviation(config)), options.weights}};
+                                    linear(6, added_deviation(config)), storage.next()}};
     Block block{N{mesh, config.width, norm},
-                Attention<S, B, T>{mesh, config.width, attention},
+                Attention<S, B, T>{mesh, config.width, attention, storage},
                 N{mesh, config.width, norm},
                 std::move(up),
                 std::move(down),
@@ -299,11 +295,11 @@ make_block(const AxisMesh<typename S::Axes, B>& mesh, const TransformerConfig& c
   if (config.kind == TransformerKind::gpt)
     return make(std::type_identity<LayerNorm<S, B, T>>{},
                 Dense<S, B, T>{Linear<S, B, T>{mesh, config.width, config.feed_forward,
-                                               linear(4, weight_deviation), options.weights},
+                                               linear(4, weight_deviation), storage},
                                activation_of(config.activation)});
   return make(std::type_identity<RmsNorm<S, B, T>>{},
               GatedLinear<S, B, T>{mesh, config.width, config.feed_forward,
-                                   linear(4, weight_deviation), options.weights});
+                                   linear(4, weight_deviation), storage});
 }
 
 }  // namespace detail
