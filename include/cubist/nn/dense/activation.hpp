@@ -245,9 +245,18 @@ class CalledActivation
   const AnyActivation* f_;
 };
 
+// clang-format off
 /// The function that engines map. All alternatives are trivially copyable, which compiles fast.
-using ChosenActivation =
-    std::variant<Identity, Relu, Sigmoid, Tanh, Silu, Gelu, GeluTanh, CalledActivation>;
+using ChosenActivation = std::variant<
+    Identity,
+    Relu,
+    Sigmoid,
+    Tanh,
+    Silu,
+    Gelu,
+    GeluTanh,
+    CalledActivation>;
+// clang-format on
 
 }  // namespace detail
 
