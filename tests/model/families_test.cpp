@@ -84,6 +84,10 @@ TEST_CASE("the rows of the table of families name types, classes and models once
     CHECK(cubist::detail::reason_against(other.type) == other.reason);
   }
   CHECK(names.size() == count);
+
+  std::string list = cubist::detail::family_names();
+  CHECK(mentions(list, "gpt2, llama, ", " or "));
+  for (const auto& family : cubist::detail::model_families) CHECK(mentions(list, family.type));
 }
 
 }  // namespace cubist::test::families_test

@@ -443,7 +443,7 @@ inline constexpr auto other_families = std::to_array<OtherFamily>({
     {"t5", encoder},
 });
 
-/// Returns "gpt2, llama, mistral, qwen2 or qwen3".
+/// Returns "gpt2, llama, … or qwen3".
 [[nodiscard]] inline std::string family_names()
 {
   std::string names;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cubist/nn/transformer/config.hpp"
+#include "cubist/nn/transformer/tensor_names.hpp"
 
 #include "folder.hpp"
 #include "ranks.hpp"
@@ -382,14 +383,18 @@ TEST_CASE("something else in the place of a configuration is refused with the re
 
 TEST_CASE("a configuration that was written is read as it was")
 {
-  for (const char* name : {"gpt2_tiny", "llama_tiny", "gpt2_gelu_tiny", "llama31_tiny",
-                           "llama_bias_tiny", "mistral_tiny", "qwen2_tiny", "qwen3_tiny"})
+  std::size_t count = 0;
+  for (const auto& model : std::filesystem::directory_iterator{models})
   {
-    const auto config = read_config(models / name);
+    if (!model.is_directory()) continue;
+    ++count;
+    CAPTURE(model.path().filename());
+    const auto config = read_config(model.path());
     const Folder folder;
     once([&] { std::ofstream{folder / "config.json"} << config_text(config); });
     CHECK(read_config(folder.path()) == config);
   }
+  CHECK(count > 8);
   // A configuration that was read keeps everything in the file, even what cubist does not use.
   const std::string text = R"({"model_type": "llama", "vocab_size": 8, "hidden_size": 8,
     "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8, "eos_token_id": [2, 3],
@@ -480,11 +485,24 @@ TEST_CASE("a window that is set anew keeps the other keys of the file")
       }
 }
 
+TEST_CASE("a model without a file has the tensors of the family that is written for it")
+{
+  for (const auto& family : cubist::detail::model_families)
+  {
+    CAPTURE(family.type);
+    auto config = family.defaults();
+    config.vocabulary = 8, config.width = 12, config.layers = 1, config.heads = 2;
+    config.positions = 16;
+    const auto written = parse_config(config_text(config), "config.json");
+    CHECK(&cubist::detail::tensor_names(config) == &cubist::detail::tensor_names(written));
+    CHECK(cubist::detail::find_family(written.source.family)->names == family.names);
+  }
+}
+
 TEST_CASE("configurations of other models, or none, are refused")
 {
   CHECK(mentions(error<ArgumentError>(R"({"model_type": "opt"})"), "type \"opt\"",
-                 "positions begin at 2",
-                 "use a model of type gpt2, llama, mistral, qwen2 or qwen3"));
+                 "positions begin at 2", "use a model of type " + cubist::detail::family_names()));
   const std::string llama = R"({"model_type": "llama", "vocab_size": 8, "hidden_size": 8,
     "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8)";
   CHECK(parse(llama + "}").key_value_heads == 2);

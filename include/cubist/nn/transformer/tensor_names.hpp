@@ -35,12 +35,17 @@ namespace detail
 {
 
 /// Returns the names of a model's tensors: those of the family that the model's file names, if the
-/// model has that family's layers, and otherwise GPT-2's or Llama's.
+/// model has that family's layers, and otherwise those of the first family that has its layers.
 [[nodiscard]] inline const TensorNames& tensor_names(const TransformerConfig& config)
 {
-  const auto* family = find_family(config.source.family);
-  if (family != nullptr && family->defaults().learned_positions == config.learned_positions)
-    return *family->names;
+  const auto has_layers = [&](const ModelFamily& family) {
+    const TransformerConfig usual = family.defaults();
+    return usual.learned_positions == config.learned_positions && usual.kind == config.kind;
+  };
+  const auto* named = find_family(config.source.family);
+  if (named != nullptr && has_layers(*named)) return *named->names;
+  for (const ModelFamily& family : model_families)
+    if (has_layers(family)) return *family.names;
   return config.learned_positions ? gpt2_names : llama_names;
 }
 
