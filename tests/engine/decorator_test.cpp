@@ -249,6 +249,108 @@ TEST_CASE("a decorator has the optional functions of its engine, and no others")
   CHECK(detail::downloads_call("", std::span{list}, downloads).bytes == 2 * sizeof(double));
 }
 
+/// Calls of an optional part's functions, and the lines that a decorator records of them.
+struct PartCalls
+{
+  std::string_view part;
+  std::function<void(const LoggedEngine<RichEngine>&)> call;
+  std::vector<std::string> computed;  // without functions that compute nothing, which remain E's
+};
+
+/// A decorator inherits a function that it does not decorate. Its engine then seems complete, but
+/// traces miss the calls. So every optional part has a row here.
+static std::vector<PartCalls> calls_of_parts()
+{
+  using E = LoggedEngine<RichEngine>;
+  static const std::vector<double> x(64, 1);
+  static std::vector<double> y(64);
+  static const MatrixView<const double> in{x.data(), {1, 1}};
+  static const MatrixView<double> out{y.data(), {1, 1}};
+  return {
+      {"ShowsSpans", [](const E& e) { e.begin_span({"part"}), e.end_span(); }, {}},
+      {"MultipliesBatches",
+       [](const E& e) {
+         e.gemm_batch(Op::none, Op::none, 1.0, std::span{&in, 1}, std::span{&in, 1}, 0.0,
+                      std::span{&out, 1});
+       },
+       {"product gemm_batch 1"}},
+      {"ComputesTriangles",
+       [](const E& e) { e.syrk(Triangle::lower, Op::none, 1.0, in, 0.0, out); },
+       {"product syrk 1x1x1"}},
+      {"ReadsStoredWeights",
+       [](const E& e) {
+         StoredWeight w{StoredWeights::q8, {0, 1, 1}, 1, 1};
+         w.set(0, 0, in, "w");
+         e.multiply_stored(in, w.view(), out);
+       },
+       {"product multiply_stored 1x1x1"}},
+      {"SolvesTriangles",
+       [](const E& e) {
+         e.trmm(TriangularOperand{}, 1.0, in, out), e.trsm(TriangularOperand{}, 1.0, in, out);
+         e.symm(SymmetricOperand{}, 1.0, in, in, 0.0, out);
+       },
+       {"product trmm 1x1x1", "product trsm 1x1x1", "product symm 1x1x1"}},
+      {"FusesAffine",
+       [](const E& e) {
+         e.fused_affine(in, in, in, out), e.fused_affine(in, in, in, detail::Same{}, out, out);
+       },
+       {"product fused_affine 1x1x1", "product fused_affine 1x1x1"}},
+      {"FusesAttention",
+       [](const E& e) {
+         const AttentionShape s{.sequences = 2, .queries = 5, .heads = 3};
+         e.fused_attention(s, in, in, in, out, out);
+         e.fused_attention_gradients(s, in, in, in, in, out, in, out, out, out, out);
+       },
+       {"product fused_attention 2x3x5", "product fused_attention_gradients 2x3x5"}},
+      {"PassesRows",
+       [](const E& e) {
+         if (e.passes_rows({1, 1})) e.for_each_row(Shape{1, 1}, detail::Same{});
+         e.column_sums_of(detail::Same{}, out, in);
+       },
+       {"pass for_each_row 1x1", "pass column_sums_of 1x1"}},
+      {"FoldsInMemory",
+       [](const E& e) {
+         e.fold_to(out, 0.0, detail::Sum{}, detail::Itself{}, in);
+         e.map_fold_to(out, 0.0, detail::Sum{}, out, detail::Itself{}, in);
+       },
+       {"pass fold_to 1x1", "pass map_fold_to 1x1"}},
+      {"Captures",
+       [](const E& e) {
+         e.capture([] {}).replay(), e.before_replay([] {}), e.set(y.data(), 1.0);
+         const auto group = detail::make_group(out, in);
+         const detail::Add add;
+         e.for_each_in_all(&add, &group, std::size_t{1}, MatrixTypes<double, const double>{});
+       },
+       {"pass for_each_in_all 1"}},
+      {"RemembersTimes",
+       [](const E& e) { e.repeat(RepeatedWork{}, [&] { e.copy(in, out); }); },
+       {"pass copy 1x1"}},
+      {"WritesInTime", [](const E& e) { e.wait_until(e.start_write(1) + e.seconds()); }, {}},
+      {"DownloadsBeside",
+       [](const E& e) {
+         E::Downloads downloads{{}};
+         const auto list = std::array{detail::Download::of(in, out)};
+         e.download_beside(std::span{list}, downloads);
+       },
+       {"pass download_beside 1"}},
+  };
+}
+
+TEST_CASE("a decorator sees what the functions of every optional part compute")
+{
+  const auto parts = calls_of_parts();
+  REQUIRE(parts.size() == detail::optional_parts<RichEngine>.size());
+  for (std::size_t i = 0; i < parts.size(); ++i)
+  {
+    CAPTURE(parts[i].part);
+    CHECK(parts[i].part == detail::optional_parts<RichEngine>[i].first);
+    std::vector<std::string> wanted;
+    for (const auto& name : parts[i].computed)
+      for (const auto& line : lines(name)) wanted.push_back(line);
+    CHECK(lines_of([&] { parts[i].call(LoggedEngine<RichEngine>{}); }) == wanted);
+  }
+}
+
 TEST_CASE("a decorator sees a product with a stored weight, with the bytes that are stored")
 {
   const LoggedEngine<HostEngine> engine;
