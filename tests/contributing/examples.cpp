@@ -24,6 +24,9 @@
 #include "tests/nn/scale_test.cpp"
 #include "tests/scheme/row_shard1d_test.cpp"
 
+using namespace cubist;
+using namespace cubist::test;
+
 TEST_CASE("the catalogue lists the scheme of docs/extending.md, and the planner knows its cost")
 {
   CHECK(cubist::scheme_names().find("RowShard1D") != std::string::npos);
