@@ -11,36 +11,9 @@
 // checks the shapes of its operands, and throws a ShapeError unless they fit.
 //
 // An engine may offer more. Each optional part is a concept below, which says what its functions
-// do. One header uses the part, and does without it on an engine that lacks it:
-//
-//   concept            adds                                  on an engine that lacks it
-//   ShowsSpans         the names of a program's parts        engine/span.hpp shows nothing
-//   MultipliesBatches  products of one size in one call      callers of engine/batch.hpp compute
-//                                                            them one after the other
-//   ComputesTriangles  one triangle of A A^T, with half the  engine/syrk.hpp computes it by gemm
-//                      operations of a product
-//   ReadsStoredWeights products with a weight of 16 or 8     matmul/stored_product.hpp refuses to
-//                      bits per element, read as it is       store weights in this way
-//                      stored
-//   SolvesTriangles    products with triangular and          foreign/triangular.hpp does not
-//                      symmetric matrices                    compile
-//   FusesAffine        a bias and a function in a product    engine/epilogue.hpp adds a pass after
-//                                                            the product
-//   FusesAttention     attention without a matrix of scores  nn/attention/local_attention.hpp
-//                                                            computes blocks of scores
-//   PassesRows         functions that compute a whole row    nn/norm/row_norm.hpp takes several
-//                                                            maps and folds
-//   FoldsInMemory      folds that stay in its memory         nn/losses/loss_value.hpp folds to the
-//                                                            host, which waits
-//   Captures           work that is captured and replayed,   training/step.hpp runs it each time;
-//                      and one launch for many matrices      engine/matrix_groups.hpp maps them one
-//                                                            after the other
-//   RemembersTimes     how long repeated work took           engine/repeated_work.hpp does the work
-//   WritesInTime       how long a disk takes to write        io/checkpoints.hpp writes files
-//   DownloadsBeside    copies to the host that run beside    io/checkpoints.hpp downloads, and
-//                      its other work                        waits
-//
-// `optional_parts` lists which of them an engine has.
+// do, and `optional_parts` lists which of them an engine has. One header uses the part, and does
+// without it on an engine that lacks it: the table of docs/conventions.md says which header, and
+// what it does.
 //
 // Three constants, `in_host_memory`, `has_elements` and `row_alignment`, describe the engine's
 // memory. An engine for which the values below are wrong specialises them.
