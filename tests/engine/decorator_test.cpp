@@ -203,6 +203,25 @@ TEST_CASE("a decorator sees other calls with the shape of the largest operand")
   CHECK(lines_of([&] { all = engine.fold(0.0, detail::Sum{}, detail::Itself{}, in); }) ==
         lines("pass fold 2x3"));
   CHECK(all == 6);
+  CHECK(lines_of([&] { engine.upload(in, out); }) == lines("pass upload 2x3"));
+  CHECK(lines_of([&] { engine.download(in, out); }) == lines("pass download 2x3"));
+  CHECK(lines_of([&] { engine.for_each(detail::Add{}, out, in); }) == lines("pass for_each 2x3"));
+  CHECK(lines_of([&] { engine.map_sums(out, sums, detail::Same{}, in); }) ==
+        lines("pass map_sums 2x3"));
+  CHECK(lines_of([&] { engine.map_indexed(out, detail::Itself{}, in); }) ==
+        lines("pass map_indexed 2x3"));
+  CHECK(lines_of([&] {
+          engine.map_rows(
+              out, [](std::size_t) { return detail::Same{}; }, in);
+        }) == lines("pass map_rows 2x3"));
+  CHECK(lines_of([&] { engine.sum_rows(in, RowLists{}, out, false); }) ==
+        lines("pass sum_rows 2x3"));
+  const auto value_and_term = [](std::size_t, std::size_t, double v) {
+    return detail::ValueAndTerm<double, double>{v, v};
+  };
+  CHECK(lines_of([&] { all = engine.map_fold(0.0, detail::Sum{}, out, value_and_term, in); }) ==
+        lines("pass map_fold 2x3"));
+  CHECK(all == 6);
 }
 
 TEST_CASE("a decorator has the optional functions of its engine, and no others")
