@@ -28,8 +28,9 @@ class NetworkKept
   [[nodiscard]] virtual bool awaits_backward() const = 0;
 };
 
-/// The base class of networks. A program that links to the compiled library compiles none of the
-/// virtual functions.
+/// The base class of networks. Handles forward its public calls, and say what they do
+/// (network_handle.hpp). A program that links to the compiled library compiles none of the virtual
+/// functions.
 /// @tparam M the mesh
 template <RealScalar T, class M>
 class Network
@@ -44,7 +45,6 @@ class Network
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
 
-  /// Returns the parameters, with their names and gradients.
   [[nodiscard]] virtual Parameters<T, Mesh> parameters()
   {
     Parameters<T, Mesh> list;
@@ -52,14 +52,10 @@ class Network
     for (auto& p : list) p.gradients = gradients_;
     return list;
   }
-  /// Appends the parameters, but does not connect them to gradients().
   virtual void append_parameters(Parameters<T, Mesh>& list) = 0;
 
-  /// Returns what decides where the gradients go; `gradients().buckets().set({.bytes = …})` changes
-  /// the size of buckets.
   [[nodiscard]] Gradients<T, Mesh>& gradients() { return *gradients_; }
 
-  /// Appends the parameters' values by name, and the seed and step of the next dropout masks.
   virtual void append_state(State<T, Mesh>& state, const std::string& prefix = "")
   {
     for (const auto& p : parameters())
@@ -71,17 +67,12 @@ class Network
     state.numbers.push_back({prefix + "forwards", &steps_});
   }
 
-  /// Switches to training mode, in which dropout applies. A new network is in this mode, unless it
-  /// was made for inference.
-  /// @throws ArgumentError for a network that was made for inference
   void train()
   {
     require_training("train");
     training_ = true;
   }
-  /// Switches dropout off.
   void eval() { training_ = false; }
-  /// Whether dropout is applied.
   [[nodiscard]] bool training() const { return training_; }
 
  protected:
