@@ -105,6 +105,22 @@ TEMPLATE_TEST_CASE(
         contents(folder / "whole" / "step-000000000009.safetensors"));
 }
 
+TEST_CASE("a run continues from a checkpoint that version 0.3.0 wrote, on any mesh")
+{
+  // The losses of the next steps on 0.3.0, on the mesh on which tests/data/checkpoints was written.
+  const std::vector<double> expected{1.5416082977329488, 1.4730500460732294, 1.443824329801747};
+  const auto continue_on = [&](const auto& place) {
+    const Folder folder;
+    once([&] { std::filesystem::copy(CUBIST_TRANSFORMER_DATA "/../checkpoints", folder / "run"); });
+    const auto run = train<double, ByAdam>(place, folder / "run", 6);
+    CHECK(run.began == 3);
+    CHECK(deviation(run.losses, expected) < 1e-12);
+  };
+  continue_on(one_rank);
+  if (fits(4)) continue_on(two_by_two);
+  if (fits(8)) continue_on(two_two_two);
+}
+
 TEST_CASE("a run in bfloat16, with master weights, continues from a checkpoint with the same bits")
 {
   if (!fits(4)) return;
