@@ -137,8 +137,10 @@ template <class List = Catalogue>
 template <class List = Catalogue, class F>
 decltype(auto) with_scheme(std::string_view name, F&& f)
 {
-  require<ArgumentError>(has_scheme<List>(name), "got the scheme \"", name,
-                         "\", which cubist does not know, so its meshes are unknown; use ",
+  require<ArgumentError>(has_scheme<List>(name), "got the scheme \"", name, "\", ",
+                         has_scheme(name)
+                             ? "for which this program was not compiled, so it cannot run; use "
+                             : "which cubist does not know, so its meshes are unknown; use ",
                          scheme_names<List>());
   return detail::call_for_name(List{}, name, f);
 }
