@@ -102,8 +102,8 @@ struct AddScaled
 {
   T factor;
 
-  template <class X>
-  CUBIST_HOST_DEVICE X operator()(const X& x, const X& y) const
+  template <class X, class Y>
+  CUBIST_HOST_DEVICE X operator()(const X& x, const Y& y) const
   {
     return x + factor * y;
   }

@@ -112,20 +112,6 @@ struct FewRowsGemm
   /// Computes C = alpha A B^T + beta C; C is not read when beta is 0.
   static void multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const W> b, T beta,
                                   MatrixView<T> c);
-
- private:
-  /// Computes C += alpha A B for the rows first + l step of B and the same columns of A.
-  template <std::size_t... l>
-  static void add(T alpha, MatrixView<const T> a, MatrixView<const W> b, MatrixView<T> c,
-                  std::size_t first, std::size_t step, std::index_sequence<l...>)
-  {
-    for (std::size_t i = 0; i < c.rows(); ++i)
-    {
-      const AddRows<T, sizeof...(l)> rows{{(alpha * a(i, first + l * step))...}};
-      for_elements(c.cols(), on_widened<T, ElementAt<l, const W>...>(rows), c.row(i),
-                   b.row(first + l * step)...);
-    }
-  }
 };
 
 template <class T, class W>
@@ -149,10 +135,23 @@ void FewRowsGemm<T, W>::add(T alpha, MatrixView<const T> a, MatrixView<const W> 
   bool done = false;
   if constexpr (ShortReal<W> && std::is_same_v<T, float>)
     done = add_rows<streams>(best_target(), alpha, a, b, step, c);
+  const auto add_streams = [&]<std::size_t... l>(std::size_t k, std::index_sequence<l...>)
+  {
+    for (std::size_t i = 0; i < c.rows(); ++i)
+    {
+      const AddRows<T, streams> rows{{(alpha * a(i, k + l * step))...}};
+      for_elements(c.cols(), on_widened<T, ElementAt<l, const W>...>(rows), c.row(i),
+                   b.row(k + l * step)...);
+    }
+  };
   for (std::size_t k = 0; !done && k < step; ++k)
-    add(alpha, a, b, c, k, step, std::make_index_sequence<streams>{});
+    add_streams(k, std::make_index_sequence<streams>{});
   for (std::size_t k = streams * step; k < b.rows(); ++k)
-    add(alpha, a, b, c, k, 0, std::index_sequence<0>{});
+    for (std::size_t i = 0; i < c.rows(); ++i)
+    {
+      const auto add_row = on_widened<T, const T, const W>(Assign<AddScaled<T>>{{alpha * a(i, k)}});
+      for_elements(c.cols(), add_row, c.row(i), static_cast<const T*>(c.row(i)), b.row(k));
+    }
 }
 
 template <class T, class W>
