@@ -52,6 +52,25 @@ struct Threads
   template <class C>
   static void run(const LaunchOptions& options, detail::FunctionRef<void(C&)> body);
 
+  /// Runs the body on one rank, and fails the others if it throws.
+  template <class C>
+  static void run_rank(int rank, const std::shared_ptr<detail::ThreadGroup>& group,
+                       Scheduler& scheduler, detail::FirstError& first,
+                       detail::FunctionRef<void(C&)> body)
+  {
+    first.run(
+        rank,
+        [&] {
+          const detail::BodyScope scope;
+          C world{group, rank};
+          body(world);
+        },
+        [&](const std::string& what, bool) {
+          scheduler.fail(Scheduler::Failure::peer_failed, first.for_peers(rank, what));
+        });
+    scheduler.finish(rank);
+  }
+
   /// Prints the ranks that `launch` still waits for, because a thread that computes cannot be ended
   /// from outside.
   static void report_stragglers(Scheduler& scheduler, std::chrono::milliseconds limit)
@@ -87,20 +106,7 @@ void Threads::run(const LaunchOptions& options, detail::FunctionRef<void(C&)> bo
   if (!detail::BodyScope::is_inside()) detail::warn(detail::take_copies_warning());
 
   detail::FirstError first;
-  // Runs the body on one rank, and fails the others if it throws.
-  const auto run_one = [&](int rank) {
-    first.run(
-        rank,
-        [&] {
-          const detail::BodyScope scope;
-          C world{group, rank};
-          body(world);
-        },
-        [&](const std::string& what, bool) {
-          scheduler->fail(Scheduler::Failure::peer_failed, first.for_peers(rank, what));
-        });
-    scheduler->finish(rank);
-  };
+  const auto run_one = [&](int rank) { run_rank<C>(rank, group, *scheduler, first, body); };
   {
     std::vector<std::jthread> threads;
     threads.reserve(static_cast<std::size_t>(ranks));
