@@ -5,7 +5,6 @@
 // the planner (cubist/plan/…) and other backends itself.
 
 #include "cubist/backend/threads.hpp"
-#include "cubist/compiled/loops.hpp"
 #include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
@@ -25,3 +24,6 @@
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/step.hpp"
 #include "cubist/version.hpp"
+#ifdef CUBIST_COMPILED
+#include "cubist/compiled/loops.hpp"
+#endif

@@ -21,7 +21,8 @@ namespace cubist::CUBIST_ABI::detail
 [[nodiscard]] inline bool started_by_process_manager()
 {
   constexpr std::array names{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALNRANKS"};
-  return std::ranges::any_of(names, [](const char* name) { return std::getenv(name) != nullptr; });
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  return std::any_of(names.begin(), names.end(), is_set);
 }
 
 /// The processes of the job, and which of them this one is.

@@ -57,8 +57,9 @@ struct SafetensorsHeader
   /// The tensor of this name, or null.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const
   {
-    const auto found = std::ranges::find(tensors, name, &TensorInfo::name);
-    return found == tensors.end() ? nullptr : &*found;
+    for (const TensorInfo& t : tensors)
+      if (t.name == name) return &t;
+    return nullptr;
   }
 };
 

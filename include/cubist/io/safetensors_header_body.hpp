@@ -232,9 +232,10 @@ CUBIST_INLINE SafetensorsHeader parse_safetensors_header(std::string_view json,
 {
   detail::SafetensorsJson parsed{json, file};
   SafetensorsHeader header{std::move(parsed.metadata), std::move(parsed.tensors)};
-  std::ranges::stable_sort(header.tensors, {}, [](const TensorInfo& t) {
-    return std::pair{t.begin, t.end};
-  });
+  const auto is_before = [](const TensorInfo& x, const TensorInfo& y) {
+    return std::pair{x.begin, x.end} < std::pair{y.begin, y.end};
+  };
+  std::stable_sort(header.tensors.begin(), header.tensors.end(), is_before);
   detail::check_offsets(header, data_bytes, file);
   return header;
 }

@@ -80,7 +80,8 @@ using PipelineCatalogue = detail::WithData<Catalogue>::stages;
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b)
 {
   const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  return std::ranges::equal(a, b, {}, lower, lower);
+  const auto are_same = [lower](char x, char y) { return lower(x) == lower(y); };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), are_same);
 }
 
 namespace detail

@@ -123,7 +123,7 @@ struct PanelFactor
     const auto is_between = [&](std::size_t begin) {
       return panel.offset < begin && begin <= next.offset;
     };
-    return !assembled && std::ranges::any_of(begins, is_between);
+    return !assembled && std::any_of(begins.begin(), begins.end(), is_between);
   }
 };
 

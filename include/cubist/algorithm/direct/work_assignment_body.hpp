@@ -224,8 +224,10 @@ struct WorkWay
 [[nodiscard]] inline double time_of_largest(const SharedWork& w,
                                             const std::vector<AssignedPart>& parts)
 {
-  const auto& largest = *std::ranges::max_element(
-      parts, {}, [](const AssignedPart& p) { return p.part.valid().size(); });
+  const auto is_smaller = [](const AssignedPart& x, const AssignedPart& y) {
+    return x.part.valid().size() < y.part.valid().size();
+  };
+  const auto& largest = *std::max_element(parts.begin(), parts.end(), is_smaller);
   return w.time_of(products_by_panels(w.a, w.b, target_of(w, largest), w.inner(), largest.worker,
                                       w.times, ProductList::to_predict));
 }

@@ -164,7 +164,8 @@ class Tiles
                                                            : from_b;
       return std::tuple{kind, piece, later, from_a + from_b};
     };
-    std::ranges::stable_sort(order_, {}, step_of);
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](const Place& x, const Place& y) { return step_of(x) < step_of(y); });
   }
 
   /// Marks the first tile of each block of C, and the last one of each piece.

@@ -316,8 +316,8 @@ class RowLookup
     const auto near_matrix = [&](int r) { return is_near(r) ? h.block(r) : Block{}; };
     to_h_ = lookup_routes(mesh_.size(), rank, table, matrix, true);
     to_e_ = lookup_routes(mesh_.size(), rank, near_matrix, near_table, false);
-    const auto own = std::ranges::find_if(to_e_.receives, &LookupRoute::is_local);
-    if (own != to_e_.receives.end() && to_e_.receives.size() > 1) to_e_.sends.push_back(*own);
+    for (const LookupRoute& own : to_e_.receives)
+      if (own.is_local() && to_e_.receives.size() > 1) to_e_.sends.push_back(own);
     distinct_.reserve(e.shape.rows, h.shape.rows);
     // Each row of H is looked up once.
     reserve(to_h_, std::min(h.valid().size(), most_elements(to_h_.receives)));

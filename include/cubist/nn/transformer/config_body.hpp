@@ -44,7 +44,8 @@ inline constexpr JsonUse config_use{"so the model's sizes are unknown",
 template <class Names, class T>
 [[nodiscard]] std::string_view name_of(const Names& names, T value)
 {
-  return std::ranges::find(names, value, [](const auto& known) { return known.value; })->name;
+  const auto is_it = [value](const auto& known) { return known.value == value; };
+  return std::find_if(names.begin(), names.end(), is_it)->name;
 }
 
 /// A number in config.json that describes rotary scaling.
