@@ -343,11 +343,12 @@ void psyrk(const boost::mpi::communicator& comm, Triangle triangle, Op op, Symme
            const PgemmOptions& options)
 {
   using namespace detail;
-  const auto [n, k] = shape;
+  const std::size_t n = shape.rows;
+  const std::size_t k = shape.cols;
   const PlacedMatrix<const T> placed_a{a, op_shape(op, shape)};
   const PlacedMatrix<T> placed_c{c, {n, n}};
   run_triangular(comm, placed_a, alpha != T{} && k != 0, "C", placed_c, options,
-                 [&, n = n, k = k](PblasSession& session, PgemmReport& report) {
+                 [&](PblasSession& session, PgemmReport& report) {
                    if (n == 0) return;
                    const ForeignMatrix<T> to{session.world(), c, {n, n}};
                    if (alpha == T{} || k == 0)
