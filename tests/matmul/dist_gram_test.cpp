@@ -209,19 +209,20 @@ TEST_CASE("A product of a matrix with itself allocates its workspace when it is 
                                          {{2, 2}, Method::collectives, true}})
   {
     CAPTURE(e[0], e[1], static_cast<int>(method));
-    const auto bytes = on_ranks<CountedThreads>(
-        e[0] * e[1], [&, e = e, method = method, needs = needs](Threads::Communicator& world) {
-          const M mesh{world, e, 1};
+    const auto bytes =
+        on_ranks<CountedThreads>(e[0] * e[1], [&, extents = e, how = method,
+                                               is_needed = needs](Threads::Communicator& world) {
+          const M mesh{world, extents, 1};
           const DistMatrix<double, OnGrid, M> x{mesh, {40, 30}};
           DistMatrix<double, GramGrid::Input, M> a{mesh, {40, 40}};
           const std::size_t before = counted_bytes.now;
-          DistGram<double, OnGrid, M> gram{mesh, 40, 30, 0, method};
+          DistGram<double, OnGrid, M> gram{mesh, 40, 30, 0, how};
           const std::size_t with_plan = counted_bytes.now;
           counted_bytes.peak = with_plan;
           for (int i = 0; i < 3; ++i) gram.forward(x, a, 2, 3);
           const bool is_steady = counted_bytes.peak == with_plan;
           const bool is_told =
-              gram.workspace_bytes() == with_plan - before && (with_plan > before) == needs;
+              gram.workspace_bytes() == with_plan - before && (with_plan > before) == is_needed;
           gram.release_workspace();
           const bool is_free = counted_bytes.now == before && gram.workspace_bytes() == 0;
           gram.forward(x, a);

@@ -132,14 +132,13 @@ TEST_CASE("a triangle that is cut, as its memory is limited or B is thin, gives 
 TEST_CASE("a triangle of a product with many inner indices is computed in steps")
 {
   constexpr Shape shape{70, 2500};
-  const auto [n, k] = shape;
   Local<double> a{shape, x_at<double>};
-  Local<double> c{{n, n}, x_at<double>};
+  Local<double> c{{shape.rows, shape.rows}, x_at<double>};
   psyrk<double>({}, Triangle::lower, Op::none, Symmetry::symmetric, shape, 1, a.matrix(), 2,
                 c.matrix(), {});
-  CHECK(c.is([&, k = k](auto i, auto j) {
+  CHECK(c.is([&](auto i, auto j) {
     double sum = 0;
-    for (std::size_t l = 0; l < k; ++l) sum += x_at<double>(i, l) * x_at<double>(j, l);
+    for (std::size_t l = 0; l < shape.cols; ++l) sum += x_at<double>(i, l) * x_at<double>(j, l);
     const double old = x_at<double>(i, j);
     return is_in(Triangle::lower, i, j) ? sum + 2 * old : old;
   }));

@@ -171,14 +171,13 @@ TEST_CASE("outputs and all gradients of a network of integers equal the serial o
     Activation activation;
     double slope;
   } cases[] = {{{7, 6, 5}, relu, 0}, {{7, 6, 9, 5}, relu, 0}, {{7, 6, 9, 5}, Bend{-3}, -3}};
-  for (const auto& [sizes, activation, slope] : cases)
-    for_each_place([&, &sizes = sizes, &activation = activation,
-                    slope = slope]<class S>(const Place<S>& place) {
+  for (const auto& tested : cases)
+    for_each_place([&]<class S>(const Place<S>& place) {
       const auto x = integers<double>(rows, 7, 1);
       const auto dy = integers<double>(rows, 5, 2);
-      const auto wanted = exact_network(sizes, x, dy, slope);
+      const auto wanted = exact_network(tested.sizes, x, dy, tested.slope);
       const auto got = on_root(place, [&](const auto& mesh) {
-        Network<S> mlp{mesh, sizes, {.activation = activation}};
+        Network<S> mlp{mesh, tested.sizes, {.activation = tested.activation}};
         const auto parameters = mlp.parameters();
         for (std::size_t l = 0; l < wanted.w.size(); ++l)
         {
@@ -198,7 +197,7 @@ TEST_CASE("outputs and all gradients of a network of integers equal the serial o
         }
         return e;
       });
-      CAPTURE(place.name(), sizes.size());
+      CAPTURE(place.name(), tested.sizes.size());
       CHECK(zeros_in(wanted.dw[0]) < wanted.dw[0].size());
       CHECK(identical(got.y, wanted.y));
       CHECK(identical(got.dx, wanted.dx));
