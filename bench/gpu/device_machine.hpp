@@ -64,17 +64,17 @@ cubist::RateTable device_rates(World& world, std::size_t largest, double call_se
     for (const double n : table.n)
       for (const double k : table.k)
       {
-        const auto [rows, cols, inner] =
-            cubist::ProductSize{std::size_t(m), std::size_t(n), std::size_t(k)};
+        const auto rows = std::size_t(m);
+        const auto cols = std::size_t(n);
+        const auto inner = std::size_t(k);
         const double flops = 2 * m * n * k;
         const int calls = std::clamp(static_cast<int>(1e11 / flops), 1, 200);
-        const double each =
-            seconds_of_queued<Engine>(world, calls, [&, rows = rows, cols = cols, inner = inner] {
-              engine.gemm(cubist::Op::none, cubist::Op::none, T{1},
-                          MatrixView<const T>{a.data(), {rows, inner}},
-                          MatrixView<const T>{b.data(), {inner, cols}}, T{1},
-                          MatrixView<T>{c.data(), {rows, cols}});
-            });
+        const double each = seconds_of_queued<Engine>(world, calls, [&] {
+          engine.gemm(cubist::Op::none, cubist::Op::none, T{1},
+                      MatrixView<const T>{a.data(), {rows, inner}},
+                      MatrixView<const T>{b.data(), {inner, cols}}, T{1},
+                      MatrixView<T>{c.data(), {rows, cols}});
+        });
         table.rates.push_back(flops / std::max(each - call_seconds, each / 10));
       }
   return table;

@@ -198,16 +198,17 @@ void measure_activations(const ElementwiseOptions& options, Table& table)
   const std::size_t n = shape.size();
   for (const auto& [name, activation] : activations)
     std::visit(
-        [&, name = name](auto f) {
+        [&, label = name](auto f) {
           using F = decltype(f);
           table.row<T>(
-              name, "map", 2, [&] { engine.map(y, f, z); }, [&] { add<T>(n, y.data(), z.data()); });
+              label, "map", 2, [&] { engine.map(y, f, z); },
+              [&] { add<T>(n, y.data(), z.data()); });
           table.row<T>(
-              name, "forward", 3,
+              label, "forward", 3,
               [&] { engine.for_each(cubist::detail::AddAndActivate<F>{f}, z, y, bias); },
               [&] { add_to<T>(n, dy.data(), y.data()); });
           table.row<T>(
-              name, "backward", 3,
+              label, "backward", 3,
               [&] { engine.map_sums(y, sums, cubist::detail::Slope<F>{f}, dy, z); },
               [&] { add<T>(n, y.data(), dy.data(), z.data()); });
         },

@@ -198,8 +198,8 @@ void print_ratios(const Paper& paper, const std::vector<RowTimes>& all, nlohmann
   for (std::size_t i = 0; i + 1 < all.size(); ++i)
     for (const auto& [name, part] : parts)
     {
-      const auto ratio = [&, part = part](PerSequence RowTimes::*run) {
-        return (all[i].*run).*part / ((all.back().*run).*part);
+      const auto ratio = [&, member = part](PerSequence RowTimes::*run) {
+        return (all[i].*run).*member / ((all.back().*run).*member);
       };
       const double published = ratio(&RowTimes::published);
       const double ours = ratio(&RowTimes::ours);
