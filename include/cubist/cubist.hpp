@@ -5,6 +5,7 @@
 // the planner (cubist/plan/…) and other backends itself.
 
 #include "cubist/backend/threads.hpp"
+#include "cubist/compiled/loops.hpp"
 #include "cubist/gradients/gradient_accumulation.hpp"
 #include "cubist/matmul/dist_matmul.hpp"
 #include "cubist/matrix/dist_matrix.hpp"
@@ -24,6 +25,3 @@
 #include "cubist/training/sharded_optimizer.hpp"
 #include "cubist/training/step.hpp"
 #include "cubist/version.hpp"
-#ifdef CUBIST_COMPILED
-#include "cubist/compiled/loops.hpp"
-#endif

@@ -4,7 +4,6 @@
 // Reads from the environment what the process manager that started this process (mpiexec, srun)
 // says about the job, so that it is known without MPI.
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -20,9 +19,9 @@ namespace cubist::CUBIST_ABI::detail
 /// Whether mpiexec, srun or a similar tool started this process as part of an MPI job.
 [[nodiscard]] inline bool started_by_process_manager()
 {
-  constexpr std::array names{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALNRANKS"};
-  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
-  return std::any_of(names.begin(), names.end(), is_set);
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALNRANKS"})
+    if (std::getenv(name) != nullptr) return true;
+  return false;
 }
 
 /// The processes of the job, and which of them this one is.

@@ -14,7 +14,6 @@
 //
 // Source: huggingface/safetensors, README, "Format".
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -3,6 +3,7 @@
 
 // The functions of safetensors_header.hpp that are in the compiled library.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <set>

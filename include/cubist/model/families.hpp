@@ -492,12 +492,13 @@ inline constexpr auto refused_keys = std::to_array<RefusedKey>({
 /// Whether a configuration of this family may have the key.
 [[nodiscard]] inline bool knows_key(const ModelFamily& family, std::string_view name)
 {
-  const auto has = [name](const auto& list, auto... member) {
-    return std::ranges::find(list, name, member...) != list.end();
-  };
-  return has(common_keys, &ConfigKey::name) || has(family.keys, &ConfigKey::name) ||
-         has(family.own_keys, &ConfigKey::name) || has(common_without_effect) ||
-         has(family.without_effect);
+  for (const auto keys : {std::span<const ConfigKey>{common_keys}, family.keys, family.own_keys})
+    for (const ConfigKey& key : keys)
+      if (key.name == name) return true;
+  for (const std::span<const std::string_view> names :
+       {std::span<const std::string_view>{common_without_effect}, family.without_effect})
+    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+  return false;
 }
 
 }  // namespace cubist::CUBIST_ABI::detail

@@ -12,6 +12,7 @@
 //   with_scheme<WholeCatalogue>(name, f);                            // with or without one
 //   with_scheme<PipelineCatalogue>("Pipeline<DataParallel<Summa2D>>", f);  // networks in stages
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <string>

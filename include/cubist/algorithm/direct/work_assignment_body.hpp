@@ -224,10 +224,9 @@ struct WorkWay
 [[nodiscard]] inline double time_of_largest(const SharedWork& w,
                                             const std::vector<AssignedPart>& parts)
 {
-  const auto is_smaller = [](const AssignedPart& x, const AssignedPart& y) {
-    return x.part.valid().size() < y.part.valid().size();
-  };
-  const auto& largest = *std::max_element(parts.begin(), parts.end(), is_smaller);
+  const auto size_of = [](const AssignedPart& p) { return p.part.valid().size(); };
+  const auto& largest = *std::max_element(
+      parts.begin(), parts.end(), [&](auto& x, auto& y) { return size_of(x) < size_of(y); });
   return w.time_of(products_by_panels(w.a, w.b, target_of(w, largest), w.inner(), largest.worker,
                                       w.times, ProductList::to_predict));
 }

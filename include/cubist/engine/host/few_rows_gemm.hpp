@@ -80,22 +80,8 @@ struct AddRows
   {
     T sum = y;
     std::size_t l = 0;
-    ((sum += factor[l++] * x), ...);
+    ((sum += factor[l++] * wide(x)), ...);
     y = sum;
-  }
-};
-
-/// The type W, for each number l.
-template <std::size_t l, class W>
-using ElementAt = W;
-
-/// The product of an element of B and one of A.
-struct ProductOf
-{
-  template <class B, class A>
-  auto operator()(std::size_t, std::size_t, const B& b, const A& a) const
-  {
-    return b * a;
   }
 };
 
@@ -138,20 +124,16 @@ void FewRowsGemm<T, W>::add(T alpha, MatrixView<const T> a, MatrixView<const W> 
   const auto add_streams = [&]<std::size_t... l>(std::size_t k, std::index_sequence<l...>)
   {
     for (std::size_t i = 0; i < c.rows(); ++i)
-    {
-      const AddRows<T, streams> rows{{(alpha * a(i, k + l * step))...}};
-      for_elements(c.cols(), on_widened<T, ElementAt<l, const W>...>(rows), c.row(i),
+      for_elements(c.cols(), AddRows<T, streams>{{(alpha * a(i, k + l * step))...}}, c.row(i),
                    b.row(k + l * step)...);
-    }
   };
   for (std::size_t k = 0; !done && k < step; ++k)
     add_streams(k, std::make_index_sequence<streams>{});
   for (std::size_t k = streams * step; k < b.rows(); ++k)
     for (std::size_t i = 0; i < c.rows(); ++i)
-    {
-      const auto add_row = on_widened<T, const T, const W>(Assign<AddScaled<T>>{{alpha * a(i, k)}});
-      for_elements(c.cols(), add_row, c.row(i), static_cast<const T*>(c.row(i)), b.row(k));
-    }
+      for_elements(c.cols(),
+                   on_widened<T, const T, const W>(Assign<AddScaled<T>>{{alpha * a(i, k)}}),
+                   c.row(i), static_cast<const T*>(c.row(i)), b.row(k));
 }
 
 template <class T, class W>
@@ -165,6 +147,7 @@ void FewRowsGemm<T, W>::multiply_transposed(T alpha, MatrixView<const T> a, Matr
   constexpr std::size_t most = 64;           // rows of B
   const std::size_t rows =
       std::clamp<std::size_t>(cached / std::max<std::size_t>(b.cols() * sizeof(W), 1), 1, most);
+  const auto product = [](std::size_t, std::size_t, auto b_jk, auto a_ik) { return b_jk * a_ik; };
   std::array<T, most> sums;
   for (std::size_t first = 0; first < b.rows(); first += rows)
   {
@@ -175,9 +158,9 @@ void FewRowsGemm<T, W>::multiply_transposed(T alpha, MatrixView<const T> a, Matr
       const MatrixView<const W> of_b = b.block(first, 0, {count, b.cols()});
       const MatrixView<const T> of_a{a.row(i), count, a.cols(), 0};
       if constexpr (has_registers)  // only targets without these registers come here
-        call_as_compiled(FoldAllRows{}, to, T{}, Sum{}, ProductOf{}, of_b, of_a);
+        call_as_compiled(FoldAllRows{}, to, T{}, Sum{}, product, of_b, of_a);
       else
-        fold_rows(best_target(), to, T{}, Sum{}, ProductOf{}, of_b, of_a);
+        fold_rows(best_target(), to, T{}, Sum{}, product, of_b, of_a);
       T* const out = c.row(i) + first;
       for (std::size_t j = 0; j < count; ++j)
         out[j] = beta == T{} ? alpha * sums[j] : alpha * sums[j] + beta * out[j];

@@ -15,7 +15,6 @@
 // Source: PEFT, LoraConfig and save_and_load.py.
 
 #include <algorithm>
-#include <cstddef>
 #include <filesystem>
 #include <list>
 #include <set>

@@ -236,7 +236,8 @@ class ConfigReader
     {
       const std::string full = name + "." + entry;
       if (inner.is_null() || entry == "rope_type" || entry == "type") continue;
-      const auto* number = std::ranges::find(rotary_numbers, entry, &RotaryNumber::name);
+      const auto is_it = [&entry = entry](const RotaryNumber& n) { return n.name == entry; };
+      const auto* number = std::find_if(rotary_numbers.begin(), rotary_numbers.end(), is_it);
       if (entry == "rope_theta")
         set_once(base_, full, positive(full, inner));
       else if (entry == "partial_rotary_factor")
