@@ -297,10 +297,10 @@ class WeightStorage
  private:
   template <SchemeType, class, Scalar>
   friend class WeightStorage;
-  WeightStorage(StoredWeights type, Make<S> make, Make<Next> make_next)
+  WeightStorage(StoredWeights type, Make<S> on_s, Make<Next> on_next)
       : type_{type},
-        make_{make},
-        make_next_{make_next}
+        make_{on_s},
+        make_next_{on_next}
   {
   }
 

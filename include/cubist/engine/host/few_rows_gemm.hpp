@@ -98,6 +98,17 @@ struct FewRowsGemm
   /// Computes C = alpha A B^T + beta C; C is not read when beta is 0.
   static void multiply_transposed(T alpha, MatrixView<const T> a, MatrixView<const W> b, T beta,
                                   MatrixView<T> c);
+
+ private:
+  /// Computes C += alpha A B for the rows k + l step of B and the same columns of A.
+  template <std::size_t... l>
+  static void add(T alpha, MatrixView<const T> a, MatrixView<const W> b, MatrixView<T> c,
+                  std::size_t k, std::size_t step, std::index_sequence<l...>)
+  {
+    for (std::size_t i = 0; i < c.rows(); ++i)
+      for_elements(c.cols(), AddRows<T, sizeof...(l)>{{(alpha * a(i, k + l * step))...}}, c.row(i),
+                   b.row(k + l * step)...);
+  }
 };
 
 template <class T, class W>
@@ -121,14 +132,8 @@ void FewRowsGemm<T, W>::add(T alpha, MatrixView<const T> a, MatrixView<const W> 
   bool done = false;
   if constexpr (ShortReal<W> && std::is_same_v<T, float>)
     done = add_rows<streams>(best_target(), alpha, a, b, step, c);
-  const auto add_streams = [&]<std::size_t... l>(std::size_t k, std::index_sequence<l...>)
-  {
-    for (std::size_t i = 0; i < c.rows(); ++i)
-      for_elements(c.cols(), AddRows<T, streams>{{(alpha * a(i, k + l * step))...}}, c.row(i),
-                   b.row(k + l * step)...);
-  };
   for (std::size_t k = 0; !done && k < step; ++k)
-    add_streams(k, std::make_index_sequence<streams>{});
+    add(alpha, a, b, c, k, step, std::make_index_sequence<streams>{});
   for (std::size_t k = streams * step; k < b.rows(); ++k)
     for (std::size_t i = 0; i < c.rows(); ++i)
       for_elements(c.cols(),
