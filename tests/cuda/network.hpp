@@ -16,6 +16,7 @@
 #include "cubist/nn/initial_values.hpp"
 #include "cubist/nn/losses/loss.hpp"
 #include "cubist/nn/networks/mlp.hpp"
+#include "cubist/nn/optimizers/muon.hpp"
 #include "cubist/nn/optimizers/optimizer.hpp"
 #include "cubist/scheme/grid3d.hpp"
 #include "cubist/training/numerics_monitor.hpp"
@@ -158,6 +159,7 @@ struct OnOneRank
     Results results;
     train<Sgd<T, M>>(results, "SGD");
     train<AdamW<T, M>>(results, "AdamW");
+    train<Muon<T, M>>(results, "Muon");
     return results;
   }
 };
