@@ -7,7 +7,7 @@
 #define CUBIST_VERSION_MAJOR 0
 #define CUBIST_VERSION_MINOR 4
 #define CUBIST_VERSION_PATCH 0
-#define CUBIST_VERSION_SUFFIX "-dev"  ///< empty in a release
+#define CUBIST_VERSION_SUFFIX ""  ///< empty in a release
 
 /// The version as one number, for comparisons: 400 is 0.4.0, 10203 is 1.2.3.
 #define CUBIST_VERSION                                                                             \

@@ -15,7 +15,7 @@ class Cubist(CMakePackage):
 
     license("BSD-3-Clause")
 
-    version("0.3.0", tag="v0.3.0")
+    version("0.4.0", tag="v0.4.0")
     version("main", branch="main")
 
     variant("mpi", default=True, description="Ranks as MPI processes")
